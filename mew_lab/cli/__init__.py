@@ -164,10 +164,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = commands.add_parser(
+        command: argparse.ArgumentParser = commands.add_parser(
             name, help=about, description=about, allow_abbrev=False
         )
-        return one
+        return command
 
     serve = add("serve", "runs one or more spaces until it is interrupted")
     what = serve.add_mutually_exclusive_group()
@@ -259,16 +259,18 @@ def _add_journal(parser: argparse.ArgumentParser) -> None:
         "prune": "deletes the older files of a journal that nobody writes, behind a snapshot to go on from",
     }
     for name, about in abouts.items():
-        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
-        one.add_argument("file", type=Path, metavar="FILE", help="the first file of the journal of a gateway")
+        action = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        action.add_argument(
+            "file", type=Path, metavar="FILE", help="the first file of the journal of a gateway"
+        )
         about = (
             "heads of the chain that were kept elsewhere; those beside the tokens of the space unless given"
         )
-        one.add_argument("--heads", type=Path, metavar="FILE", help=about)
+        action.add_argument("--heads", type=Path, metavar="FILE", help=about)
         if name == "prune":
             about = "how many of the newest files stay; 1 unless given, with 0 the snapshot alone is left"
-            one.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
-            one.add_argument("--yes", action="store_true", help="deletes without asking")
+            action.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
+            action.add_argument("--yes", action="store_true", help="deletes without asking")
 
 
 def _count(word: str) -> int:
@@ -286,25 +288,25 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         "call": "runs one call, and shows the tools that were called and the result",
     }
     for name, about in abouts.items():
-        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
-        one.add_argument("file", metavar="FILE", type=Path, help="the agent, YAML or JSON")
+        action = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        action.add_argument("file", metavar="FILE", type=Path, help="the agent, YAML or JSON")
         if name == "check":
             continue
         if name == "serve":
             about = "over HTTP on 127.0.0.1, on a free port unless one is given; stdio without this option"
-            one.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+            action.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
             about = "with --http: a file with the token that clients must show; one is made unless given"
-            one.add_argument("--token-file", metavar="PATH", type=Path, help=about)
+            action.add_argument("--token-file", metavar="PATH", type=Path, help=about)
         elif name == "join":
-            one.add_argument("url", metavar="URL", help="ws://… of the gateway")
-            _add_elsewhere(one)
+            action.add_argument("url", metavar="URL", help="ws://… of the gateway")
+            _add_elsewhere(action)
         else:
-            one.add_argument("tool", metavar="TOOL", help="the name of the tool")
-            one.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+            action.add_argument("tool", metavar="TOOL", help="the name of the tool")
+            action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
         about = "a server of the chat completions API that has the model of its settings"
-        one.add_argument("--base-url", metavar="URL", help=about)
+        action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; OPENAI_API_KEY unless given"
-        one.add_argument("--key-env", metavar="NAME", help=about)
+        action.add_argument("--key-env", metavar="NAME", help=about)
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

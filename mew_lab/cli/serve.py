@@ -172,8 +172,8 @@ def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) 
     Raises:
         ConfigError: with what stands in the way.
     """
-    for option, given in alone.items():
-        if given:
+    for option, value in alone.items():
+        if value:
             raise ConfigError(
                 f"{option} is for one space, and {len(files)} files are given; leave it out", key=option
             )

@@ -1,4 +1,4 @@
-"""What the programs share of the shell that they run in: output, a yes-or-no question, signals and the event loop.
+"""The shell that the programs run in: output, a yes-or-no question, signals and the event loop.
 
 Whatever a program prints goes through `say` or `tell_failure`, so that nothing a peer wrote moves a cursor or hides.
 """

@@ -191,12 +191,12 @@ async def call(
         MewError: the arguments are no JSON object, the agent has no such tool, or as `serve`.
     """
     try:
-        given = json.loads(arguments)
+        values = json.loads(arguments)
     except (ValueError, RecursionError) as fault:
         raise ConfigError(f"the arguments are no JSON: {fault}", key="arguments") from None
     async with _home(file, base_url=base_url, api_key=api_key) as home:
         try:
-            execution = await home.agent.call(tool, given)
+            execution = await home.agent.call(tool, values)
         except RpcError as fault:
             raise ConfigError(fault.message, key="tool") from None
     for made, answer in execution.calls:

@@ -19,51 +19,51 @@ checks = CheckGroup()
 
 
 @checks.shows("P-5.2-1", "P-8.1-1", "P-5.2-3", "P-8.1-3")
-async def a_token_in_the_header_is_enough(session: CheckSession) -> None:
+async def check_a_token_in_the_header_is_enough(session: CheckSession) -> None:
     try:
         peer = await session.open_socket("human", path="/ws")
         await session.await_welcome(peer)
-        said = f"its welcome names {peer.id!r}"
+        detail = f"its welcome names {peer.id!r}"
     except HandshakeRefused as no:
-        peer, said = None, f"it was refused with HTTP {no.status}"
+        peer, detail = None, f"it was refused with HTTP {no.status}"
     except NotObserved as fault:
-        peer, said = None, str(fault)
+        peer, detail = None, str(fault)
     here = "GET /ws?space=NAME with a bearer token was not answered by a welcome: "
-    session.report("P-5.2-1 P-8.1-1", peer is not None, here + said)
+    session.report("P-5.2-1 P-8.1-1", peer is not None, here + detail)
     right = peer is not None and peer.id == "human"
-    session.report("P-5.2-3 P-8.1-3", right, f"the token of human did not make its bearer human: {said}")
+    session.report("P-5.2-3 P-8.1-3", right, f"the token of human did not make its bearer human: {detail}")
 
 
 async def _turned_away(session: CheckSession, peer: WirePeer) -> str:
-    """What happened where a connection should have ended with nothing but an error; '' where it did."""
+    """Waits for a connection to end with nothing but an error; the text says what happened instead, '' for nothing."""
     try:
         await peer.wait_closed()
     except NotObserved as fault:
         return str(fault)
-    told = [one for one in peer.inbox if one.kind != "system/error"]
-    return f"it was sent {told[0].kind!r} first" if told else ""
+    others = [received for received in peer.inbox if received.kind != "system/error"]
+    return f"it was sent {others[0].kind!r} first" if others else ""
 
 
 @checks.shows("P-5.2-2", "P-8.1-2", "S-SEC-1")
-async def a_wrong_token_is_refused_before_anything_is_told(session: CheckSession) -> None:
+async def check_a_wrong_token_is_refused_before_anything_is_told(session: CheckSession) -> None:
     wrong = Token("wrong-" + secrets.token_urlsafe(24))
     try:
-        said = await _turned_away(session, await session.open_socket("nobody", token=wrong))
+        detail = await _turned_away(session, await session.open_socket("nobody", token=wrong))
     except HandshakeRefused as no:
-        said = "" if no.status in (401, 403) else f"it was answered with HTTP {no.status}"
-    session.report("P-5.2-2 P-8.1-2", not said, f"a wrong token in the header was not refused: {said}")
+        detail = "" if no.status in (401, 403) else f"it was answered with HTTP {no.status}"
+    session.report("P-5.2-2 P-8.1-2", not detail, f"a wrong token in the header was not refused: {detail}")
     try:
         peer = await session.open_socket("nobody", header=False)
         await peer.send(session.join_frame("admin", token=wrong))
         by_frame = await _turned_away(session, peer)
     except HandshakeRefused:
         by_frame = ""
-    said = said or by_frame
-    session.report("S-SEC-1", not said, f"somebody without a right token was not kept out: {said}")
+    detail = detail or by_frame
+    session.report("S-SEC-1", not detail, f"somebody without a right token was not kept out: {detail}")
 
 
 @checks.shows("C-25")
-async def a_join_frame_stands_for_the_header(session: CheckSession) -> None:
+async def check_a_join_frame_stands_for_the_header(session: CheckSession) -> None:
     frame = json.loads(session.join_frame("human"))
     forms = {
         "type join": frame,
@@ -85,15 +85,15 @@ async def a_join_frame_stands_for_the_header(session: CheckSession) -> None:
     admin, stranger = await session.join("admin"), await session.open_socket("nobody", header=False)
     chat = session.chat("nobody let me in")
     await stranger.send(chat)
-    said = await _turned_away(session, stranger)
+    detail = await _turned_away(session, stranger)
     session.report(
-        "C-25", not said, f"a first message that is no join frame did not end the connection: {said}"
+        "C-25", not detail, f"a first message that is no join frame did not end the connection: {detail}"
     )
     session.report("C-25", await session.hidden(chat["id"], admin), "who never joined was heard all the same")
 
 
 @checks.shows("P-3.8.1-1", "P-3.8.1-2", "P-3.8.1-3", "P-3.8.1-4", "P-3.7-5", "P-5.1-1", "P-5.2-4", "P-5.2-5")
-async def the_welcome_comes_first_and_says_who_and_what(session: CheckSession) -> None:
+async def check_the_welcome_comes_first_and_says_who_and_what(session: CheckSession) -> None:
     human = await session.join("human")
     reader = await session.join("reader")
     first = reader.inbox[0]
@@ -113,10 +113,14 @@ async def the_welcome_comes_first_and_says_who_and_what(session: CheckSession) -
         rows, rights, f"reader is configured with {configured}, its welcome says {reader.capabilities}"
     )
     others = reader.welcome.payload.get("participants")
-    told = {one.get("id"): one.get("capabilities") for one in others} if isinstance(others, list) else {}
+    listed = (
+        {participant.get("id"): participant.get("capabilities") for participant in others}
+        if isinstance(others, list)
+        else {}
+    )
     session.report(
         "P-3.8.1-3",
-        "reader" not in told and all_in(session.configured("human"), told.get(human.id) or []),
+        "reader" not in listed and all_in(session.configured("human"), listed.get(human.id) or []),
         f"welcome.participants, which should hold human and not the joiner itself, was {others!r}",
     )
     streams = reader.welcome.payload.get("active_streams", [])
@@ -124,11 +128,11 @@ async def the_welcome_comes_first_and_says_who_and_what(session: CheckSession) -
 
 
 @checks.shows("P-5.2-6", "P-5.2-9", "P-4.1-3")
-async def the_list_of_the_welcome_is_what_holds(session: CheckSession) -> None:
+async def check_the_list_of_the_welcome_is_what_holds(session: CheckSession) -> None:
     human, proposer, observer = await session.join_all("human", "proposer", "observer")
     kinds = ("chat", "mcp/proposal", "mcp/request", "reasoning/start")
     for peer in (proposer, observer):
-        listed = [one.get("kind") for one in peer.capabilities if isinstance(one, dict)]
+        listed = [pattern.get("kind") for pattern in peer.capabilities if isinstance(pattern, dict)]
         for kind in kinds:
             outcome = await peer.attempt(session.message(kind, {"text": "x", "method": "tools/list"}))
             may = kind in listed
@@ -138,14 +142,14 @@ async def the_list_of_the_welcome_is_what_holds(session: CheckSession) -> None:
                 f"{peer.role} lists {listed}, but its {kind} was {'refused' if may else 'accepted'}",
             )
     for number in range(3):
-        outcome = await session.refuses(observer, session.chat(f"message {number}"), human)
+        outcome = await session.expect_refusal(observer, session.chat(f"message {number}"), human)
         session.report(
             "P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted"
         )
 
 
 @checks.shows("P-3.7-1", "P-3.7-2", "P-3.7-3", "P-3.7-4", "P-3.7-6", "P-8.1-4", "P-8.1-7")
-async def coming_and_going_is_told_to_all(session: CheckSession) -> None:
+async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     marks = {peer.role: peer.mark for peer in (admin, human)}
     reader = await session.join("reader")
@@ -153,40 +157,46 @@ async def coming_and_going_is_told_to_all(session: CheckSession) -> None:
     seen: dict[str, list[WireMessage]] = {}
     for peer in (admin, human):
         await peer.settle()
-        seen[peer.role] = [one for one in peer.inbox[marks[peer.role] :] if one.kind == "system/presence"]
+        seen[peer.role] = [
+            received for received in peer.inbox[marks[peer.role] :] if received.kind == "system/presence"
+        ]
     joins = {
-        role: [one for one in heard if (one.payload.get("participant") or {}).get("id") == reader.id]
-        for role, heard in seen.items()
+        role: [
+            received
+            for received in presences
+            if (received.payload.get("participant") or {}).get("id") == reader.id
+        ]
+        for role, presences in seen.items()
     }
     session.report(
         "P-3.7-1", all(joins.values()), "not everybody was told by a presence that reader had joined"
     )
-    told = [one for heard in seen.values() for one in heard]
-    events = [one.payload.get("event") for one in told]
+    presences = [received for arrivals in seen.values() for received in arrivals]
+    events = [received.payload.get("event") for received in presences]
     session.report("P-3.7-2", "join" in events, f"the events of the presences after a join were {events}")
-    named = bool(told) and all(
-        isinstance((one.payload.get("participant") or {}).get("id"), str) for one in told
+    named = bool(presences) and all(
+        isinstance((received.payload.get("participant") or {}).get("id"), str) for received in presences
     )
     session.report("P-3.7-3", named, "a presence did not name its participant")
     rights = bool(joins["admin"]) and all(
-        all_in(session.configured("reader"), one.payload["participant"].get("capabilities") or [])
-        for one in joins["admin"]
+        all_in(session.configured("reader"), received.payload["participant"].get("capabilities") or [])
+        for received in joins["admin"]
     )
     session.report("P-3.7-4", rights, "the join presence did not say what the participant may do")
-    senders = sorted({str(one.members.get("from")) for one in told})
+    senders = sorted({str(received.members.get("from")) for received in presences})
     session.report("P-3.7-6", senders == ["system:gateway"], f"presences came from {senders}")
     mark = human.mark
     await reader.leave()
 
-    def gone(one: WireMessage) -> bool:
-        who = one.payload.get("participant")
-        left = one.kind == "system/presence" and one.payload.get("event") == "leave"
+    def gone(received: WireMessage) -> bool:
+        who = received.payload.get("participant")
+        left = received.kind == "system/presence" and received.payload.get("event") == "leave"
         return left and isinstance(who, dict) and who.get("id") == reader.id
 
-    await human.until("the leave presence of reader", gone, since=mark)
+    await human.wait_for("the leave presence of reader", gone, since=mark)
     session.report("P-3.7-1 P-3.7-2", True, "")
     late = await session.join("observer")
-    ids = [one.get("id") for one in late.welcome.payload.get("participants") or ()]
+    ids = [participant.get("id") for participant in late.welcome.payload.get("participants") or ()]
     right = "human" in ids and reader.id not in ids
     session.report("P-8.1-4", right, f"with admin and human there, and reader gone, a welcome listed {ids}")
     error = await late.attempt(session.chat("no right to this"))
@@ -194,18 +204,22 @@ async def coming_and_going_is_told_to_all(session: CheckSession) -> None:
 
 
 @checks.shows("C-2")
-async def a_welcome_is_for_one_alone(session: CheckSession) -> None:
+async def check_a_welcome_is_for_one_alone(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     reader = await session.join("reader")
     await reader.settle()
     for peer in (admin, human):
         await peer.settle()
-        strange = [one for one in peer.inbox if one.kind == "system/welcome" and not peer.is_my_welcome(one)]
+        strange = [
+            received
+            for received in peer.inbox
+            if received.kind == "system/welcome" and not peer.is_my_welcome(received)
+        ]
         session.report("C-2", not strange, f"{peer.role} received the welcome of another participant")
 
 
 @checks.shows("P-7.2-1")
-async def an_id_is_the_same_after_a_new_connection(session: CheckSession) -> None:
+async def check_an_id_is_the_same_after_a_new_connection(session: CheckSession) -> None:
     first = await session.join("human")
     id = first.id
     await first.leave()
@@ -214,12 +228,12 @@ async def an_id_is_the_same_after_a_new_connection(session: CheckSession) -> Non
 
 
 @checks.shows("C-12")
-async def everyone_may_answer(session: CheckSession) -> None:
+async def check_everyone_may_answer(session: CheckSession) -> None:
     (observer,) = await session.join_all("observer")
     baseline = [{"kind": "mcp/response"}]
-    found = observer.capabilities
-    same = all_in(baseline, found) and len(found) == 1
-    session.report("C-12", same, f"a participant configured with nothing holds {found}")
+    held = observer.capabilities
+    same = all_in(baseline, held) and len(held) == 1
+    session.report("C-12", same, f"a participant configured with nothing holds {held}")
     answer = session.message("mcp/response", {"result": {}}, correlation_id=["nothing"], to=["human"])
     outcome = await observer.attempt(answer)
     session.report(

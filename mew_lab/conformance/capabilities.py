@@ -36,11 +36,11 @@ async def judge(session: CheckSession, rows: str, *cases: Case) -> None:
         what = f"{kind} with payload {payload}" + (f" to {list(to)}" if to else "")
         if allowed:
             right = arrived and not outcome.refused
-            said = f"{role} may send {what}, but it was refused ({outcome.code})"
+            detail = f"{role} may send {what}, but it was refused ({outcome.code})"
         else:
             right = outcome.refused and not arrived
-            said = f"{role} may not send {what}, but it was {'delivered' if arrived else 'not answered by an error'}"
-        session.report(rows, right, said)
+            detail = f"{role} may not send {what}, but it was {'delivered' if arrived else 'not answered by an error'}"
+        session.report(rows, right, detail)
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -57,11 +57,11 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
 @checks.shows("P-4.1-4", "P-4.1-10", "P-8.1-5")
-async def a_wildcard_covers_a_namespace(session: CheckSession) -> None:
+async def check_a_wildcard_covers_a_namespace(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.1-4 P-4.1-10 P-8.1-5",
-        *(Case("human", True, f"mcp/{one}", LIST) for one in ("request", "response", "proposal", "reject")),
+        *(Case("human", True, f"mcp/{verb}", LIST) for verb in ("request", "response", "proposal", "reject")),
         Case("human", True, "chat", {"text": "hi"}),
         Case("human", False, "mcp"),
         Case("human", False, "mcpx/request", LIST),
@@ -70,7 +70,7 @@ async def a_wildcard_covers_a_namespace(session: CheckSession) -> None:
 
 
 @checks.shows("P-4.1-5", "C-13")
-async def an_exact_kind_is_that_kind_alone(session: CheckSession) -> None:
+async def check_an_exact_kind_is_that_kind_alone(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.1-5 C-13",
@@ -83,7 +83,7 @@ async def an_exact_kind_is_that_kind_alone(session: CheckSession) -> None:
 
 
 @checks.shows("P-4.1-6", "P-4.1-12")
-async def nested_patterns_bind_the_fields_they_name(session: CheckSession) -> None:
+async def check_nested_patterns_bind_the_fields_they_name(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.1-6 P-4.1-12",
@@ -100,7 +100,7 @@ async def nested_patterns_bind_the_fields_they_name(session: CheckSession) -> No
 
 
 @checks.shows("P-4.1-11", "P-2.1-2")
-async def who_may_only_propose_cannot_act(session: CheckSession) -> None:
+async def check_who_may_only_propose_cannot_act(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.1-11 P-2.1-2",
@@ -112,7 +112,7 @@ async def who_may_only_propose_cannot_act(session: CheckSession) -> None:
 
 
 @checks.shows("P-9.3-1")
-async def a_read_only_set_lists_and_does_nothing_else(session: CheckSession) -> None:
+async def check_a_read_only_set_lists_and_does_nothing_else(session: CheckSession) -> None:
     await judge(
         session,
         "P-9.3-1",
@@ -125,7 +125,7 @@ async def a_read_only_set_lists_and_does_nothing_else(session: CheckSession) -> 
 
 
 @checks.shows("P-4.2-1", "P-4.2-3", "P-4.2-4", "P-5.4-1", "P-8.1-6", "P-4.2-8", "P-4.2-9")
-async def any_match_allows_and_none_denies(session: CheckSession) -> None:
+async def check_any_match_allows_and_none_denies(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.2-1 P-5.4-1 P-8.1-6",
@@ -164,7 +164,7 @@ async def any_match_allows_and_none_denies(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.8.2-1", "P-3.8.2-2")
-async def a_violation_is_explained_to_the_violator_alone(session: CheckSession) -> None:
+async def check_a_violation_is_explained_to_the_violator_alone(session: CheckSession) -> None:
     human, proposer, reader = await session.join_all("human", "proposer", "reader")
     message = session.message("mcp/request", call("delete_all"), to=["human"])
     outcome = await proposer.attempt(message)
@@ -180,14 +180,16 @@ async def a_violation_is_explained_to_the_violator_alone(session: CheckSession) 
         "P-3.8.2-1", right, f"the violation was answered with {error.members if error else 'no error'}"
     )
     held = payload.get("your_capabilities")
-    told = isinstance(held, list) and all_in(session.configured("proposer"), held)
-    session.report("P-3.8.2-1", told, f"your_capabilities, which should name what proposer holds, was {held}")
+    right = isinstance(held, list) and all_in(session.configured("proposer"), held)
+    session.report(
+        "P-3.8.2-1", right, f"your_capabilities, which should name what proposer holds, was {held}"
+    )
     hidden = await session.hidden(message["id"], human, reader)
     session.report("P-3.8.2-2", hidden, "the violating message was delivered")
 
 
 @checks.shows("P-4.1-8", "P-4.1-9")
-async def system_kinds_are_the_gateways_own(session: CheckSession) -> None:
+async def check_system_kinds_are_the_gateways_own(session: CheckSession) -> None:
     admin, human, observer = await session.join_all("admin", "human", "observer")
     payload = {"event": "join", "participant": {"id": "ghost"}, "error": "x", "you": {"id": "human"}}
     for kind in ("welcome", "presence", "error", "register", "heartbeat", "made-up", "a/b", ""):
@@ -196,27 +198,27 @@ async def system_kinds_are_the_gateways_own(session: CheckSession) -> None:
         for peer in (human, observer):
             await peer.settle()
         # By its id: a forged system/error is a system/error to look at.
-        heard = any(one.id == message["id"] for peer in (human, observer) for one in peer.inbox)
-        right = outcome.refused and not heard
+        reached = any(received.id == message["id"] for peer in (human, observer) for received in peer.inbox)
+        right = outcome.refused and not reached
         session.report(
             "P-4.1-8",
             right,
-            f"a participant's own system/{kind} was {'delivered' if heard else 'not refused'}",
+            f"a participant's own system/{kind} was {'delivered' if reached else 'not refused'}",
         )
         if kind in ("welcome", "presence", "error"):
-            session.report("P-4.1-9", not heard, f"a participant made a system/{kind}")
+            session.report("P-4.1-9", not reached, f"a participant made a system/{kind}")
 
 
 @checks.shows("C-5")
-async def other_gateway_kinds_are_reserved_too(session: CheckSession) -> None:
+async def check_other_gateway_kinds_are_reserved_too(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     words = (
         "space/invite-ack",
-        *(f"stream/{one}" for one in ("write-granted", "write-revoked", "ownership-transferred")),
+        *(f"stream/{event}" for event in ("write-granted", "write-revoked", "ownership-transferred")),
     )
     for kind in words:
         message = session.message(kind, {"stream_id": "stream-1", "status": "created"})
-        outcome = await session.refuses(admin, message, human)
+        outcome = await session.expect_refusal(admin, message, human)
         session.report("C-5", outcome.refused, f"a participant's own {kind} was accepted")
     outcome = await admin.attempt(session.message("system/register", {}))
     session.report(
@@ -224,18 +226,23 @@ async def other_gateway_kinds_are_reserved_too(session: CheckSession) -> None:
     )
     own = session.message("stream/open", {"stream_id": session.new_id("stream")}, to=["human"])
     await admin.attempt(own)
-    heard = await session.reaches(own["id"], human)
+    reached = await session.reaches(own["id"], human)
     session.report(
-        "C-5", heard, "a participant's own stream/open of a stream that is not active was not relayed"
+        "C-5", reached, "a participant's own stream/open of a stream that is not active was not relayed"
     )
     mark = admin.mark
     await admin.attempt(session.message("stream/request", {"direction": "upload"}, to=["gateway"]))
     real = next(
-        (one.payload.get("stream_id") for one in admin.inbox[mark:] if one.kind == "stream/open"), None
+        (
+            received.payload.get("stream_id")
+            for received in admin.inbox[mark:]
+            if received.kind == "stream/open"
+        ),
+        None,
     )
     if isinstance(real, str):
         false = session.message("stream/open", {"stream_id": real, "owner": "admin"}, to=["human"])
-        outcome = await session.refuses(admin, false, human)
+        outcome = await session.expect_refusal(admin, false, human)
         session.report(
             "C-5", outcome.refused, "a participant's own stream/open of an active stream was relayed"
         )

@@ -29,14 +29,16 @@ async def _control(session: CheckSession, kind: str, **payload: object) -> str:
 
 
 @checks.shows("P-3.9.1-3")
-async def a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
+async def check_a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
     worker, human = await session.join_all("worker", "human")
-    session.later(lambda: _control(session, "resume"))
+    session.on_close(lambda: _control(session, "resume"))
     refused = await _control(session, "pause", reason="conformance", timeout_seconds=600)
     session.report("P-3.9.1-3", not refused, f"admin's pause was refused ({refused})")
     await worker.settle()
     for kind in STOPPED:
-        outcome = await session.refuses(worker, session.message(kind, {"text": "x", "message": "x"}), human)
+        outcome = await session.expect_refusal(
+            worker, session.message(kind, {"text": "x", "message": "x"}), human
+        )
         session.report(
             "P-3.9.1-3", outcome.refused_with("paused"), f"{kind} of a paused participant was not refused"
         )
@@ -62,13 +64,13 @@ async def a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.9.10-3")
-async def a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
+async def check_a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
     worker, human = await session.join_all("worker", "human")
     refused = await _control(session, "shutdown")
     session.report("P-3.9.10-3", not refused, f"admin's shutdown was refused ({refused})")
     try:
         await worker.settle()
-        outcome = await session.refuses(worker, session.chat("one more thing"), human)
+        outcome = await session.expect_refusal(worker, session.chat("one more thing"), human)
         session.report("P-3.9.10-3", outcome.refused, "after its shutdown a participant could still chat")
         await worker.leave()
     except NotObserved:
@@ -82,7 +84,7 @@ async def a_shutdown_holds_until_it_joins_again(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.9.10-3")
-async def a_shutdown_holds_by_http_too(session: CheckSession) -> None:
+async def check_a_shutdown_holds_by_http_too(session: CheckSession) -> None:
     worker = (await session.join_all("worker"))[0]
     before = await session.post("worker", session.chat("before"))
     if not before.taken:

@@ -5,7 +5,7 @@ Spec: §3.6.1, §3.6.8, §7.3.
 
 from __future__ import annotations
 
-from mew_lab.conformance.revocation import fell
+from mew_lab.conformance.revocation import try_revoked
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
 
 __all__ = ["checks"]
@@ -14,7 +14,7 @@ checks = CheckGroup()
 
 
 @checks.shows("P-3.6.1-5", "P-3.6.1-8", "P-4.1-13")
-async def a_grant_gives_the_right(session: CheckSession) -> None:
+async def check_a_grant_gives_the_right(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     before = await spare.attempt(session.message(kind))
@@ -34,13 +34,13 @@ async def a_grant_gives_the_right(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.1-9")
-async def a_grant_brings_the_recipient_a_new_welcome(session: CheckSession) -> None:
+async def check_a_grant_brings_the_recipient_a_new_welcome(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     mark = spare.mark
     kind = f"lent/{session.new_id()}"
     await admin.attempt(session.grant("spare", {"kind": kind}))
     await spare.settle()
-    news = [one for one in spare.inbox[mark:] if spare.is_my_welcome(one)]
+    news = [received for received in spare.inbox[mark:] if spare.is_my_welcome(received)]
     session.report("P-3.6.1-9", bool(news), "the recipient of a grant got no new welcome")
     held = spare.capabilities
     combined = all_in([*session.configured("spare"), {"kind": kind}], held)
@@ -50,7 +50,7 @@ async def a_grant_brings_the_recipient_a_new_welcome(session: CheckSession) -> N
 
 
 @checks.shows("P-3.6.1-6")
-async def grants_add_up(session: CheckSession) -> None:
+async def check_grants_add_up(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kinds = [f"lent/{session.new_id()}" for _ in range(3)]
     await admin.attempt(session.grant("spare", {"kind": kinds[0]}))
@@ -62,16 +62,16 @@ async def grants_add_up(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.1-1", "P-3.6.1-7", "P-3.6.8-1")
-async def only_who_may_grant_grants(session: CheckSession) -> None:
+async def check_only_who_may_grant_grants(session: CheckSession) -> None:
     human, spare, observer = await session.join_all("human", "spare", "observer")
     kind = f"mcp/{session.new_id()}"  # which human holds by mcp/*, so that nothing but the right to grant is missing
     for peer in (human, observer, spare):
         grant = session.grant("spare", {"kind": kind})
-        outcome = await session.refuses(
-            peer, grant, *(one for one in (human, spare, observer) if one is not peer)
+        outcome = await session.expect_refusal(
+            peer, grant, *(other for other in (human, spare, observer) if other is not peer)
         )
-        said = f"{peer.role}, who may not grant, sent a grant that was accepted"
-        session.report("P-3.6.1-1 P-3.6.8-1", outcome.refused, said)
+        detail = f"{peer.role}, who may not grant, sent a grant that was accepted"
+        session.report("P-3.6.1-1 P-3.6.8-1", outcome.refused, detail)
     await spare.settle()
     used = await spare.attempt(session.message(kind))
     session.report(
@@ -80,7 +80,7 @@ async def only_who_may_grant_grants(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.8-2")
-async def nobody_grants_what_it_does_not_possess(session: CheckSession) -> None:
+async def check_nobody_grants_what_it_does_not_possess(session: CheckSession) -> None:
     granter, spare = await session.join_all("granter", "spare")
     lent = f"lent/{session.new_id()}"
     foreign = f"foreign/{session.new_id()}"
@@ -93,15 +93,15 @@ async def nobody_grants_what_it_does_not_possess(session: CheckSession) -> None:
     session.report("P-3.6.8-2", not used.refused, "a grant of what the granter possesses had no effect")
     for recipient, peer in (("spare", spare), ("granter", granter)):
         outcome = await granter.attempt(session.grant(recipient, {"kind": foreign}))
-        said = f"granter, who may not send {foreign}, granted it to {recipient}"
-        session.report("P-3.6.8-2", outcome.refused, said)
+        detail = f"granter, who may not send {foreign}, granted it to {recipient}"
+        session.report("P-3.6.8-2", outcome.refused, detail)
         await peer.settle()
         used = await peer.attempt(session.message(foreign))
         session.report("P-3.6.8-2", used.refused, f"{recipient} could send what its granter did not possess")
 
 
 @checks.shows("C-9")
-async def possession_is_a_proved_cover(session: CheckSession) -> None:
+async def check_possession_is_a_proved_cover(session: CheckSession) -> None:
     granter, spare = await session.join_all("granter", "spare")
     lent = f"lent/{session.new_id()}"
     granted = (
@@ -112,8 +112,8 @@ async def possession_is_a_proved_cover(session: CheckSession) -> None:
     )
     for capability in granted:
         outcome = await granter.attempt(session.grant("spare", capability))
-        said = f"a grant of {capability}, which lent/* covers, was refused ({outcome.code})"
-        session.report("C-9", not outcome.refused, said)
+        detail = f"a grant of {capability}, which lent/* covers, was refused ({outcome.code})"
+        session.report("C-9", not outcome.refused, detail)
     foreign = session.new_id("foreign")
     wider = (
         {"kind": "*"},
@@ -140,7 +140,7 @@ async def possession_is_a_proved_cover(session: CheckSession) -> None:
         outcome.refused_with("cannot_grant"),
         f"an invite with too much was answered with {outcome.code!r}",
     )
-    starter = [{"kind": one} for one in ("chat", "mcp/proposal", "mcp/withdraw", "mcp/response")]
+    starter = [{"kind": kind} for kind in ("chat", "mcp/proposal", "mcp/withdraw", "mcp/response")]
     invite = {"participant_id": name, "initial_capabilities": starter}
     outcome = await granter.attempt(session.message("space/invite", invite))
     session.report(
@@ -149,7 +149,7 @@ async def possession_is_a_proved_cover(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.1-3")
-async def the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
+async def check_the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kinds = [f"lent/{session.new_id()}" for _ in range(2)]
     grants = [session.grant("spare", {"kind": kind}) for kind in kinds]
@@ -161,12 +161,12 @@ async def the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
     session.report(
         "P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})"
     )
-    right = await fell(session, spare, kinds[0], kept=kinds[1:])
+    right = await try_revoked(session, spare, kinds[0], kept=kinds[1:])
     session.report("P-3.6.1-3", right, "a revoke by one grant's id did not take just that grant")
 
 
 @checks.shows("C-15")
-async def the_id_of_a_grant_is_never_taken_again(session: CheckSession) -> None:
+async def check_the_id_of_a_grant_is_never_taken_again(session: CheckSession) -> None:
     admin, spare, granter = await session.join_all("admin", "spare", "granter")
     first, second, third = (f"lent/{session.new_id()}" for _ in range(3))
     grant = session.grant("spare", {"kind": first})
@@ -186,7 +186,7 @@ async def the_id_of_a_grant_is_never_taken_again(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.9.9-3")
-async def a_restart_leaves_grants_alone(session: CheckSession) -> None:
+async def check_a_restart_leaves_grants_alone(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     await admin.attempt(session.grant("spare", {"kind": kind}))

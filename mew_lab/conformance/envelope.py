@@ -44,7 +44,7 @@ PASSED_ON: dict[str, dict[str, Any]] = {
 
 
 @checks.shows("P-3-1")
-async def one_message_is_one_json_object(session: CheckSession) -> None:
+async def check_one_message_is_one_json_object(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     good = json.dumps(session.chat("one"))
     before = human.mark
@@ -52,28 +52,30 @@ async def one_message_is_one_json_object(session: CheckSession) -> None:
         outcome = await admin.attempt(bad)
         session.report("P-3-1", outcome.refused, f"the text {bad[:30]!r} was not answered by system/error")
     await human.settle()
-    passed_on = [one for one in human.inbox[before:] if not str(one.kind).startswith("system/")]
+    passed_on = [
+        received for received in human.inbox[before:] if not str(received.kind).startswith("system/")
+    ]
     session.report("P-3-1", not passed_on, "a text that is no JSON object reached somebody")
-    odd = [one.raw for one in [*admin.inbox, *human.inbox] if not isinstance(one.kind, str)]
+    odd = [received.raw for received in [*admin.inbox, *human.inbox] if not isinstance(received.kind, str)]
     session.report("P-3-1", not odd, f"the gateway sent what is no envelope: {odd[:1]}")
 
 
 @checks.shows("P-3-2", "P-6.1-1")
-async def another_version_is_refused(session: CheckSession) -> None:
+async def check_another_version_is_refused(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     for version in ("mew/v0.3", "mew/v0.40", "MEW/V0.4", "", 4, None):
-        outcome = await session.refuses(admin, session.chat("hello") | {"protocol": version}, human)
+        outcome = await session.expect_refusal(admin, session.chat("hello") | {"protocol": version}, human)
         session.report("P-6.1-1 P-3-2", outcome.refused, f"a message with protocol {version!r} was accepted")
     chat = session.chat("hello")
     del chat["protocol"]
     await admin.attempt(chat)
     await human.settle()
-    spoken = {one.members.get("protocol") for one in [*admin.inbox, *human.inbox]}
+    spoken = {received.members.get("protocol") for received in [*admin.inbox, *human.inbox]}
     session.report("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
 
 
 @checks.shows("P-3-4", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-6.4-1")
-async def members_have_their_types(session: CheckSession) -> None:
+async def check_members_have_their_types(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     wrong: dict[str, dict[str, list[Any]]] = {
         "P-3-6": {"to": ["human", [1], {}, ["human", None], 1]},
@@ -84,7 +86,7 @@ async def members_have_their_types(session: CheckSession) -> None:
     for row, members in wrong.items():
         for member, values in members.items():
             for value in values:
-                outcome = await session.refuses(admin, session.chat() | {member: value}, human)
+                outcome = await session.expect_refusal(admin, session.chat() | {member: value}, human)
                 session.report(row, outcome.refused, f"a message with {member} = {value!r} was accepted")
     await admin.attempt(session.message("no payload but a context", context="parent/child/grandchild"))
     single = session.chat("about one") | {"correlation_id": "m-1"}
@@ -94,24 +96,33 @@ async def members_have_their_types(session: CheckSession) -> None:
     await session.join("reader")  # so that the gateway makes messages of its own
     await admin.attempt(session.message("system/forbidden"))
     await human.settle()
-    got = {one.id: one.members.get("correlation_id") for one in human.inbox}
-    arrays = {one.id: one.members["correlation_id"] for one in human.inbox if "correlation_id" in one.members}
-    right = all(isinstance(one, list) for one in arrays.values()) and got.get(several["id"]) == ["m-1", "m-2"]
+    got = {received.id: received.members.get("correlation_id") for received in human.inbox}
+    arrays = {
+        received.id: received.members["correlation_id"]
+        for received in human.inbox
+        if "correlation_id" in received.members
+    }
+    right = all(isinstance(value, list) for value in arrays.values()) and got.get(several["id"]) == [
+        "m-1",
+        "m-2",
+    ]
     session.report("P-3-9", right, f"correlation ids arrived as {arrays}")
     wrapped = got.get(single["id"])
     session.report("P-6.4-1", not isinstance(wrapped, str), f"a correlation_id 'm-1' arrived as {wrapped!r}")
     made = [
-        one for one in [*admin.inbox, *human.inbox] if str(one.members.get("from", "")).endswith("gateway")
+        received
+        for received in [*admin.inbox, *human.inbox]
+        if str(received.members.get("from", "")).endswith("gateway")
     ]
-    stamps = {str(one.members.get("ts")) for one in made}
+    stamps = {str(received.members.get("ts")) for received in made}
     session.report(
         "P-3-4", bool(stamps) and all(map(_is_timestamp, stamps)), f"the gateway's ts were {stamps}"
     )
-    to = [one.members["to"] for one in made if "to" in one.members]
-    session.report("P-3-6", all(isinstance(one, list) for one in to), f"the gateway's `to` were {to}")
-    payloads = all(isinstance(one.members.get("payload"), dict) for one in made)
+    to = [received.members["to"] for received in made if "to" in received.members]
+    session.report("P-3-6", all(isinstance(value, list) for value in to), f"the gateway's `to` were {to}")
+    payloads = all(isinstance(received.members.get("payload"), dict) for received in made)
     session.report("P-3-21", payloads, "the gateway sent a payload that is no object")
-    contexts = [one.members["context"] for one in human.inbox if "context" in one.members]
+    contexts = [received.members["context"] for received in human.inbox if "context" in received.members]
     session.report("P-3-17", contexts == ["parent/child/grandchild"], f"a context arrived as {contexts}")
 
 
@@ -120,7 +131,7 @@ def _is_timestamp(text: str) -> bool:
 
 
 @checks.shows("P-3-8", "P-3.9.3-1")
-async def the_kinds_of_the_specification_are_passed_on(session: CheckSession) -> None:
+async def check_the_kinds_of_the_specification_are_passed_on(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     for kind, payload in PASSED_ON.items():
         message = session.message(kind, payload, to=["human"], context="reason-1", correlation_id=["m-1"])
@@ -131,12 +142,12 @@ async def the_kinds_of_the_specification_are_passed_on(session: CheckSession) ->
             rows, arrived, f"a message of kind {kind} did not arrive ({outcome.code or 'no error'})"
         )
     for bad in ("", 5, None, ["chat"]):
-        outcome = await session.refuses(admin, session.chat() | {"kind": bad}, human)
+        outcome = await session.expect_refusal(admin, session.chat() | {"kind": bad}, human)
         session.report("P-3-8", outcome.refused, f"a message of kind {bad!r} was accepted")
 
 
 @checks.shows("P-3-14")
-async def an_error_names_its_cause(session: CheckSession) -> None:
+async def check_an_error_names_its_cause(session: CheckSession) -> None:
     (observer,) = await session.join_all("observer")
     for message in (
         session.chat(),
@@ -145,7 +156,7 @@ async def an_error_names_its_cause(session: CheckSession) -> None:
     ):
         mark = observer.mark
         await observer.attempt(message)
-        errors = [one.related for one in observer.inbox[mark:] if one.kind == "system/error"]
+        errors = [received.related for received in observer.inbox[mark:] if received.kind == "system/error"]
         named = errors == [[message["id"]]]
         session.report(
             "P-3-14", named, f"the errors that {message['id']} caused name {errors} as their cause"
@@ -153,7 +164,7 @@ async def an_error_names_its_cause(session: CheckSession) -> None:
 
 
 @checks.shows("P-7.1-2", "P-4.2-5", "P-4.2-6", "P-4.2-7", "P-8.1-10", "C-17", "C-20")
-async def payloads_are_data(session: CheckSession) -> None:
+async def check_payloads_are_data(session: CheckSession) -> None:
     human, admin, reader = await session.join_all("human", "admin", "reader")
 
     async def passes(message: dict[str, Any], rows: str, what: str) -> None:
@@ -178,12 +189,12 @@ async def payloads_are_data(session: CheckSession) -> None:
     await passes(bare, "C-20", "a participant/clear without payload")
     shapeless = session.chat()
     del shapeless["kind"]
-    outcome = await session.refuses(human, shapeless, reader)
+    outcome = await session.expect_refusal(human, shapeless, reader)
     session.report("P-7.1-2", outcome.refused, "a message without a kind was accepted")
 
 
 @checks.shows("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5")
-async def contexts_stay_apart(session: CheckSession) -> None:
+async def check_contexts_stay_apart(session: CheckSession) -> None:
     admin, worker, human = await session.join_all("admin", "worker", "human")
     starts = {peer.role: session.message("reasoning/start", {"message": "?"}) for peer in (admin, worker)}
     sent: dict[str, str] = {}
@@ -196,15 +207,17 @@ async def contexts_stay_apart(session: CheckSession) -> None:
             sent[thought["id"]] = context
             await peer.attempt(thought)
     await human.settle()
-    got = {one.id: one.members.get("context") for one in human.inbox if one.id in sent}
+    got = {received.id: received.members.get("context") for received in human.inbox if received.id in sent}
     session.report("P-3.5.6-1", set(got) == set(sent), "not every message with a context arrived")
     session.report("P-3.5.6-4", got == sent, f"paths of contexts arrived as {sorted(map(str, got.values()))}")
     senders = {
-        _sender(one): str(one.members.get("context")).split("/")[0] for one in human.inbox if one.id in sent
+        _sender(received): str(received.members.get("context")).split("/")[0]
+        for received in human.inbox
+        if received.id in sent
     }
     apart = senders == {role: start["id"] for role, start in starts.items()}
     session.report("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
 
 
-def _sender(one: WireMessage) -> str:
-    return str(one.members.get("from"))
+def _sender(received: WireMessage) -> str:
+    return str(received.members.get("from"))

@@ -11,7 +11,7 @@ from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.streams import open_stream
 from mew_lab.conformance.wire import WirePeer
 
-__all__ = ["checks", "received", "write"]
+__all__ = ["checks", "collect_frames", "write"]
 
 checks = CheckGroup()
 
@@ -21,17 +21,17 @@ async def write(writer: WirePeer, id: str, data: bytes, *readers: WirePeer) -> l
     frame = f"#{id}#".encode() + data
     await writer.send(frame)
     await writer.settle()
-    return [frame in await received(reader) for reader in readers]
+    return [frame in await collect_frames(reader) for reader in readers]
 
 
-async def received(peer: WirePeer) -> list[bytes]:
+async def collect_frames(peer: WirePeer) -> list[bytes]:
     """All frames that have reached the peer."""
     await peer.settle()
-    return [one.data for one in peer.inbox if one.data is not None]
+    return [message.data for message in peer.inbox if message.data is not None]
 
 
 @checks.shows("P-3.10.1-4", "P-3.10.3-3", "P-3.8.1-8")
-async def targets_alone_get_the_frames(session: CheckSession) -> None:
+async def check_targets_alone_get_the_frames(session: CheckSession) -> None:
     streamer, player, viewer, human = await session.join_all("streamer", "player", "viewer", "human")
     id = await open_stream(session, streamer, target=["viewer", "player"])
     rows = "P-3.10.1-4 P-3.10.3-3 P-3.8.1-8"
@@ -41,18 +41,18 @@ async def targets_alone_get_the_frames(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.10.1-5", "P-3.10.3-4", "P-3.8.1-8")
-async def without_targets_all_get_the_frames(session: CheckSession) -> None:
+async def check_without_targets_all_get_the_frames(session: CheckSession) -> None:
     streamer, viewer, human, observer = await session.join_all("streamer", "viewer", "human", "observer")
     choices: tuple[dict[str, Any], ...] = ({}, {"target": None}, {"target": []})
     for choice in choices:
         id = await open_stream(session, streamer, **choice)
         got = await write(streamer, id, b"for all", viewer, human, observer)
-        said = f"a frame of a stream requested with {choice or 'no target'} did not reach everybody"
-        session.report("P-3.10.1-5 P-3.10.3-4 P-3.8.1-8", all(got), said)
+        detail = f"a frame of a stream requested with {choice or 'no target'} did not reach everybody"
+        session.report("P-3.10.1-5 P-3.10.3-4 P-3.8.1-8", all(got), detail)
 
 
 @checks.shows("P-3.10.3-2")
-async def boundaries_are_kept(session: CheckSession) -> None:
+async def check_boundaries_are_kept(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     first, second = await open_stream(session, streamer), await open_stream(session, player)
     data = (
@@ -71,22 +71,22 @@ async def boundaries_are_kept(session: CheckSession) -> None:
             sent.append(frame)
     for peer in (streamer, player):
         await peer.settle()
-    got = await received(viewer)
+    got = await collect_frames(viewer)
     for id in (first, second):
         head = f"#{id}#".encode()
-        mine = [one for one in got if one.startswith(head)]
-        right = mine == [one for one in sent if one.startswith(head)]
+        mine = [data for data in got if data.startswith(head)]
+        right = mine == [data for data in sent if data.startswith(head)]
         session.report(
             "P-3.10.3-2", right, f"the frames of {id} did not arrive byte for byte, whole and in order"
         )
     await streamer.send(f"#{first}#as text é")
     await streamer.settle()
-    arrived = f"#{first}#as text é".encode() in await received(viewer)
+    arrived = f"#{first}#as text é".encode() in await collect_frames(viewer)
     session.report("P-3.10.3-2", arrived, "a frame that was sent as text did not arrive")
 
 
 @checks.shows("C-18")
-async def a_frame_keeps_its_opcode(session: CheckSession) -> None:
+async def check_a_frame_keeps_its_opcode(session: CheckSession) -> None:
     streamer, viewer = await session.join_all("streamer", "viewer")
     id = await open_stream(session, streamer)
     frames: tuple[str | bytes, ...] = (f"#{id}#text", f"#{id}#bytes".encode())
@@ -94,22 +94,24 @@ async def a_frame_keeps_its_opcode(session: CheckSession) -> None:
         await streamer.send(frame)
     await streamer.settle()
     await viewer.settle()
-    got = [one.raw for one in viewer.inbox if one.data is not None]
+    got = [received.raw for received in viewer.inbox if received.data is not None]
     session.report("C-18", got == list(frames), f"a text frame and a binary frame arrived as {got}")
 
 
 @checks.shows("P-3.10.6-9")
-async def only_writers_write(session: CheckSession) -> None:
+async def check_only_writers_write(session: CheckSession) -> None:
     streamer, player, viewer, observer = await session.join_all("streamer", "player", "viewer", "observer")
     id = await open_stream(session, streamer)
     for peer in (player, observer):
         mark = peer.mark
         got = await write(peer, id, f"by {peer.role}".encode(), viewer, streamer)
         session.report("P-3.10.6-9", not any(got), f"a frame by {peer.role}, who is no writer, was relayed")
-        errors = {one.payload.get("error") for one in peer.inbox[mark:] if one.kind == "system/error"}
-        told = "unauthorized_stream_write" in errors
+        errors = {
+            received.payload.get("error") for received in peer.inbox[mark:] if received.kind == "system/error"
+        }
+        right = "unauthorized_stream_write" in errors
         session.report(
-            "P-3.10.6-9", told, f"{peer.role}, who is no writer, was answered with {errors or 'nothing'}"
+            "P-3.10.6-9", right, f"{peer.role}, who is no writer, was answered with {errors or 'nothing'}"
         )
     got = await write(streamer, id, b"by its owner", viewer)
     session.report("P-3.10.6-9", all(got), "after that the owner's own frame was not relayed")

@@ -18,7 +18,7 @@ __all__ = ["checks"]
 checks = CheckGroup()
 
 
-def _missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
+def _report_missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
     if answer.status in (404, 405, 501):
         session.cannot_tell(
             rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it"
@@ -28,17 +28,17 @@ def _missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) ->
 
 
 @checks.shows("P-5.3-1", "P-5.3-4", "C-16")
-async def a_posted_message_is_delivered(session: CheckSession) -> None:
+async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
     admin, _human = await session.join_all("admin", "human")  # who posts may have to be there
     message = session.chat("by HTTP")
     answer = await session.post("human", message)
-    if _missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
+    if _report_missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
         return
     arrived = answer.taken and await session.reaches(message["id"], admin)
     session.report(
         "P-5.3-1", arrived, f"a posted message was answered with {answer.status} and did not arrive"
     )
-    sender = [one.members.get("from") for one in admin.inbox if one.id == message["id"]]
+    sender = [received.members.get("from") for received in admin.inbox if received.id == message["id"]]
     session.report("P-5.3-1", sender == ["human"], f"a posted message arrived from {sender}")
     body = answer.body if isinstance(answer.body, dict) else {}
     right = body.get("id") == message["id"] and body.get("status") == "accepted" and "timestamp" in body
@@ -49,7 +49,7 @@ async def a_posted_message_is_delivered(session: CheckSession) -> None:
     text = session.new_id("text")
     answer = await session.post("human", json.dumps({"kind": "chat", "payload": {"text": text}}))
     await admin.settle()
-    got = next((one.members for one in admin.inbox if one.payload.get("text") == text), {})
+    got = next((received.members for received in admin.inbox if received.payload.get("text") == text), {})
     whole = {"protocol", "id", "ts", "from"} <= got.keys() and got.get("from") == "human"
     session.report(
         "C-16", whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}"
@@ -59,7 +59,7 @@ async def a_posted_message_is_delivered(session: CheckSession) -> None:
 
 
 @checks.shows("P-5.3-2")
-async def http_knows_the_same_rights(session: CheckSession) -> None:
+async def check_http_knows_the_same_rights(session: CheckSession) -> None:
     admin, observer, *_ = await session.join_all("admin", "observer", "proposer", "reader", "human")
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("observer", session.chat("no right to chat")),
@@ -75,12 +75,12 @@ async def http_knows_the_same_rights(session: CheckSession) -> None:
     )
     for role, message in cases:
         answer = await session.post(role, message)
-        if _missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
+        if _report_missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
             return
         hidden = await session.hidden(message["id"], admin, observer)
         right = 400 <= answer.status < 500 and hidden
-        said = f"{message['kind']} of {role}, who may not send it, was answered with HTTP {answer.status}"
-        session.report("P-5.3-2", right, said + ("" if hidden else ", and delivered"))
+        detail = f"{message['kind']} of {role}, who may not send it, was answered with HTTP {answer.status}"
+        session.report("P-5.3-2", right, detail + ("" if hidden else ", and delivered"))
     allowed = await session.post(
         "reader", session.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
     )
@@ -88,7 +88,7 @@ async def http_knows_the_same_rights(session: CheckSession) -> None:
 
 
 @checks.shows("P-5.3-3")
-async def the_token_must_be_that_of_the_path(session: CheckSession) -> None:
+async def check_the_token_must_be_that_of_the_path(session: CheckSession) -> None:
     admin, _human = await session.join_all("admin", "human")
     tries: tuple[tuple[str, dict[str, Any]], ...] = (
         ("another's token", {"as_": "admin"}),
@@ -98,7 +98,7 @@ async def the_token_must_be_that_of_the_path(session: CheckSession) -> None:
     for what, how in tries:
         message = session.chat(what)
         answer = await session.post("human", message, **how)
-        if what == "another's token" and _missing(
+        if what == "another's token" and _report_missing(
             session, answer, "P-5.3-3", "POST /participants/{id}/messages"
         ):
             return
@@ -116,21 +116,21 @@ async def the_token_must_be_that_of_the_path(session: CheckSession) -> None:
     plain = session.chat("without from")
     await session.post("human", json.dumps(plain))
     await admin.settle()
-    senders = {one.members.get("from") for one in admin.inbox if one.id == plain["id"]}
-    said = f"a post without `from` on human's path arrived from {senders}"
-    session.report("P-5.3-3", senders <= {"human"}, said)
+    senders = {received.members.get("from") for received in admin.inbox if received.id == plain["id"]}
+    detail = f"a post without `from` on human's path arrived from {senders}"
+    session.report("P-5.3-3", senders <= {"human"}, detail)
 
 
 def _messages(answer: HttpAnswer) -> list[dict[str, Any]] | None:
     """The envelopes of a history, whatever the object around them is; None when there is no list."""
     lists = [answer.body] if isinstance(answer.body, list) else []
     if isinstance(answer.body, dict):
-        lists = [one for one in answer.body.values() if isinstance(one, list)]
-    return [one for one in lists[0] if isinstance(one, dict)] if lists else None
+        lists = [value for value in answer.body.values() if isinstance(value, list)]
+    return [entry for entry in lists[0] if isinstance(entry, dict)] if lists else None
 
 
 @checks.shows("P-5.3-5", "P-5.3-6", "P-5.3-7")
-async def the_history_holds_what_one_may_see(session: CheckSession) -> None:
+async def check_the_history_holds_what_one_may_see(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     since = str(admin.welcome.members.get("ts", "1970-01-01T00:00:00Z"))
     message = session.chat("for the history", ts="2001-01-01T00:00:00Z")
@@ -140,26 +140,28 @@ async def the_history_holds_what_one_may_see(session: CheckSession) -> None:
     await admin.attempt(session.message("space/invite", invite))
     path = f"/participants/human/messages?space={session.profile.space}&since={since.replace('+', '%2B')}"
     answer = await session.get(path, role="human")
-    if _missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
+    if _report_missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
         return
-    found = _messages(answer)
+    history = _messages(answer)
     session.report(
         "P-5.3-5",
-        answer.status == 200 and found is not None,
+        answer.status == 200 and history is not None,
         f"the history was answered with {answer.status}",
     )
-    mine = [one for one in found or () if one.get("id") == message["id"]]
+    mine = [entry for entry in history or () if entry.get("id") == message["id"]]
     whole = len(mine) == 1 and message.items() <= mine[0].items() and mine[0].get("from") == "human"
     session.report("P-5.3-6", whole, f"a message stood in the history as {mine}")
-    complete = all({"protocol", "id", "ts", "from", "kind"} <= one.keys() for one in found or ())
+    complete = all({"protocol", "id", "ts", "from", "kind"} <= entry.keys() for entry in history or ())
     session.report("P-5.3-6", complete, "an envelope of the history was not complete")
     kinds = [
-        one["kind"]
-        for one in found or ()
-        if one.get("kind") in ("space/invite-ack", "system/welcome", "system/error")
+        entry["kind"]
+        for entry in history or ()
+        if entry.get("kind") in ("space/invite-ack", "system/welcome", "system/error")
     ]
     private = [
-        one for one in found or () if one.get("kind") in kinds and "human" not in (one.get("to") or ())
+        entry
+        for entry in history or ()
+        if entry.get("kind") in kinds and "human" not in (entry.get("to") or ())
     ]
     session.report("P-5.3-7", not private, f"human's history holds what was for others alone: {kinds}")
     foreign = await session.get(path, role="observer")

@@ -18,13 +18,13 @@ checks = CheckGroup()
 
 
 @checks.shows("P-4.1-1", "P-7.1-1")
-async def a_foreign_from_is_refused(session: CheckSession) -> None:
+async def check_a_foreign_from_is_refused(session: CheckSession) -> None:
     human, reader, admin = await session.join_all("human", "reader", "admin")
     for claimed in ("reader", "system:gateway", "gateway", "nobody-at-all", "Human", "human ", ""):
-        outcome = await session.refuses(human, session.chat("who am I?", from_=claimed), reader, admin)
+        outcome = await session.expect_refusal(human, session.chat("who am I?", from_=claimed), reader, admin)
         refused = outcome.refused
         session.report("P-4.1-1 P-7.1-1", refused, f"human sent as {claimed!r}, and it was not refused")
-    outcome = await session.refuses(admin, session.chat("who am I?", from_="human"), reader)
+    outcome = await session.expect_refusal(admin, session.chat("who am I?", from_="human"), reader)
     session.report("P-4.1-1 P-7.1-1", outcome.refused, "admin sent as 'human', and it was not refused")
     own = await human.attempt(session.chat("it is me", from_=human.id))
     session.report(
@@ -35,7 +35,7 @@ async def a_foreign_from_is_refused(session: CheckSession) -> None:
 @checks.shows(
     "P-3.6.4-1", "P-3.6.4-2", "P-3.6.4-3", "P-3.6.4-4", "P-3.6.4-5", "P-3.6.1-11", "P-3.6.1-12"
 )  # fmt: skip
-async def a_logical_name_leads_to_the_runtime_id(session: CheckSession) -> None:
+async def check_a_logical_name_leads_to_the_runtime_id(session: CheckSession) -> None:
     (admin,) = await session.join_all("admin")
     spare = await session.join("spare", as_id=session.new_name("runtime"))
     await spare.settle()
@@ -43,7 +43,7 @@ async def a_logical_name_leads_to_the_runtime_id(session: CheckSession) -> None:
     chat = session.chat("by its logical name", to=["spare"])
     await admin.attempt(chat)
     await spare.settle()
-    got = [one.members.get("to") for one in spare.inbox if one.id == chat["id"]]
+    got = [received.members.get("to") for received in spare.inbox if received.id == chat["id"]]
     right = got == [[spare.id]]
     session.report(
         "P-3.6.4-2", right, f"a message to 'spare', who is {spare.id!r} now, arrived with to = {got}"
@@ -56,13 +56,13 @@ async def a_logical_name_leads_to_the_runtime_id(session: CheckSession) -> None:
         "P-3.6.4-3", not outcome.refused, f"a grant to a logical name was refused ({outcome.code})"
     )
     await spare.settle()
-    news = [one for one in spare.inbox[mark:] if one.kind == "system/welcome"]
+    news = [received for received in spare.inbox[mark:] if received.kind == "system/welcome"]
     session.report(
         "P-3.6.4-4", bool(news), "a grant to the logical name brought its connection no new welcome"
     )
-    to = [one.members.get("to") for one in news]
-    told = bool(news) and all(one == [spare.id] for one in to)
-    session.report("P-3.6.4-5 P-3.6.1-11", told, f"the new welcome of {spare.id!r} was addressed to {to}")
+    to = [received.members.get("to") for received in news]
+    right = bool(news) and all(addressees == [spare.id] for addressees in to)
+    session.report("P-3.6.4-5 P-3.6.1-11", right, f"the new welcome of {spare.id!r} was addressed to {to}")
     used = await spare.attempt(session.message(kind))
     session.report(
         "P-3.6.1-12", not used.refused, "what was granted to the logical name did not hold at the runtime id"
@@ -78,7 +78,7 @@ async def a_logical_name_leads_to_the_runtime_id(session: CheckSession) -> None:
 
 
 @checks.shows("C-26")
-async def nobody_takes_the_name_of_another(session: CheckSession) -> None:
+async def check_nobody_takes_the_name_of_another(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     runtime = session.new_name("runtime")
     await session.join("reader", as_id=runtime)
@@ -93,12 +93,12 @@ async def nobody_takes_the_name_of_another(session: CheckSession) -> None:
         await thief.leave()
     chat = session.chat("still there")
     await human.attempt(chat)
-    heard = await session.reaches(chat["id"], admin, human)
-    session.report("C-26", heard, "human was not heard any more after others had claimed its name")
+    reached = await session.reaches(chat["id"], admin, human)
+    session.report("C-26", reached, "human was not heard any more after others had claimed its name")
 
 
 @checks.shows("P-8.1-9", "P-3.1.2-3", "C-16")
-async def what_is_sent_is_what_arrives(session: CheckSession) -> None:
+async def check_what_is_sent_is_what_arrives(session: CheckSession) -> None:
     human, reader, admin = await session.join_all("human", "reader", "admin")
     id = session.new_id("exact")
     text = (
@@ -115,7 +115,7 @@ async def what_is_sent_is_what_arrives(session: CheckSession) -> None:
         return
     for peer in (reader, admin):
         await peer.settle()
-        raw = next((one.raw for one in peer.inbox if one.id == id), "")
+        raw = next((received.raw for received in peer.inbox if received.id == id), "")
         got = _as_written(str(raw))
         same = got is not None and got == _as_written(text)
         session.report(
@@ -131,28 +131,28 @@ async def what_is_sent_is_what_arrives(session: CheckSession) -> None:
 def _payload(text: str) -> object:
     """The payload as any JSON reader has it: neither order nor the spelling of a number counts, nor its last digits."""
     try:
-        found = json.loads(text, parse_int=float)
+        members = json.loads(text, parse_int=float)
     except ValueError:
         return None
-    return found.get("payload") if isinstance(found, dict) else None
+    return members.get("payload") if isinstance(members, dict) else None
 
 
 def _as_written(text: str) -> list[tuple[str, object]] | None:
     """The members in their order, numbers as exact values: `1e2` is 100; None when it is no JSON object."""
     try:
-        found = json.loads(text, object_pairs_hook=list, parse_float=Decimal, parse_int=Decimal)
+        members = json.loads(text, object_pairs_hook=list, parse_float=Decimal, parse_int=Decimal)
     except ValueError:
         return None
-    return found if isinstance(found, list) else None
+    return members if isinstance(members, list) else None
 
 
 @checks.shows("C-14", "C-16")
-async def what_is_missing_is_filled_in_once(session: CheckSession) -> None:
+async def check_what_is_missing_is_filled_in_once(session: CheckSession) -> None:
     human, reader = await session.join_all("human", "reader")
     text = session.new_id("text")
     await human.attempt(json.dumps({"kind": "chat", "payload": {"text": text}}), id="")
     await reader.settle()
-    got = next((one for one in reader.inbox if one.payload.get("text") == text), None)
+    got = next((received for received in reader.inbox if received.payload.get("text") == text), None)
     if got is None:
         session.report("C-14 C-16", False, "a message without id, ts, from and protocol was not delivered")
         return
@@ -168,12 +168,12 @@ async def what_is_missing_is_filled_in_once(session: CheckSession) -> None:
     old = session.chat("from the past", ts="1999-12-31T23:59:59Z")
     await human.attempt(old)
     await reader.settle()
-    ts = [one.members.get("ts") for one in reader.inbox if one.id == old["id"]]
+    ts = [received.members.get("ts") for received in reader.inbox if received.id == old["id"]]
     session.report("C-14", ts == [old["ts"]], f"a sender's own ts arrived as {ts}")
 
 
 @checks.shows("C-15")
-async def the_id_of_a_handle_is_taken_once(session: CheckSession) -> None:
+async def check_the_id_of_a_handle_is_taken_once(session: CheckSession) -> None:
     human, proposer = await session.join_all("human", "proposer")
     request = session.message("mcp/request", {"method": "tools/list"}, to=["reader"])
     first = await human.attempt(request)
@@ -182,7 +182,7 @@ async def the_id_of_a_handle_is_taken_once(session: CheckSession) -> None:
     session.report("C-15", again.refused, "one participant took one id for two requests")
     other = await proposer.attempt({**request, "kind": "mcp/proposal"})
     await human.settle()
-    stolen = any(one.id == request["id"] and one.kind == "mcp/proposal" for one in human.inbox)
+    stolen = any(received.id == request["id"] and received.kind == "mcp/proposal" for received in human.inbox)
     session.report("C-15", other.refused and not stolen, "a proposal took the id of another's request")
     chat = session.chat("once more")
     await human.attempt(chat)
@@ -196,14 +196,14 @@ async def the_id_of_a_handle_is_taken_once(session: CheckSession) -> None:
     )
     gateway_id = human.welcome.id
     if isinstance(gateway_id, str) and gateway_id.startswith("gw-"):
-        mine = await session.refuses(
+        mine = await session.expect_refusal(
             human, session.chat("as the gateway") | {"id": gateway_id + "0"}, proposer
         )
         session.report("C-15", mine.refused, "an id like the gateway's own was accepted")
 
 
 @checks.shows("C-4")
-async def the_gateway_has_one_name(session: CheckSession) -> None:
+async def check_the_gateway_has_one_name(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     outcome = await human.attempt(session.chat("to the gateway", to=["gateway"]))
     session.report("C-4", not outcome.refused, "a message to 'gateway' was refused")
@@ -214,8 +214,8 @@ async def the_gateway_has_one_name(session: CheckSession) -> None:
         session.message("space/invite", {"participant_id": "human", "initial_capabilities": []})
     )
     made = {"system/welcome", "system/presence", "system/error", "stream/open", "space/invite-ack"}
-    seen = [one for peer in (admin, human) for one in peer.inbox if one.kind in made]
-    senders = {(one.kind, one.members.get("from")) for one in seen}
+    seen = [received for peer in (admin, human) for received in peer.inbox if received.kind in made]
+    senders = {(received.kind, received.members.get("from")) for received in seen}
     others = sorted(f"{kind} from {sender!r}" for kind, sender in senders if sender != "system:gateway")
     session.report("C-4", not others, f"the gateway spoke under another name: {', '.join(others)}")
     missing = made - {"stream/open", "space/invite-ack"} - {kind for kind, _ in senders}

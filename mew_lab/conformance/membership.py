@@ -29,11 +29,11 @@ class Invited(NamedTuple):
 
 async def _invite(session: CheckSession, by: WirePeer, **payload: Any) -> Invited:
     name = session.new_name()
-    told = {"participant_id": name, "initial_capabilities": STARTER, "reason": "conformance", **payload}
-    invite = session.message("space/invite", told)
+    invitation = {"participant_id": name, "initial_capabilities": STARTER, "reason": "conformance", **payload}
+    invite = session.message("space/invite", invitation)
     mark = by.mark
     await by.attempt(invite)
-    ack = next((one for one in by.inbox[mark:] if one.kind == "space/invite-ack"), None)
+    ack = next((received for received in by.inbox[mark:] if received.kind == "space/invite-ack"), None)
     token = ack.payload.get("token") if ack else None
     return Invited(name, invite, ack, token if isinstance(token, str) else "")
 
@@ -42,7 +42,7 @@ async def _invite(session: CheckSession, by: WirePeer, **payload: Any) -> Invite
     "P-3.6.6-1", "P-3.6.6-2", "P-3.6.6-3", "P-3.6.6-5", "P-3.6.5-2", "P-3.6.5-3", "P-3.6.5-4", "P-3.6.5-5",
     "P-7.3-1", "C-11",
 )  # fmt: skip
-async def an_invite_makes_a_participant(session: CheckSession) -> None:
+async def check_an_invite_makes_a_participant(session: CheckSession) -> None:
     admin, human, observer = await session.join_all("admin", "human", "observer")
     marks = [(peer, peer.mark) for peer in (human, observer)]
     email = f"{session.new_id()}@example.invalid"
@@ -64,23 +64,27 @@ async def an_invite_makes_a_participant(session: CheckSession) -> None:
     else:
         reachable = isinstance(url, str) and url.startswith(("ws://", "wss://"))
         session.report("P-3.6.6-5", reachable, f"connection_url was {url!r}")
-    told = []
+    inboxes = []
     for peer, mark in marks:
         await peer.settle()
-        told.append(peer.inbox[mark:])
-    acks = any(one.kind == "space/invite-ack" for heard in told for one in heard)
+        inboxes.append(peer.inbox[mark:])
+    acks = any(received.kind == "space/invite-ack" for inbox in inboxes for received in inbox)
     session.report(
         "P-3.6.6-3 P-3.6.5-4", ack is not None and not acks, "the invite-ack did not go to the inviter alone"
     )
     events = [
-        [one.payload.get("event") for one in heard if one.kind == "system/presence" and _about(one) == name]
-        for heard in told
+        [
+            received.payload.get("event")
+            for received in inbox
+            if received.kind == "system/presence" and _about(received) == name
+        ]
+        for inbox in inboxes
     ]
     session.report("P-3.6.5-5", all(events), "an invite was not told to the others by a presence")
     session.report(
-        "C-11", all("invited" in one for one in events), f"the events of the presences were {events}"
+        "C-11", all("invited" in names for names in events), f"the events of the presences were {events}"
     )
-    leaked = any(email in str(one.raw) for heard in told for one in heard)
+    leaked = any(email in str(received.raw) for inbox in inboxes for received in inbox)
     session.report("C-11", not leaked, "the email of an invite was relayed")
     if not token:
         nobody = "the invite brought no token, so nobody could join with it"
@@ -106,17 +110,17 @@ def _about(presence: WireMessage) -> Any:
 
 
 @checks.shows("P-3.6.6-4", "P4-3.6.4-1")
-async def the_token_is_told_to_nobody_else(session: CheckSession) -> None:
+async def check_the_token_is_told_to_nobody_else(session: CheckSession) -> None:
     admin, human, observer = await session.join_all("admin", "human", "observer")
     invited = await _invite(session, admin)
     if not invited.token:
         raise NotObserved("the invite brought no token")
     peer = await session.join(invited.name, token=Token(invited.token))
     late = await session.join("reader")
-    copies = [one for one in admin.inbox if invited.token in str(one.raw)]
+    copies = [received for received in admin.inbox if invited.token in str(received.raw)]
     for other in (human, observer, peer, late):
         await other.settle()
-        leaked = any(invited.token in str(one.raw) for one in other.inbox)
+        leaked = any(invited.token in str(received.raw) for received in other.inbox)
         session.report("P-3.6.6-4 P4-3.6.4-1", not leaked, f"{other.role} received the token of an invite")
     session.report("P-3.6.6-4", len(copies) == 1, f"the inviter received the token {len(copies)} times")
     history = await session.get(f"/participants/human/messages?space={session.profile.space}", role="human")
@@ -126,24 +130,27 @@ async def the_token_is_told_to_nobody_else(session: CheckSession) -> None:
 
 
 @checks.shows("C-11", "P-3.6.6-2")
-async def a_known_name_is_not_invited_again(session: CheckSession) -> None:
+async def check_a_known_name_is_not_invited_again(session: CheckSession) -> None:
     (admin,) = await session.join_all("admin")
     first = await _invite(session, admin)
     for name in (first.name, "human", "observer"):
         again = await _invite(session, admin, participant_id=name)
         status = again.ack.payload.get("status") if again.ack else None
-        said = f"inviting {name!r} again was answered with {status!r}"
-        session.report("C-11", status == "already_exists", said)
+        detail = f"inviting {name!r} again was answered with {status!r}"
+        session.report("C-11", status == "already_exists", detail)
         known = again.ack is None or status in ("created", "already_exists", "error")
-        session.report("P-3.6.6-2", known, said)
+        session.report("P-3.6.6-2", known, detail)
         session.report("C-11", not again.token, f"inviting {name!r} again brought a token")
 
 
 @checks.shows("P-3.6.5-7")
-async def only_who_may_invite_invites(session: CheckSession) -> None:
+async def check_only_who_may_invite_invites(session: CheckSession) -> None:
     human, reader = await session.join_all("human", "reader")
     invited = await _invite(session, human)
-    refused = any(one.kind == "system/error" and invited.invite["id"] in one.related for one in human.inbox)
+    refused = any(
+        received.kind == "system/error" and invited.invite["id"] in received.related
+        for received in human.inbox
+    )
     session.report(
         "P-3.6.5-7", refused and invited.ack is None, "an invite by somebody who may not invite was accepted"
     )
@@ -152,7 +159,7 @@ async def only_who_may_invite_invites(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.7-1", "C-11")
-async def a_kick_ends_the_membership(session: CheckSession) -> None:
+async def check_a_kick_ends_the_membership(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     invited = await _invite(session, admin)
     if not invited.token:
@@ -174,8 +181,10 @@ async def a_kick_ends_the_membership(session: CheckSession) -> None:
         session.report("P-3.6.7-1 C-11", False, str(fault))
     await human.settle()
     left = any(
-        one.kind == "system/presence" and one.payload.get("event") == "leave" and _about(one) == invited.name
-        for one in human.inbox[mark:]
+        received.kind == "system/presence"
+        and received.payload.get("event") == "leave"
+        and _about(received) == invited.name
+        for received in human.inbox[mark:]
     )
     session.report("P-3.6.7-1", left, "the others were not told by a leave presence that somebody was kicked")
     try:
@@ -186,11 +195,11 @@ async def a_kick_ends_the_membership(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.7-2")
-async def only_who_may_kick_kicks(session: CheckSession) -> None:
+async def check_only_who_may_kick_kicks(session: CheckSession) -> None:
     # lister, since no check that follows needs it, should it be gone
     human, lister, admin = await session.join_all("human", "lister", "admin")
     kick = session.message("space/kick", {"participant_id": "lister", "reason": "conformance"})
-    outcome = await session.refuses(human, kick, admin)
+    outcome = await session.expect_refusal(human, kick, admin)
     session.report("P-3.6.7-2", outcome.refused, "a kick by somebody who may not kick was accepted")
     try:
         await lister.settle()

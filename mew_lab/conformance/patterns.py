@@ -85,31 +85,31 @@ ADDRESSEES = (
 
 
 @checks.shows("P-4.2-2")
-async def wildcards_expressions_and_paths(session: CheckSession) -> None:
+async def check_wildcards_expressions_and_paths(session: CheckSession) -> None:
     lists = Case("lister", True, "mcp/request", {"method": "tools/list"})
     calls = Case("lister", False, "mcp/request", {"method": "tools/call"})
     await judge(session, "P-4.2-2", lists, calls, *REGEX[:3], *PATHS)
 
 
 @checks.shows("S-L2-8")
-async def negation_and_nested_patterns(session: CheckSession) -> None:
+async def check_negation_and_nested_patterns(session: CheckSession) -> None:
     reads = Case("reader", True, "mcp/request", call("read_file"))
     writes = Case("reader", False, "mcp/request", call("write_file"))
     await judge(session, "S-L2-8", *NEGATION[:2], reads, writes, *BELOW[:1])
 
 
 @checks.shows("C-8")
-async def a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(session: CheckSession) -> None:
+async def check_a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(session: CheckSession) -> None:
     await judge(session, "C-8", *GLOBS, *BELOW)
 
 
 @checks.shows("C-7")
-async def the_whole_language_is_closed_at_its_edges(session: CheckSession) -> None:
+async def check_the_whole_language_is_closed_at_its_edges(session: CheckSession) -> None:
     await judge(session, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
 
 
 @checks.shows("P-3.6.1-4")
-async def what_is_granted_is_a_pattern(session: CheckSession) -> None:
+async def check_what_is_granted_is_a_pattern(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     granted = {"kind": f"{kind}/*", "payload": {"method": "tools/call", "params": {"name": "read_*"}}}
@@ -118,12 +118,12 @@ async def what_is_granted_is_a_pattern(session: CheckSession) -> None:
     for name, allowed in (("read_file", True), ("write_file", False)):
         payload = {"method": "tools/call", "params": {"name": name}}
         outcome = await spare.attempt(session.message(f"{kind}/x", payload))
-        said = f"of {granted}, which was granted, {name} was {'refused' if allowed else 'accepted'}"
-        session.report("P-3.6.1-4", outcome.refused is not allowed, said)
+        detail = f"of {granted}, which was granted, {name} was {'refused' if allowed else 'accepted'}"
+        session.report("P-3.6.1-4", outcome.refused is not allowed, detail)
 
 
 @checks.shows("C-7")
-async def a_capability_that_is_no_pattern_is_refused(session: CheckSession) -> None:
+async def check_a_capability_that_is_no_pattern_is_refused(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     faulty: tuple[dict[str, Any], ...] = (

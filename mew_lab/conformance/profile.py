@@ -139,13 +139,13 @@ def space_file(profile: Profile) -> str:
 def write_profile(path: Path, profile: Profile) -> None:
     """Writes the tokens, readable by their owner alone; `read_profile` reads them."""
 
-    def told(one: Profile) -> dict[str, Any]:
+    def to_document(profile: Profile) -> dict[str, Any]:
         return {
-            "space": one.space,
-            "tokens": {role: token.reveal() for role, token in one.tokens.items()},
+            "space": profile.space,
+            "tokens": {role: token.reveal() for role, token in profile.tokens.items()},
         }
 
-    text = told(profile) | ({"second": told(profile.second)} if profile.second else {})
+    text = to_document(profile) | ({"second": to_document(profile.second)} if profile.second else {})
     write_private(path, json.dumps(text, indent=2) + "\n")
 
 
@@ -182,38 +182,38 @@ def read_profile(path: Path | str) -> Profile:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as fault:
-        said = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"the tokens file {path} could not be read: {said}", path=str(path)) from None
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"the tokens file {path} could not be read: {reason}", path=str(path)) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
             f"the tokens file {path} can be read by others than its owner; run: chmod 600 {path}",
             path=str(path),
         )
-    told = read_yaml(text, path=str(path))
-    if not isinstance(told, dict):
+    document = read_yaml(text, path=str(path))
+    if not isinstance(document, dict):
         raise ConfigError(f"the tokens file {path} holds no mapping", path=str(path))
-    second = told.get("second")
-    profile = _profile(told, ROLES, path, key="")
+    second = document.get("second")
+    profile = _profile(document, ROLES, path, key="")
     return profile._replace(second=_profile(second, SECOND_ROLES, path, key="second.")) if second else profile
 
 
-def _profile(said: Any, roles: Mapping[str, Capabilities], path: Path, *, key: str) -> Profile:
+def _profile(document: Any, roles: Mapping[str, Capabilities], path: Path, *, key: str) -> Profile:
     def wrong(what: str, where: str) -> ConfigError:
         help_ = "mew-lab conform --write-space FILE --tokens FILE writes both files"
         return ConfigError(
             f"the tokens file {path}: {key}{where} {what}; {help_}", path=str(path), key=key + where
         )
 
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise wrong("is no mapping", "")
-    space = said.get("space")
-    tokens = said.get("tokens")
+    space = document.get("space")
+    tokens = document.get("tokens")
     if isinstance(space, dict):  # a space.yaml
         space = space.get("id")
-        named = said.get("participants")
+        named = document.get("participants")
         tokens = {
-            role: next(iter(one.get("tokens") or ()), None) if isinstance(one, dict) else None
-            for role, one in (named.items() if isinstance(named, dict) else ())
+            role: next(iter(settings.get("tokens") or ()), None) if isinstance(settings, dict) else None
+            for role, settings in (named.items() if isinstance(named, dict) else ())
         }
     if not isinstance(space, str) or not _NAME.match(space):
         raise wrong("names no space", "space")

@@ -14,9 +14,9 @@ checks = CheckGroup()
 
 
 @checks.shows("P-9.1-1", "P-3.2.1-6")
-async def a_proposal_is_fulfilled_and_observed(session: CheckSession) -> None:
+async def check_a_proposal_is_fulfilled_and_observed(session: CheckSession) -> None:
     proposer, human, reader = await session.join_all("proposer", "human", "reader")
-    blocked = await session.refuses(
+    blocked = await session.expect_refusal(
         proposer, session.message("mcp/request", call("write"), to=["reader"]), human
     )
     session.report("P-9.1-1", blocked.refused, "a participant who may only propose could act")
@@ -36,7 +36,7 @@ async def a_proposal_is_fulfilled_and_observed(session: CheckSession) -> None:
     done = await session.reaches(response["id"], human)
     session.report("P-9.1-1", done, "the answer did not reach who had fulfilled the proposal")
     await proposer.settle()
-    ids = [one.id for one in proposer.inbox]
+    ids = [received.id for received in proposer.inbox]
     observed = request["id"] in ids and response["id"] in ids
     session.report(
         "P-3.2.1-6 P-9.1-1", observed, "the proposer did not see both the fulfilment and its answer"
@@ -44,7 +44,7 @@ async def a_proposal_is_fulfilled_and_observed(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.2.1-4")
-async def a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> None:
+async def check_a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> None:
     proposer, human, reader, observer = await session.join_all("proposer", "human", "reader", "observer")
     proposal = session.message("mcp/proposal", call("write_file"), to=["observer"])
     await proposer.attempt(proposal)
@@ -55,7 +55,7 @@ async def a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> None:
         )
 
     for peer in (proposer, reader):
-        outcome = await session.refuses(peer, fulfilment(), human, observer)
+        outcome = await session.expect_refusal(peer, fulfilment(), human, observer)
         session.report(
             "P-3.2.1-4", outcome.refused, f"{peer.role}, who may not send it, fulfilled a proposal"
         )
@@ -66,7 +66,7 @@ async def a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.3.2-1", "P-3.3.2-7")
-async def whoever_may_reject_rejects(session: CheckSession) -> None:
+async def check_whoever_may_reject_rejects(session: CheckSession) -> None:
     proposer, human, admin, observer = await session.join_all("proposer", "human", "admin", "observer")
     proposal = session.message("mcp/proposal", call("write"), to=["observer"])
     await proposer.attempt(proposal)
@@ -77,11 +77,11 @@ async def whoever_may_reject_rejects(session: CheckSession) -> None:
         )
         rejections.append(reject["id"])
         outcome = await peer.attempt(reject)
-        said = f"{peer.role}, who may reject and was not addressed, was refused ({outcome.code})"
-        session.report("P-3.3.2-1", not outcome.refused, said)
+        detail = f"{peer.role}, who may reject and was not addressed, was refused ({outcome.code})"
+        session.report("P-3.3.2-1", not outcome.refused, detail)
     reject = session.message("mcp/reject", {"reason": "busy"}, correlation_id=[proposal["id"]])
-    outcome = await session.refuses(observer, reject, human)
+    outcome = await session.expect_refusal(observer, reject, human)
     session.report("P-3.3.2-1", outcome.refused, "observer, who may not reject, rejected a proposal")
     await proposer.settle()
-    got = [one.id for one in proposer.inbox if one.kind == "mcp/reject"]
+    got = [received.id for received in proposer.inbox if received.kind == "mcp/reject"]
     session.report("P-3.3.2-7", got == rejections, "not every rejection of one proposal reached its proposer")

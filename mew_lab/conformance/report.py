@@ -21,22 +21,22 @@ DIFFERS = "differs"  # what FAILED is called where a row is a ruling of ours
 
 def by_group(results: Iterable[Result]) -> dict[str, dict[str, int]]:
     """The number of rows for each result, by MUST, SHOULD, MAY and ruling; groups without a row are left out."""
-    seen = [(one.group, one.result) for one in results]
+    seen = [(result.group, result.result) for result in results]
     return {
         group: {outcome: seen.count((group, outcome)) for outcome in OUTCOMES}
         for group in GROUPS
-        if any(group == one for one, _ in seen)
+        if any(group == other for other, _ in seen)
     }
 
 
 def summary(results: Sequence[Result]) -> str:
     """The figures of the specification's rows in one line; rulings of ours are not among them."""
-    text = [one for one in results if one.group != RULING]
-    count = {one: sum(result.result == one for result in text) for one in OUTCOMES}
-    told = ", ".join(f"{number} {word}" for word, number in count.items())
+    text = [result for result in results if result.group != RULING]
+    count = {outcome: sum(result.result == outcome for result in text) for outcome in OUTCOMES}
+    figures = ", ".join(f"{number} {word}" for word, number in count.items())
     rows = "1 row" if len(text) == 1 else f"{len(text)} rows"
     more = len(results) - len(text)
-    return f"{rows} of the specification: {told}" + (f"; beside them {_rulings(more)}" if more else "")
+    return f"{rows} of the specification: {figures}" + (f"; beside them {_rulings(more)}" if more else "")
 
 
 def _rulings(number: int) -> str:
@@ -48,47 +48,47 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
 
     First the figures, then the failures, then every row; rulings stand apart, because they bind no other gateway.
     """
-    text = [one for one in results if one.group != RULING]
-    rulings = [one for one in results if one.group == RULING]
+    text = [result for result in results if result.group != RULING]
+    rulings = [result for result in results if result.group == RULING]
     yield summary(results)
     for group, counts in by_group(results).items():
-        told = ", ".join(
+        figures = ", ".join(
             f"{number} {DIFFERS if group == RULING and word == FAILED else word}"
             for word, number in counts.items()
             if number
         )
-        yield f"  {group:<6}  {told}"
-    for one in text:
-        if one.result in (FAILED, NOT_OFFERED):
-            yield from _explain(one, "FAILED" if one.result == FAILED else "not offered:")
+        yield f"  {group:<6}  {figures}"
+    for result in text:
+        if result.result in (FAILED, NOT_OFFERED):
+            yield from _explain(result, "FAILED" if result.result == FAILED else "not offered:")
     yield ""
-    width = max((len(one.id) for one in results), default=0)
-    for one in text:
-        yield _line(one, SHORT[one.result], width)
+    width = max((len(result.id) for result in results), default=0)
+    for result in text:
+        yield _line(result, SHORT[result.result], width)
     if not rulings:
         return
     yield ""
     yield f"{_rulings(len(rulings))}, which bind no other gateway and do not decide the exit status:"
-    for one in rulings:
-        if one.result == FAILED:
-            yield from _explain(one, f"{DIFFERS}:")
+    for result in rulings:
+        if result.result == FAILED:
+            yield from _explain(result, f"{DIFFERS}:")
     yield ""
-    for one in rulings:
-        yield _line(one, DIFFERS if one.result == FAILED else SHORT[one.result], width)
+    for result in rulings:
+        yield _line(result, DIFFERS if result.result == FAILED else SHORT[result.result], width)
 
 
-def _explain(one: Result, word: str) -> Iterator[str]:
+def _explain(result: Result, word: str) -> Iterator[str]:
     yield ""
-    yield f"{word} {one.id} ({one.section}, {one.level}): {one.statement}"
-    yield f"  {visible(one.detail)}"
-    yield from (f"    {visible(line)}" for line in (one.exchange.split("\n") if one.exchange else ()))
+    yield f"{word} {result.id} ({result.section}, {result.level}): {result.statement}"
+    yield f"  {visible(result.detail)}"
+    yield from (f"    {visible(line)}" for line in (result.exchange.split("\n") if result.exchange else ()))
 
 
-def _line(one: Result, word: str, width: int) -> str:
-    why = f" [{one.detail}]" if one.result == UNSEEN else ""
-    return f"{one.id:<{width}}  {word:<11}  {one.level:<8}  {one.statement}{visible(why)}"
+def _line(result: Result, word: str, width: int) -> str:
+    why = f" [{result.detail}]" if result.result == UNSEEN else ""
+    return f"{result.id:<{width}}  {word:<11}  {result.level:<8}  {result.statement}{visible(why)}"
 
 
 def to_json(results: Iterable[Result]) -> str:
     """The rows as a JSON array of objects."""
-    return json.dumps([one._asdict() for one in results], ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([result._asdict() for result in results], ensure_ascii=False, indent=1) + "\n"

@@ -12,7 +12,7 @@ from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import WirePeer
 from mew_lab.protocol.token import Token
 
-__all__ = ["checks", "fell", "may"]
+__all__ = ["checks", "try_kinds", "try_revoked"]
 
 checks = CheckGroup()
 
@@ -24,59 +24,59 @@ _WHOLE: dict[str, dict[str, Any]] = {
 }
 
 
-async def may(
+async def try_kinds(
     session: CheckSession, peer: WirePeer, *kinds: str, payload: dict[str, Any] | None = None
 ) -> list[bool]:
-    """For each kind whether the peer may send it."""
+    """Sends one message of each kind; for each whether it was accepted."""
     await peer.settle()
-    found = []
+    rights = []
     for kind in kinds:
         message = session.message(kind, _WHOLE.get(kind, payload or {}), correlation_id=["m-1"])
-        found.append(not (await peer.attempt(message)).refused)
-    return found
+        rights.append(not (await peer.attempt(message)).refused)
+    return rights
 
 
-async def fell(
+async def try_revoked(
     session: CheckSession,
     peer: WirePeer,
     *taken: str,
     kept: Sequence[str],
     payload: dict[str, Any] | None = None,
 ) -> bool:
-    """Whether a revoke took these kinds from the peer, and left it the others.
+    """Tries whether a revoke took these kinds from the peer, and left it the others.
 
     When a revoke takes effect is P-3.6.8-4's question, so it may be at the next join. No sentence forbids to forget
     grants at a join, so a right that is gone then counts as taken only where the others are still there.
     """
-    if not all(await may(session, peer, *kept, payload=payload)):
+    if not all(await try_kinds(session, peer, *kept, payload=payload)):
         return False
-    if not any(await may(session, peer, *taken, payload=payload)):
+    if not any(await try_kinds(session, peer, *taken, payload=payload)):
         return True
     await peer.leave()
     again = await session.join(peer.role)
-    left = await may(session, again, *taken, payload=payload)
-    return not any(left) and all(await may(session, again, *kept, payload=payload))
+    left = await try_kinds(session, again, *taken, payload=payload)
+    return not any(left) and all(await try_kinds(session, again, *kept, payload=payload))
 
 
 @checks.shows("P-3.6.2-1")
-async def a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
+async def check_a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     first, second, kept = (f"lent/{session.new_id()}" for _ in range(3))
     grant = session.grant("spare", {"kind": first}, {"kind": second})
     await admin.attempt(grant)
     await admin.attempt(session.grant("spare", {"kind": kept}))
-    before = await may(session, spare, first, second, kept)
+    before = await try_kinds(session, spare, first, second, kept)
     session.report("P-3.6.2-1", all(before), "what was granted could not be sent")
     outcome = await admin.attempt(session.revoke("spare", grant_id=grant["id"]))
     session.report("P-3.6.2-1", not outcome.refused, f"the revoke was refused ({outcome.code})")
-    taken = await fell(session, spare, first, second, kept=[kept, "chat"])
+    taken = await try_revoked(session, spare, first, second, kept=[kept, "chat"])
     session.report(
         "P-3.6.2-1", taken, "a revoke by grant_id did not take that grant, or not that grant alone"
     )
 
 
 @checks.shows("C-10")
-async def what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> None:
+async def check_what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> None:
     admin, spare, worker = await session.join_all("admin", "spare", "worker")
     kind, kept = (f"lent/{session.new_id()}" for _ in range(2))
     grant = session.grant("spare", {"kind": "capability/grant"}, {"kind": kind})
@@ -89,16 +89,16 @@ async def what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> 
         not passed_on.refused,
         f"a right that was granted could not be passed on ({passed_on.code})",
     )
-    before = await may(session, worker, kind, kept)
+    before = await try_kinds(session, worker, kind, kept)
     session.report("C-10", all(before), "a chain of two grants did not give the right")
     await admin.attempt(session.revoke("spare", grant_id=grant["id"]))
-    right = await fell(session, worker, kind, kept=[kept])
-    said = "what rested on the revoked grant, and only that, should have fallen with it"
-    session.report("C-10", right, said)
+    right = await try_revoked(session, worker, kind, kept=[kept])
+    detail = "what rested on the revoked grant, and only that, should have fallen with it"
+    session.report("C-10", right, detail)
 
 
 @checks.shows("P-3.6.2-2")
-async def a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> None:
+async def check_a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     root, other = f"lent/{session.new_id()}", f"lent/{session.new_id()}"
     await admin.attempt(
@@ -107,14 +107,14 @@ async def a_revoke_by_pattern_takes_all_that_match(session: CheckSession) -> Non
     await admin.attempt(session.grant("spare", {"kind": f"{root}/c"}, {"kind": other}))
     outcome = await admin.attempt(session.revoke("spare", capabilities=[{"kind": f"{root}/*"}]))
     session.report("P-3.6.2-2", not outcome.refused, f"a revoke by pattern was refused ({outcome.code})")
-    kinds = [f"{root}/{one}" for one in "abc"]
-    right = await fell(session, spare, *kinds, kept=[other, "chat"], payload={"n": 1})
-    said = "a revoke by pattern left a grant that the pattern matches, or took one that it does not match"
-    session.report("P-3.6.2-2", right, said)
+    kinds = [f"{root}/{letter}" for letter in "abc"]
+    right = await try_revoked(session, spare, *kinds, kept=[other, "chat"], payload={"n": 1})
+    detail = "a revoke by pattern left a grant that the pattern matches, or took one that it does not match"
+    session.report("P-3.6.2-2", right, detail)
 
 
 @checks.shows("P-3.6.2-3")
-async def only_who_may_revoke_revokes(session: CheckSession) -> None:
+async def check_only_who_may_revoke_revokes(session: CheckSession) -> None:
     admin, spare, granter, human = await session.join_all("admin", "spare", "granter", "human")
     kind = f"lent/{session.new_id()}"
     grant = session.grant("spare", {"kind": kind})
@@ -124,59 +124,61 @@ async def only_who_may_revoke_revokes(session: CheckSession) -> None:
             session.revoke("spare", grant_id=grant["id"]),
             session.revoke("spare", capabilities=[{"kind": kind}]),
         ):
-            outcome = await session.refuses(peer, revoke, admin)
+            outcome = await session.expect_refusal(peer, revoke, admin)
             session.report(
                 "P-3.6.2-3", outcome.refused, f"a revoke by {peer.role}, who may not revoke, was accepted"
             )
     session.report(
         "P-3.6.2-3",
-        all(await may(session, spare, kind)),
+        all(await try_kinds(session, spare, kind)),
         "a revoke by somebody without the right took effect",
     )
 
 
 @checks.shows("P-3.6.8-4")
-async def a_revoke_takes_effect_at_once(session: CheckSession) -> None:
+async def check_a_revoke_takes_effect_at_once(session: CheckSession) -> None:
     admin, spare, human = await session.join_all("admin", "spare", "human")
     for by_pattern in (False, True):
         kind = f"lent/{session.new_id()}"
         grant = session.grant("spare", {"kind": kind})
         await admin.attempt(grant)
-        used = await may(session, spare, kind)
+        used = await try_kinds(session, spare, kind)
         what = {"capabilities": [{"kind": kind}]} if by_pattern else {"grant_id": grant["id"]}
         await admin.attempt(session.revoke("spare", **what))
-        outcome = await session.refuses(spare, session.message(kind), human)
+        outcome = await session.expect_refusal(spare, session.message(kind), human)
         how = "by pattern" if by_pattern else "by grant_id"
         right = all(used) and outcome.refused
         session.report("P-3.6.8-4", right, f"the first message after a revoke {how} passed on the old right")
 
 
 @checks.shows("C-10")
-async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: CheckSession) -> None:
+async def check_a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
-    session.later(lambda: _give_back(session))
+    session.on_close(lambda: _give_back(session))
     mark = spare.mark
     await admin.attempt(session.revoke("spare", capabilities=[{"kind": "yielded/*"}]))
     await spare.settle()
     news = any(map(spare.is_my_welcome, spare.inbox[mark:]))
-    listed = [one.get("kind") for one in spare.capabilities]
-    told = news and "yielded/*" not in listed
+    listed = [pattern.get("kind") for pattern in spare.capabilities]
+    informed = news and "yielded/*" not in listed
     session.report(
-        "C-10", told, f"who lost a right was not told by a new welcome; the last one lists {listed}"
+        "C-10", informed, f"who lost a right was not told by a new welcome; the last one lists {listed}"
     )
     await spare.leave()
     spare = await session.join("spare")
-    taken = not any(await may(session, spare, "yielded/x"))
+    taken = not any(await try_kinds(session, spare, "yielded/x"))
     session.report("C-10", taken, "a revoke by pattern did not take a configured right")
     root = f"lent/{session.new_id()}"
     await admin.attempt(session.grant("spare", {"kind": f"{root}/*"}))
     mark = admin.mark
     await admin.attempt(session.revoke("spare", capabilities=[{"kind": f"{root}/a"}]))
     session.report(
-        "C-10", all(await may(session, spare, f"{root}/b")), "a revoke took a right that is wider than it"
+        "C-10",
+        all(await try_kinds(session, spare, f"{root}/b")),
+        "a revoke took a right that is wider than it",
     )
-    partly = [one for one in admin.inbox[mark:] if one.kind == "system/error"]
-    words = {str(one.payload.get(key)) for one in partly for key in ("error", "code")}
+    partly = [received for received in admin.inbox[mark:] if received.kind == "system/error"]
+    words = {str(received.payload.get(key)) for received in partly for key in ("error", "code")}
     session.report(
         "C-10",
         "revoke_partial" in words,
@@ -185,22 +187,22 @@ async def a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: Ch
 
 
 @checks.shows("C-10")
-async def a_pattern_takes_what_everybody_holds(session: CheckSession) -> None:
+async def check_a_pattern_takes_what_everybody_holds(session: CheckSession) -> None:
     (admin,) = await session.join_all("admin")
     name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
     await admin.attempt(session.message("space/invite", invite))
-    ack = next((one for one in admin.inbox if one.kind == "space/invite-ack"), None)
+    ack = next((received for received in admin.inbox if received.kind == "space/invite-ack"), None)
     token = ack.payload.get("token") if ack else None
     if not isinstance(token, str):
         session.cannot_tell("C-10", "the invite of somebody to take a right from brought no token")
         return
     peer = await session.join(name, token=Token(token))
-    before = await may(session, peer, "mcp/response")
+    before = await try_kinds(session, peer, "mcp/response")
     await admin.attempt(session.revoke(name, capabilities=[{"kind": "mcp/*"}]))
     await peer.leave()
     peer = await session.join(name, token=Token(token))  # when it takes effect is another row's question
-    after = await may(session, peer, "mcp/response", "chat")
+    after = await try_kinds(session, peer, "mcp/response", "chat")
     right = before == [True] and after == [False, True]
     session.report(
         "C-10", right, "a revoke by pattern did not take, or not alone, the right that everybody holds"

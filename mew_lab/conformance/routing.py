@@ -15,14 +15,14 @@ checks = CheckGroup()
 
 
 @checks.shows("P-2.1-1")
-async def all_see_one_stream_in_one_order(session: CheckSession) -> None:
+async def check_all_see_one_stream_in_one_order(session: CheckSession) -> None:
     peers = await session.join_all("admin", "human", "reader", "worker")
     senders = peers[1:]
     chats = {peer.role: [session.chat(f"{peer.role} {n}") for n in range(10)] for peer in senders}
     ids = {chat["id"] for mine in chats.values() for chat in mine}
 
     async def talk(role: str) -> None:
-        peer = next(one for one in senders if one.role == role)
+        peer = next(sender for sender in senders if sender.role == role)
         for chat in chats[role]:
             await peer.send(chat)
         await peer.settle()
@@ -32,7 +32,7 @@ async def all_see_one_stream_in_one_order(session: CheckSession) -> None:
     for peer in peers:
         await peer.settle()
         mine = {chat["id"] for chat in chats.get(peer.role, ())}  # an echo is another row's question
-        seen = [str(one.id) for one in peer.inbox if one.id in ids - mine]
+        seen = [str(received.id) for received in peer.inbox if received.id in ids - mine]
         order = order or seen
         number, of = len(seen), len(ids - mine)
         complete = number == of and set(seen) == ids - mine
@@ -42,24 +42,24 @@ async def all_see_one_stream_in_one_order(session: CheckSession) -> None:
 
 
 @checks.shows("P-3-7")
-async def no_addressee_means_everybody(session: CheckSession) -> None:
+async def check_no_addressee_means_everybody(session: CheckSession) -> None:
     human, admin, reader = await session.join_all("human", "admin", "reader")
     for what, message in (("omitted", session.chat()), ("empty", session.chat(to=[]))):
         await human.attempt(message)
-        heard = await session.reaches(message["id"], admin, reader)
-        session.report("P-3-7", heard, f"a message whose `to` is {what} did not reach everybody")
+        reached = await session.reaches(message["id"], admin, reader)
+        session.report("P-3-7", reached, f"a message whose `to` is {what} did not reach everybody")
 
 
 @checks.shows("C-1", "P-8.1-8")
-async def to_addresses_and_does_not_hide(session: CheckSession) -> None:
+async def check_to_addresses_and_does_not_hide(session: CheckSession) -> None:
     human, admin, reader = await session.join_all("human", "admin", "reader")
     for to in (["admin"], ["admin", "reader"], ["nobody-here"]):
         message = session.chat("to some", to=to)
         outcome = await human.attempt(message)
-        heard = await session.arrivals(message["id"], admin, reader)
-        session.report("C-1 P-8.1-8", all(heard), f"a message to {to} did not reach everybody in the space")
+        reached = await session.arrivals(message["id"], admin, reader)
+        session.report("C-1 P-8.1-8", all(reached), f"a message to {to} did not reach everybody in the space")
         session.report("C-1", outcome.echo is not None, "the sender of a message got no echo of it")
-        got = [one.members.get("to") for one in reader.inbox if one.id == message["id"]]
+        got = [received.members.get("to") for received in reader.inbox if received.id == message["id"]]
         session.report(
             "P-8.1-8", got in ([to], []), f"`to` was {to} when it was sent, and {got} when it arrived"
         )

@@ -43,7 +43,10 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One check: its name, which is a sentence, the rows that it shows, and whether it needs a second space."""
+    """One check: its name, the rows that it shows, and whether it needs a second space.
+
+    The name is the sentence that a progress line shows: that of the function, without `check_`.
+    """
 
     name: str
     rows: tuple[str, ...]
@@ -61,7 +64,7 @@ class CheckGroup:
         """Makes a function a check that shows these rows."""
 
         def register(function: CheckFunction) -> CheckFunction:
-            self.checks.append(Check(function.__name__, rows, function, second))
+            self.checks.append(Check(function.__name__.removeprefix("check_"), rows, function, second))
             return function
 
         return register
@@ -108,9 +111,9 @@ class CheckSession:
 
     def message(self, kind: str, payload: Any = None, **members: Any) -> dict[str, Any]:
         """An envelope without `from` and `ts`, which are added when it is sent."""
-        told: dict[str, Any] = {"protocol": "mew/v0.4", "id": self.new_id(), "kind": kind}
-        told |= {("from" if key == "from_" else key): value for key, value in members.items()}
-        return told | {"payload": {} if payload is None else payload}
+        envelope: dict[str, Any] = {"protocol": "mew/v0.4", "id": self.new_id(), "kind": kind}
+        envelope |= {("from" if key == "from_" else key): value for key, value in members.items()}
+        return envelope | {"payload": {} if payload is None else payload}
 
     def chat(self, text: str = "hello", **members: Any) -> dict[str, Any]:
         """A chat message."""
@@ -127,7 +130,7 @@ class CheckSession:
 
     def configured(self, role: str, *, second: bool = False) -> list[dict[str, Any]]:
         """The capabilities that the profile gives to a role."""
-        return [dict(one) for one in (SECOND_ROLES if second else ROLES)[role]]
+        return [dict(pattern) for pattern in (SECOND_ROLES if second else ROLES)[role]]
 
     # --- connections ---
 
@@ -169,13 +172,13 @@ class CheckSession:
         self, role: str, *, token: Token | None = None, as_id: str = "", second: bool = False
     ) -> str:
         """The join frame that peers in the field send first, as text."""
-        told = {
+        frame = {
             "type": "join",
             "space": self._space(second).space,
             "token": (token or self.token(role, second=second)).reveal(),
             "participantId": as_id or role,
         }
-        return json.dumps(told)
+        return json.dumps(frame)
 
     async def join(
         self, role: str, *, as_id: str = "", token: Token | None = None, second: bool = False
@@ -196,7 +199,7 @@ class CheckSession:
 
     async def await_welcome(self, peer: WirePeer) -> WireMessage:
         """Waits for the peer's welcome, and returns it."""
-        peer.welcome = await peer.until("its welcome", lambda one: one.kind == "system/welcome")
+        peer.welcome = await peer.wait_for("its welcome", lambda received: received.kind == "system/welcome")
         return peer.welcome
 
     async def join_all(self, *roles: str) -> list[WirePeer]:
@@ -228,20 +231,23 @@ class CheckSession:
     # --- arrivals ---
 
     async def arrivals(self, id: Any, *peers: WirePeer) -> list[bool]:
-        """For each peer whether a message of this id has reached it, once everything sent before is dealt with."""
+        """Whether a message of this id has reached each of the peers, once everything sent before is dealt with."""
         for peer in peers:
             await peer.settle()
-        return [any(one.id == id and one.kind != "system/error" for one in peer.inbox) for peer in peers]
+        return [
+            any(received.id == id and received.kind != "system/error" for received in peer.inbox)
+            for peer in peers
+        ]
 
     async def reaches(self, id: Any, *peers: WirePeer) -> bool:
-        """Whether it has reached all of them."""
+        """Whether a message of this id has reached all of the peers."""
         return all(await self.arrivals(id, *peers))
 
     async def hidden(self, id: Any, *peers: WirePeer) -> bool:
-        """Whether it has reached none of them."""
+        """Whether a message of this id has reached none of the peers."""
         return not any(await self.arrivals(id, *peers))
 
-    async def refuses(
+    async def expect_refusal(
         self, peer: WirePeer, message: Mapping[str, Any] | str, *others: WirePeer
     ) -> SendResult:
         """Sends a message that must be refused; it counts as accepted where it has reached one of the others."""
@@ -252,7 +258,7 @@ class CheckSession:
 
     # --- the end ---
 
-    def later(self, undo: Callable[[], Awaitable[object]]) -> None:
+    def on_close(self, undo: Callable[[], Awaitable[object]]) -> None:
         """Registers an action for the end of the check, whatever its result."""
         self._later.append(undo)
 
@@ -266,18 +272,18 @@ class CheckSession:
                 await peer.leave()
 
 
-def all_in(wanted: Iterable[Any], found: Iterable[Any]) -> bool:
-    """Whether each capability of `wanted` is in `found`; further members that a gateway adds do not count."""
+def all_in(wanted: Iterable[Any], present: Iterable[Any]) -> bool:
+    """Whether each capability of `wanted` is in `present`; further members that a gateway adds do not count."""
 
-    def bare(one: Any) -> Any:
+    def bare(capability: Any) -> Any:
         return (
-            {key: one[key] for key in one if key in ("kind", "payload", "to")}
-            if isinstance(one, dict)
-            else one
+            {key: capability[key] for key in capability if key in ("kind", "payload", "to")}
+            if isinstance(capability, dict)
+            else capability
         )
 
-    seen = [bare(one) for one in found]
-    return all(bare(one) in seen for one in wanted)
+    seen = [bare(capability) for capability in present]
+    return all(bare(capability) in seen for capability in wanted)
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ checks = CheckGroup()
 
 
 @checks.shows("P-2.2-3", "P-3.6-1", "P-3.6-2", "P-3.6-3", second=True)
-async def two_spaces_know_nothing_of_each_other(session: CheckSession) -> None:
+async def check_two_spaces_know_nothing_of_each_other(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     there, her = await session.join("admin", second=True), await session.join("human", second=True)
     session.report("P-3.6-2", True, "")
@@ -39,20 +39,24 @@ async def two_spaces_know_nothing_of_each_other(session: CheckSession) -> None:
     )
     kind = f"lent/{session.new_id()}"
     await there.attempt(session.grant("human", {"kind": kind}))
-    given = [(await peer.attempt(session.message(kind))).refused for peer in (her, human)]
-    session.report("P-3.6-3", given == [False, True], "a grant in one space gave a right in the other")
+    refused = [(await peer.attempt(session.message(kind))).refused for peer in (her, human)]
+    session.report("P-3.6-3", refused == [False, True], "a grant in one space gave a right in the other")
     marker = session.new_id("stream")
     await her.attempt(session.message("stream/request", {"direction": "upload", "description": marker}))
     late = await session.join("observer")
-    leaked = marker in str(late.welcome.raw) or any(marker in str(one.raw) for one in admin.inbox)
+    leaked = marker in str(late.welcome.raw) or any(marker in str(received.raw) for received in admin.inbox)
     session.report("P-3.6-3", not leaked, "a stream of one space was told in the other")
     marks = [(peer, peer.mark) for peer in (admin, human)]
     await her.leave()
     await there.settle()
     for peer, mark in marks:
         await peer.settle()
-        gone = [one for one in peer.inbox[mark:] if one.kind in ("system/presence", "stream/close")]
-        mine = [one for one in gone if (one.payload.get("participant") or {}).get("id") == "human"]
+        gone = [
+            received for received in peer.inbox[mark:] if received.kind in ("system/presence", "stream/close")
+        ]
+        mine = [
+            received for received in gone if (received.payload.get("participant") or {}).get("id") == "human"
+        ]
         session.report("P-3.6-3", not mine, "a presence of one space was told in the other")
     try:
         stranger = await session.open_socket("human", token=session.token("human", second=True))
@@ -64,10 +68,10 @@ async def two_spaces_know_nothing_of_each_other(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6-4", second=True)
-async def rights_are_checked_in_every_space(session: CheckSession) -> None:
+async def check_rights_are_checked_in_every_space(session: CheckSession) -> None:
     there, her = await session.join("admin", second=True), await session.join("human", second=True)
     request = session.message("mcp/request", {"method": "tools/list"})
-    outcome = await session.refuses(her, request, there)
+    outcome = await session.expect_refusal(her, request, there)
     session.report(
         "P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second"
     )

@@ -11,7 +11,7 @@ from mew_lab.conformance.envelope import RFC3339
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 
-__all__ = ["active", "checks", "open_stream", "opened"]
+__all__ = ["checks", "find_stream", "open_stream", "request_stream"]
 
 checks = CheckGroup()
 
@@ -28,13 +28,17 @@ RICH = {
 }
 
 
-async def opened(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
+async def request_stream(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
     """Asks for a stream, and returns the stream/open that answers; None where there is none."""
     request = session.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
     await by.attempt(request)
     return next(
-        (one for one in by.inbox[mark:] if one.kind == "stream/open" and request["id"] in one.related),
+        (
+            received
+            for received in by.inbox[mark:]
+            if received.kind == "stream/open" and request["id"] in received.related
+        ),
         None,
     )
 
@@ -45,26 +49,28 @@ async def open_stream(session: CheckSession, by: WirePeer, /, **payload: Any) ->
     Raises:
         NotObserved: none was opened.
     """
-    answer = await opened(session, by, **payload)
+    answer = await request_stream(session, by, **payload)
     id = answer.payload.get("stream_id") if answer else None
     if not isinstance(id, str) or not id:
         raise NotObserved("a stream/request was not answered by a stream/open with a stream_id")
     return id
 
 
-async def active(session: CheckSession, id: str) -> dict[str, Any] | None:
+async def find_stream(session: CheckSession, id: str) -> dict[str, Any] | None:
     """The description of a stream in the welcome of a participant that joins now; None where there is none."""
     late = await session.join("observer")
     streams = late.welcome.payload.get("active_streams")
     await late.leave()
-    found = [one for one in streams or () if isinstance(one, dict) and one.get("stream_id") == id]
-    return found[0] if found else None
+    matches = [
+        stream for stream in streams or () if isinstance(stream, dict) and stream.get("stream_id") == id
+    ]
+    return matches[0] if matches else None
 
 
 @checks.shows(
     "P-3.10.1-7", "P-3.10.1-9", "P-3.10.2-1", "P-3.10.2-3", "P-3.10.2-4", "P-3.10.2-5", "C-4"
 )  # fmt: skip
-async def a_request_is_answered_by_an_open(session: CheckSession) -> None:
+async def check_a_request_is_answered_by_an_open(session: CheckSession) -> None:
     streamer, player, human = await session.join_all("streamer", "player", "human")
     ids: list[Any] = []
     for to in (["gateway"], ["viewer"], []):
@@ -72,7 +78,7 @@ async def a_request_is_answered_by_an_open(session: CheckSession) -> None:
         mark, seen = streamer.mark, human.mark
         await streamer.attempt(request)
         await human.settle()
-        opens = [one for one in streamer.inbox[mark:] if one.kind == "stream/open"]
+        opens = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
         answer = opens[0] if len(opens) == 1 else None
         id = answer.payload.get("stream_id") if answer else None
         named = isinstance(id, str) and bool(id)
@@ -83,8 +89,8 @@ async def a_request_is_answered_by_an_open(session: CheckSession) -> None:
         ids.append(id)
         related = answer is not None and answer.related == [request["id"]]
         session.report("P-3.10.2-5", related, "stream/open did not reference its stream/request")
-        told = answer is not None and any(one.id == answer.id for one in human.inbox[seen:])
-        session.report("P-3.10.2-4", told, "stream/open was not broadcast to all")
+        reached = answer is not None and any(received.id == answer.id for received in human.inbox[seen:])
+        session.report("P-3.10.2-4", reached, "stream/open was not broadcast to all")
         sender = answer.members.get("from") if answer else None
         session.report("C-4", sender == "system:gateway", f"stream/open came from {sender!r}")
         if answer is not None and "encoding" in answer.payload:
@@ -100,41 +106,41 @@ async def a_request_is_answered_by_an_open(session: CheckSession) -> None:
 @checks.shows(
     "P-3.8.1-5", "P-3.8.1-6", "P-3.8.1-7", "P-3.10.1-6", "P-3.10.1-8", "P-3.10.8-1", "P-3.10.8-3", "C-18",
 )  # fmt: skip
-async def late_joiners_learn_of_streams(session: CheckSession) -> None:
+async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
     streamer = (await session.join_all("streamer", "viewer"))[0]
     lies = {"stream_id": "evil", "owner": "viewer", "authorized_writers": ["viewer"], "created": "never"}
     id = await open_stream(session, streamer, **RICH)
     false = await open_stream(session, streamer, **lies)
-    told = await active(session, id)
-    if told is None:
+    stream = await find_stream(session, id)
+    if stream is None:
         rows = "P-3.8.1-5 P-3.8.1-6 P-3.8.1-7 P-3.10.1-6 P-3.10.1-8 P-3.10.8-3"
         session.report(rows, False, "the welcome of a late joiner did not name an active stream")
         session.cannot_tell("P-3.10.8-1 C-18", "the welcome of a late joiner did not name an active stream")
         return
     right = (
-        told.get("owner") == "streamer"
-        and told.get("direction") == "upload"
-        and bool(RFC3339.match(str(told.get("created"))))
+        stream.get("owner") == "streamer"
+        and stream.get("direction") == "upload"
+        and bool(RFC3339.match(str(stream.get("created"))))
     )
-    session.report("P-3.8.1-5", right, f"the welcome of a late joiner tells of the stream {told}")
+    session.report("P-3.8.1-5", right, f"the welcome of a late joiner tells of the stream {stream}")
     optional = ("expected_size_bytes", "description", "content_type", "format", "target", "metadata")
-    lost = [key for key in optional if told.get(key) != RICH[key]]
+    lost = [key for key in optional if stream.get(key) != RICH[key]]
     session.report("P-3.8.1-6", not lost, f"a late joiner was not told these fields of the request: {lost}")
-    custom = [key for key in ("x_custom", "colour") if told.get(key) != RICH[key]]
+    custom = [key for key in ("x_custom", "colour") if stream.get(key) != RICH[key]]
     session.report(
         "P-3.8.1-7 P-3.10.1-6", not custom, f"a late joiner was not told the custom fields {custom}"
     )
     session.report(
         "P-3.10.1-8", not lost + custom, f"of the request's fields a late joiner was not told {lost + custom}"
     )
-    writers = told.get("authorized_writers")
+    writers = stream.get("authorized_writers")
     if writers is None:
         session.cannot_tell("P-3.10.8-1", "the gateway lists no authorized_writers, which is allowed")
     else:
         session.report("P-3.10.8-1", isinstance(writers, list), f"authorized_writers was {writers!r}")
     owned = writers is None or (isinstance(writers, list) and "streamer" in writers)
     session.report("P-3.10.8-3", owned, f"authorized_writers {writers!r} did not hold the owner")
-    forged = await active(session, false)
+    forged = await find_stream(session, false)
     own = (
         forged is not None
         and forged.get("owner") == "streamer"
@@ -144,7 +150,7 @@ async def late_joiners_learn_of_streams(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.10.1-11", "P-3.10.2-2")
-async def targets_must_be_there(session: CheckSession) -> None:
+async def check_targets_must_be_there(session: CheckSession) -> None:
     streamer = (await session.join_all("streamer", "viewer"))[0]
     for target in (["nobody-here"], ["viewer", "nobody-here"]):
         request = session.message("stream/request", {"direction": "upload", "target": target}, to=["gateway"])
@@ -154,15 +160,15 @@ async def targets_must_be_there(session: CheckSession) -> None:
         session.report(
             "P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}"
         )
-        made = [one for one in streamer.inbox[mark:] if one.kind == "stream/open"]
+        made = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
         session.report("P-3.10.1-11", not made, "a stream was opened to a target that is not there")
-    answer = await opened(session, streamer, target=["viewer"])
+    answer = await request_stream(session, streamer, target=["viewer"])
     echoed = answer.payload.get("target") if answer else None
     session.report("P-3.10.2-2", echoed == ["viewer"], f"stream/open echoed the target as {echoed!r}")
 
 
 @checks.shows("P-3.10.4-1", "P-3.10.4-3", "P-3.10.4-4")
-async def the_owner_closes_a_stream(session: CheckSession) -> None:
+async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     strange = await player.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
@@ -172,7 +178,7 @@ async def the_owner_closes_a_stream(session: CheckSession) -> None:
     await streamer.send(f"#{id}#before".encode())
     await streamer.settle()
     await viewer.settle()
-    frames = [one.data for one in viewer.inbox if one.data is not None]
+    frames = [received.data for received in viewer.inbox if received.data is not None]
     session.report(
         "P-3.10.4-1",
         f"#{id}#before".encode() in frames,
@@ -180,31 +186,33 @@ async def the_owner_closes_a_stream(session: CheckSession) -> None:
     )
     close = session.message("stream/close", {"stream_id": id, "reason": "complete"})
     outcome = await streamer.attempt(close)
-    told = not outcome.refused and await session.reaches(close["id"], viewer)
-    session.report("P-3.10.4-1", told, f"the owner's stream/close did not reach the others ({outcome.code})")
+    reached = not outcome.refused and await session.reaches(close["id"], viewer)
+    session.report(
+        "P-3.10.4-1", reached, f"the owner's stream/close did not reach the others ({outcome.code})"
+    )
     await streamer.send(f"#{id}#after".encode())
     await streamer.settle()
     await viewer.settle()
-    frames = [one.data for one in viewer.inbox if one.data is not None]
+    frames = [received.data for received in viewer.inbox if received.data is not None]
     session.report(
         "P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed"
     )
-    gone = await active(session, id) is None
+    gone = await find_stream(session, id) is None
     session.report("P-3.10.4-4", gone, "a closed stream stood among the active ones of a late joiner")
 
 
 @checks.shows("C-18", "P-3.10.4-2")
-async def a_stream_ends_with_its_owner(session: CheckSession) -> None:
+async def check_a_stream_ends_with_its_owner(session: CheckSession) -> None:
     streamer, viewer = await session.join_all("streamer", "viewer")
     id = await open_stream(session, streamer)
     early = viewer.mark
     await streamer.leave()
 
-    def closes(one: WireMessage) -> bool:
-        return one.kind == "stream/close" and one.payload.get("stream_id") == id
+    def closes(received: WireMessage) -> bool:
+        return received.kind == "stream/close" and received.payload.get("stream_id") == id
 
     try:
-        close = await viewer.until(f"the stream/close of {id}", closes, since=early)
+        close = await viewer.wait_for(f"the stream/close of {id}", closes, since=early)
     except NotObserved as fault:
         session.report("C-18", False, f"{fault}, though the owner of the stream had left")
         session.cannot_tell("P-3.10.4-2", "the gateway closed no stream by itself")
@@ -216,14 +224,14 @@ async def a_stream_ends_with_its_owner(session: CheckSession) -> None:
     session.report(
         "P-3.10.4-2", isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}"
     )
-    session.report("C-18", await active(session, id) is None, "a stream outlived its owner")
+    session.report("C-18", await find_stream(session, id) is None, "a stream outlived its owner")
 
 
 @checks.shows("C-21")
-async def a_stream_is_asked_for_by_right(session: CheckSession) -> None:
+async def check_a_stream_is_asked_for_by_right(session: CheckSession) -> None:
     human, admin = await session.join_all("human", "admin")
     request = session.message("stream/request", {"direction": "upload"}, to=["gateway"])
-    outcome = await session.refuses(human, request, admin)
-    made = [one for one in admin.inbox if one.kind == "stream/open"]
+    outcome = await session.expect_refusal(human, request, admin)
+    made = [received for received in admin.inbox if received.kind == "stream/open"]
     right = outcome.refused and not made
     session.report("C-21", right, "a stream/request of somebody who may not send it was accepted")

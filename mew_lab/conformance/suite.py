@@ -150,10 +150,10 @@ async def play(
         if silent:
             claims += [Finding(row, False, silent, "") for row in check.rows]
             continue
-        found, in_time = await _run_check(check, session(number))
-        claims += found
+        findings, in_time = await _run_check(check, session(number))
+        claims += findings
         if progress:
-            bad = sorted({claim.row for claim in found if claim.ok is False} & wanted & CAN_FAIL)
+            bad = sorted({claim.row for claim in findings if claim.ok is False} & wanted & CAN_FAIL)
             progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
         if not in_time and (gone := await _why_unreachable(session(number))):
             silent = f"not tried, because the gateway had stopped answering: {gone}"
@@ -166,17 +166,17 @@ def _select(only: tuple[str, ...]) -> set[str]:
     ids = {row.id for row in ROWS}
     if not only:
         return ids
-    for one in only:
-        if not any(fnmatchcase(id, one) for id in ids):
+    for glob in only:
+        if not any(fnmatchcase(id, glob) for id in ids):
             raise ConfigError(
-                f"{one!r} is no row that binds a gateway, nor a glob of such; ids read like P-3.6.8-2, P-3.10*, C-15",
+                f"{glob!r} is no row that binds a gateway, nor a glob of such; ids read like P-3.6.8-2, P-3.10*, C-15",
                 key="only",
             )
-    return {id for id in ids if any(fnmatchcase(id, one) for one in only)}
+    return {id for id in ids if any(fnmatchcase(id, glob) for glob in only)}
 
 
 async def _why_unreachable(session: CheckSession) -> str:
-    """Why the gateway cannot be reached; '' when it can."""
+    """The reason why the gateway cannot be reached; '' when it can."""
     async with open_session(session):
         try:
             await (await session.join("admin")).settle()
@@ -196,7 +196,7 @@ async def _revoke_leftovers(session: CheckSession) -> None:
 
 
 async def _why_no_second(session: CheckSession) -> str:
-    """Why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
+    """The reason why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
     if session.profile.second is None:
         return "needs a second space on the same gateway: give the tokens file a `second`"
     async with open_session(session):
@@ -222,8 +222,8 @@ async def _run_check(check: Check, session: CheckSession) -> _CheckResult:
         except Exception as fault:  # an answer of a form that the check could not read is the gateway's
             why = f"an answer was of a form that could not be read ({type(fault).__name__}: {fault})"
     if not why:
-        told = {claim.row for claim in session.findings}
-        open_rows = [row for row in check.rows if row not in told]
+        reported = {claim.row for claim in session.findings}
+        open_rows = [row for row in check.rows if row not in reported]
         why = "the check ended before it came to this row"
     else:  # nothing counts as shown by a check that has not ended
         failed = {claim.row for claim in session.findings if claim.ok is False}
@@ -240,7 +240,7 @@ def _result(row: SpecRow, claims: Iterable[Finding]) -> Result:
     if failed:
         exchange = next((claim.exchange for claim in failed if claim.exchange), "")
         # A detail quotes what came over the wire, and a token may be in it.
-        detail = mask("; ".join(dict.fromkeys(one.detail for one in failed)))
+        detail = mask("; ".join(dict.fromkeys(claim.detail for claim in failed)))
         return Result(*about, FAILED if row.id in CAN_FAIL else NOT_OFFERED, detail, exchange, group)
     if any(claim.ok for claim in mine):
         return Result(*about, PASSED, "", "", group)

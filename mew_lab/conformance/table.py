@@ -64,7 +64,7 @@ async def arun(
     timeout: float = 5.0,
     progress: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """As `run`, on a running event loop."""
+    """Does the work of `run` on a running event loop."""
     return to_frame(await play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
 
 
@@ -72,7 +72,7 @@ def to_frame(results: Iterable[Result]) -> pd.DataFrame:
     """Columns as the fields of `Result`, in the order of the specification."""
     import pandas as pd
 
-    return pd.DataFrame([tuple(one) for one in results], columns=list(Result._fields), dtype="object")
+    return pd.DataFrame([tuple(result) for result in results], columns=list(Result._fields), dtype="object")
 
 
 def by_level(table: pd.DataFrame) -> pd.DataFrame:

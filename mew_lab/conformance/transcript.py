@@ -24,13 +24,13 @@ class WireTranscript:
 
     def record_sent(self, who: str, message: str | bytes) -> None:
         """Records that `who` sent this."""
-        self._lines.append(f"{who} → {_shown(message)}")
+        self._lines.append(f"{who} → {_show(message)}")
 
     def record_received(self, who: str, message: str | bytes) -> None:
         """Records that `who` received this; a token in it is masked from now on."""
         if isinstance(message, str):
             remember_tokens(message)
-        self._lines.append(f"{who} ← {_shown(message)}")
+        self._lines.append(f"{who} ← {_show(message)}")
 
     def record_event(self, who: str, what: str) -> None:
         """Records an event at `who` that is no message."""
@@ -43,7 +43,7 @@ class WireTranscript:
         return mask("\n".join([f"… {left} earlier lines", *lines] if left else lines))
 
 
-def _shown(message: str | bytes) -> str:
+def _show(message: str | bytes) -> str:
     if isinstance(message, bytes):
         message = f"binary {message!r}"
     text = mask(message).replace("\n", "\\n")
@@ -59,11 +59,11 @@ def remember_tokens(text: str) -> None:
     except ValueError:
         return
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            found = one.get("token")
-            if isinstance(found, str) and len(found) >= 12:
-                Token(found)
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        value = left.pop()
+        if isinstance(value, dict):
+            token = value.get("token")
+            if isinstance(token, str) and len(token) >= 12:
+                Token(token)
+            left += value.values()
+        elif isinstance(value, list):
+            left += value

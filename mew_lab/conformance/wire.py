@@ -59,18 +59,18 @@ class WireMessage(NamedTuple):
 
     @property
     def payload(self) -> dict[str, Any]:
-        found = self.members.get("payload")
-        return found if isinstance(found, dict) else {}
+        value = self.members.get("payload")
+        return value if isinstance(value, dict) else {}
 
     @property
     def related(self) -> list[Any]:
-        found = self.members.get("correlation_id")
-        return found if isinstance(found, list) else [] if found is None else [found]
+        value = self.members.get("correlation_id")
+        return value if isinstance(value, list) else [] if value is None else [value]
 
     @property
     def to(self) -> list[Any]:
-        found = self.members.get("to")
-        return found if isinstance(found, list) else []
+        value = self.members.get("to")
+        return value if isinstance(value, list) else []
 
     @property
     def data(self) -> bytes | None:
@@ -131,10 +131,14 @@ def read(raw: str | bytes) -> WireMessage:
 
 def complete_message(message: Mapping[str, Any], *, by: str) -> str:
     """A message as JSON with its `ts` and `from`, because no gateway has to complete a message."""
-    told = dict(message)
-    if "kind" in told and by:
-        told = {**told, "ts": told.get("ts", timestamp(datetime.now(UTC))), "from": told.get("from", by)}
-    return json.dumps(told, ensure_ascii=False)
+    envelope = dict(message)
+    if "kind" in envelope and by:
+        envelope = {
+            **envelope,
+            "ts": envelope.get("ts", timestamp(datetime.now(UTC))),
+            "from": envelope.get("from", by),
+        }
+    return json.dumps(envelope, ensure_ascii=False)
 
 
 def _is_barrier(raw: str | bytes) -> bool:
@@ -169,14 +173,16 @@ class WirePeer:
         """Its capabilities, as the newest welcome to it says."""
         return _capabilities(next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome))
 
-    def is_my_welcome(self, one: WireMessage) -> bool:
+    def is_my_welcome(self, message: WireMessage) -> bool:
         """Whether it is a welcome that speaks of this participant."""
-        you = one.payload.get("you")
-        return one.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
+        you = message.payload.get("you")
+        return message.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
 
-    def is_my_error(self, one: WireMessage) -> bool:
+    def is_my_error(self, message: WireMessage) -> bool:
         """Whether it is an error for this participant; a gateway may show errors of others, too."""
-        return one.kind == "system/error" and (not one.to or self.id in one.to or self.role in one.to)
+        return message.kind == "system/error" and (
+            not message.to or self.id in message.to or self.role in message.to
+        )
 
     @property
     def mark(self) -> int:
@@ -199,7 +205,9 @@ class WirePeer:
         except TimeoutError:
             raise NotObserved(f"the gateway took nothing from {self.role} for {self._timeout:g} s") from None
 
-    async def until(self, what: str, wanted: Callable[[WireMessage], bool], *, since: int = 0) -> WireMessage:
+    async def wait_for(
+        self, what: str, wanted: Callable[[WireMessage], bool], *, since: int = 0
+    ) -> WireMessage:
         """Waits for the first wanted message from place `since` on, until the deadline.
 
         Raises:
@@ -209,9 +217,9 @@ class WirePeer:
         try:
             async with asyncio.timeout(self._timeout):
                 while True:
-                    for one in self.inbox[at:]:
-                        if wanted(one):
-                            return one
+                    for received in self.inbox[at:]:
+                        if wanted(received):
+                            return received
                     at = len(self.inbox)
                     await self._take()
         except LinkClosed as closed:
@@ -233,9 +241,11 @@ class WirePeer:
             raise
         if not _is_barrier(raw):
             self._transcript.record_received(self.role, raw)
-        one = read(raw)
-        if one.kind != BARRIER or one.id == self._barrier:  # a gateway at fault passes on those of others
-            self.inbox.append(one)
+        received = read(raw)
+        if (
+            received.kind != BARRIER or received.id == self._barrier
+        ):  # a gateway at fault passes on those of others
+            self.inbox.append(received)
 
     async def settle(self) -> None:
         """Waits until the gateway has dealt with everything that this peer sent."""
@@ -243,13 +253,14 @@ class WirePeer:
         mark = self.mark
         await self.send({"protocol": "mew/v0.4", "id": id, "kind": BARRIER, "payload": {}})
 
-        def ends(one: WireMessage) -> bool:
-            return one.id == id or (
-                self.is_my_error(one) and (id in one.related or one.payload.get("attempted_kind") == BARRIER)
+        def ends(received: WireMessage) -> bool:
+            return received.id == id or (
+                self.is_my_error(received)
+                and (id in received.related or received.payload.get("attempted_kind") == BARRIER)
             )
 
-        await self.until("any answer to what it had sent", ends, since=mark)
-        self.inbox = [one for one in self.inbox if not ends(one)]
+        await self.wait_for("any answer to what it had sent", ends, since=mark)
+        self.inbox = [received for received in self.inbox if not ends(received)]
 
     async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> SendResult:
         """Sends it, waits until the gateway has dealt with it, and returns the gateway's reaction."""
@@ -260,13 +271,19 @@ class WirePeer:
         await self.settle()
         new = self.inbox[mark:]
         echo = next(
-            (one for one in new if id is not None and one.id == id and one.kind != "system/error"), None
+            (
+                received
+                for received in new
+                if id is not None and received.id == id and received.kind != "system/error"
+            ),
+            None,
         )
         error = next(
             (
-                one
-                for one in new
-                if self.is_my_error(one) and (not one.related or id is None or id in one.related)
+                received
+                for received in new
+                if self.is_my_error(received)
+                and (not received.related or id is None or id in received.related)
             ),
             None,
         )
@@ -302,8 +319,8 @@ class WirePeer:
 
 def _capabilities(welcome: WireMessage) -> list[Any]:
     you = welcome.payload.get("you")
-    found = you.get("capabilities") if isinstance(you, dict) else None
-    return found if isinstance(found, list) else []
+    value = you.get("capabilities") if isinstance(you, dict) else None
+    return value if isinstance(value, list) else []
 
 
 class Address:

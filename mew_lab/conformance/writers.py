@@ -11,7 +11,7 @@ from typing import Any
 
 from mew_lab.conformance.frames import write
 from mew_lab.conformance.session import CheckGroup, CheckSession
-from mew_lab.conformance.streams import active, open_stream
+from mew_lab.conformance.streams import find_stream, open_stream
 from mew_lab.conformance.wire import NotObserved, SendResult, WireMessage, WirePeer
 
 __all__ = ["checks"]
@@ -26,31 +26,35 @@ async def _ask(session: CheckSession, peer: WirePeer, verb: str, id: str, who: s
     return await peer.attempt(session.message(f"stream/{verb}", payload, to=["gateway"]))
 
 
-async def _told(kind: str, id: str, *peers: WirePeer) -> list[WireMessage | None]:
+async def _collect_announcements(kind: str, id: str, *peers: WirePeer) -> list[WireMessage | None]:
     """For each peer the newest of the gateway's messages of this kind about this stream."""
-    found = []
+    latest = []
     for peer in peers:
         await peer.settle()
-        mine = [one for one in peer.inbox if one.kind == kind and one.payload.get("stream_id") == id]
-        found.append(mine[-1] if mine else None)
-    return found
+        mine = [
+            received
+            for received in peer.inbox
+            if received.kind == kind and received.payload.get("stream_id") == id
+        ]
+        latest.append(mine[-1] if mine else None)
+    return latest
 
 
-def _writers(told: WireMessage | None) -> Any:
-    return told.payload.get("authorized_writers") if told else None
+def _writers(received: WireMessage | None) -> Any:
+    return received.payload.get("authorized_writers") if received else None
 
 
 @checks.shows("P-3.10.5-3", "P-3.10.5-4")
-async def a_granted_writer_writes(session: CheckSession) -> None:
+async def check_a_granted_writer_writes(session: CheckSession) -> None:
     streamer, player, viewer, human = await session.join_all("streamer", "player", "viewer", "human")
     id = await open_stream(session, streamer)
     outcome = await _ask(session, streamer, "grant-write", id, "player")
     session.report(
         "P-3.10.5-4", not outcome.refused, f"the owner's stream/grant-write was refused ({outcome.code})"
     )
-    told = await _told("stream/write-granted", id, streamer, player, viewer, human)
-    session.report("P-3.10.5-4", all(told), "stream/write-granted was not broadcast to all")
-    writers = _writers(told[0])
+    announcements = await _collect_announcements("stream/write-granted", id, streamer, player, viewer, human)
+    session.report("P-3.10.5-4", all(announcements), "stream/write-granted was not broadcast to all")
+    writers = _writers(announcements[0])
     right = writers is None or (isinstance(writers, list) and sorted(writers) == ["player", "streamer"])
     session.report("P-3.10.5-4", right, f"stream/write-granted named the writers {writers!r}")
     got = await write(player, id, b"by a granted writer", viewer)
@@ -59,7 +63,7 @@ async def a_granted_writer_writes(session: CheckSession) -> None:
     )
     again = await _ask(session, streamer, "grant-write", id, "player")
     got = await write(player, id, b"granted twice", viewer)
-    stream = await active(session, id)
+    stream = await find_stream(session, id)
     writers = (stream or {}).get("authorized_writers", ["streamer", "player"])
     once = not again.refused and all(got) and sorted(writers) == ["player", "streamer"]
     session.report(
@@ -68,7 +72,7 @@ async def a_granted_writer_writes(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.10.5-1", "P-3.10.5-2", "P-3.10.5-5", "P-3.10.5-6", "P-3.10.5-7")
-async def faulty_grants_are_refused(session: CheckSession) -> None:
+async def check_faulty_grants_are_refused(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     await _faults(session, "grant-write", id, "P-3.10.5-5", "P-3.10.5-6", streamer, player)
@@ -76,9 +80,9 @@ async def faulty_grants_are_refused(session: CheckSession) -> None:
     session.report("P-3.10.5-1", not any(got), "a participant gave itself write access to another's stream")
     outcome = await _ask(session, streamer, "grant-write", id, "nobody-here")
     right = outcome.refused_with("participant_not_found")
-    said = f"write access for somebody who is not there was answered with {outcome.code!r}"
-    session.report("P-3.10.5-2", outcome.refused, said)
-    session.report("P-3.10.5-7", right, said)
+    detail = f"write access for somebody who is not there was answered with {outcome.code!r}"
+    session.report("P-3.10.5-2", outcome.refused, detail)
+    session.report("P-3.10.5-7", right, detail)
 
 
 async def _faults(
@@ -86,15 +90,15 @@ async def _faults(
 ) -> None:
     """Checks the refusals that the three verbs share: an unknown stream, and a sender that does not own it."""
     outcome = await _ask(session, owner, verb, "no-such-stream", other.role)
-    said = f"stream/{verb} of an unknown stream was answered with {outcome.code!r}"
-    session.report(unknown, outcome.refused_with("stream_not_found"), said)
+    detail = f"stream/{verb} of an unknown stream was answered with {outcome.code!r}"
+    session.report(unknown, outcome.refused_with("stream_not_found"), detail)
     outcome = await _ask(session, other, verb, id, other.role)
-    said = f"stream/{verb} by who does not own the stream was answered with {outcome.code!r}"
-    session.report(stranger, outcome.refused_with("unauthorized"), said)
+    detail = f"stream/{verb} by who does not own the stream was answered with {outcome.code!r}"
+    session.report(stranger, outcome.refused_with("unauthorized"), detail)
 
 
 @checks.shows("P-3.10.6-3", "P-3.10.6-4")
-async def a_revoked_writer_writes_no_more(session: CheckSession) -> None:
+async def check_a_revoked_writer_writes_no_more(session: CheckSession) -> None:
     streamer, player, viewer, human = await session.join_all("streamer", "player", "viewer", "human")
     id = await open_stream(session, streamer)
     await _ask(session, streamer, "grant-write", id, "player")
@@ -102,18 +106,18 @@ async def a_revoked_writer_writes_no_more(session: CheckSession) -> None:
     session.report(
         "P-3.10.6-4", not outcome.refused, f"the owner's stream/revoke-write was refused ({outcome.code})"
     )
-    told = await _told("stream/write-revoked", id, streamer, player, viewer, human)
-    session.report("P-3.10.6-4", all(told), "stream/write-revoked was not broadcast to all")
+    announcements = await _collect_announcements("stream/write-revoked", id, streamer, player, viewer, human)
+    session.report("P-3.10.6-4", all(announcements), "stream/write-revoked was not broadcast to all")
     got = await write(player, id, b"after the revoke", viewer)
     session.report("P-3.10.6-4", not any(got), "a frame was relayed after its writer's access was revoked")
     for who in ("player", "viewer"):
         again = await _ask(session, streamer, "revoke-write", id, who)
-        said = f"revoking write access of {who}, who has none, was refused ({again.code})"
-        session.report("P-3.10.6-3", not again.refused, said)
+        detail = f"revoking write access of {who}, who has none, was refused ({again.code})"
+        session.report("P-3.10.6-3", not again.refused, detail)
 
 
 @checks.shows("P-3.10.6-1", "P-3.10.6-2", "P-3.10.6-6", "P-3.10.6-7", "P-3.10.6-8", "P-3.10.8-3")
-async def faulty_revokes_are_refused(session: CheckSession) -> None:
+async def check_faulty_revokes_are_refused(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     await _ask(session, streamer, "grant-write", id, "viewer")
@@ -122,27 +126,27 @@ async def faulty_revokes_are_refused(session: CheckSession) -> None:
     got = await write(viewer, id, b"still a writer", streamer)
     session.report("P-3.10.6-1", all(got), "somebody who does not own a stream took another's write access")
     outcome = await _ask(session, streamer, "revoke-write", id, "streamer")
-    said = f"an owner's revoke of its own write access was answered with {outcome.code!r}"
-    session.report("P-3.10.6-8", outcome.refused_with("invalid_operation"), said)
+    detail = f"an owner's revoke of its own write access was answered with {outcome.code!r}"
+    session.report("P-3.10.6-8", outcome.refused_with("invalid_operation"), detail)
     got = await write(streamer, id, b"still mine", viewer)
     session.report("P-3.10.6-2", outcome.refused and all(got), "an owner lost its own write access")
-    writers = (await active(session, id) or {}).get("authorized_writers", ["streamer"])
+    writers = (await find_stream(session, id) or {}).get("authorized_writers", ["streamer"])
     session.report(
         "P-3.10.8-3", "streamer" in writers, f"authorized_writers {writers} did not hold the owner"
     )
 
 
 def _leaves(name: str) -> Callable[[WireMessage], bool]:
-    def left(one: WireMessage) -> bool:
-        who = one.payload.get("participant")
-        gone = one.kind == "system/presence" and one.payload.get("event") == "leave"
+    def left(received: WireMessage) -> bool:
+        who = received.payload.get("participant")
+        gone = received.kind == "system/presence" and received.payload.get("event") == "leave"
         return gone and isinstance(who, dict) and who.get("id") == name
 
     return left
 
 
 @checks.shows("P-3.10.6-5")
-async def a_writer_that_leaves_writes_no_more(session: CheckSession) -> None:
+async def check_a_writer_that_leaves_writes_no_more(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     await _ask(session, streamer, "grant-write", id, "player")
@@ -151,21 +155,21 @@ async def a_writer_that_leaves_writes_no_more(session: CheckSession) -> None:
     mark = viewer.mark
     await player.leave()
     with contextlib.suppress(NotObserved):  # whether a leave is told, and how, is the question of other rows
-        await viewer.until("the leave of a writer", _leaves("player"), since=mark)
+        await viewer.wait_for("the leave of a writer", _leaves("player"), since=mark)
     player = await session.join("player")
     got = await write(player, id, b"back again", viewer)
     session.report("P-3.10.6-5", not any(got), "a writer that had left and come back could still write")
 
 
 @checks.shows("P-3.10.7-2", "P-3.10.7-3", "P-3.10.7-4", "P-3.10.7-5", "C-19")
-async def a_stream_changes_hands(session: CheckSession) -> None:
+async def check_a_stream_changes_hands(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     outcome = await _ask(session, streamer, "transfer-ownership", id, "player")
     session.report("P-3.10.7-5", not outcome.refused, f"the owner's transfer was refused ({outcome.code})")
-    told = await _told("stream/ownership-transferred", id, streamer, player, viewer)
-    session.report("P-3.10.7-5", all(told), "stream/ownership-transferred was not broadcast to all")
-    stream = await active(session, id) or {}
+    announcements = await _collect_announcements("stream/ownership-transferred", id, streamer, player, viewer)
+    session.report("P-3.10.7-5", all(announcements), "stream/ownership-transferred was not broadcast to all")
+    stream = await find_stream(session, id) or {}
     named = stream.get("owner", "player") == "player"
     got = await write(player, id, b"by the new owner", viewer)
     session.report(
@@ -191,12 +195,12 @@ async def a_stream_changes_hands(session: CheckSession) -> None:
         "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
     )
     closed = await viewer.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
-    gone = not closed.refused and await active(session, id) is None
+    gone = not closed.refused and await find_stream(session, id) is None
     session.report("P-3.10.7-2", gone, f"a new owner could not close its stream ({closed.code})")
 
 
 @checks.shows("C-19")
-async def a_former_owner_keeps_what_it_was_granted(session: CheckSession) -> None:
+async def check_a_former_owner_keeps_what_it_was_granted(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     await _ask(session, streamer, "transfer-ownership", id, "player")
@@ -210,12 +214,12 @@ async def a_former_owner_keeps_what_it_was_granted(session: CheckSession) -> Non
 
 
 @checks.shows("P-3.10.7-1", "P-3.10.7-6", "P-3.10.7-7", "P-3.10.7-8")
-async def faulty_transfers_are_refused(session: CheckSession) -> None:
+async def check_faulty_transfers_are_refused(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     await _faults(session, "transfer-ownership", id, "P-3.10.7-6", "P-3.10.7-7", streamer, player)
     got = await write(player, id, b"stolen", viewer)
     session.report("P-3.10.7-1", not any(got), "a participant took another's stream")
     outcome = await _ask(session, streamer, "transfer-ownership", id, "nobody-here")
-    said = f"a transfer to somebody who is not there was answered with {outcome.code!r}"
-    session.report("P-3.10.7-8", outcome.refused_with("participant_not_found"), said)
+    detail = f"a transfer to somebody who is not there was answered with {outcome.code!r}"
+    session.report("P-3.10.7-8", outcome.refused_with("participant_not_found"), detail)

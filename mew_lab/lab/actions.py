@@ -86,10 +86,10 @@ class ParticipantActions:
             self._judged = held, {}
         known = self._judged[1]
         if (action, target.name) not in known:
-            known[action, target.name] = self._barred(action, target.name, held)
+            known[action, target.name] = self._why_barred(action, target.name, held)
         return known[action, target.name]
 
-    def _barred(self, action: str, name: str, held: CapabilitySet) -> str:
+    def _why_barred(self, action: str, name: str, held: CapabilitySet) -> str:
         kind = ACTIONS[action].kind
         payload = {"participant_id": name} if action == "kick" else {}
         to = () if action == "kick" else (name,)

@@ -142,12 +142,12 @@ class EntryFeed:
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
 
     def remove(self, follower: Follower) -> None:
-        """Tells it no more."""
+        """Ends what the follower is given."""
         for audience in (self._live, *(backlog.audience for backlog in self._late)):
             audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:
-        """Whether it has been told of everything so far."""
+        """Whether the follower has been given every envelope so far."""
         return follower in self._live.followers
 
     def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:

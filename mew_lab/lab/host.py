@@ -94,8 +94,8 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
                 f"there is no profile {can[:40]!r}; take one of {', '.join(PROFILES)}, or give a list of patterns",
                 key="can",
             )
-        return [dict(one) for one in PROFILES[can]]
-    return [dict(one) for one in can]
+        return [dict(pattern) for pattern in PROFILES[can]]
+    return [dict(pattern) for pattern in can]
 
 
 def join_line(url: str, **options: str) -> str:
@@ -134,11 +134,11 @@ class Host:
     ) -> None:
         self.name = name
         self.folder = folder
-        given = make_generators(f"gateway of {name}")
-        self._epoch = given.new_epoch()
+        generators = make_generators(f"gateway of {name}")
+        self._epoch = generators.new_epoch()
         self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
         self.gateway: Gateway = (
-            Gateway(clock=given.clock, new_epoch=self._epochs.pop, observe=observe)
+            Gateway(clock=generators.clock, new_epoch=self._epochs.pop, observe=observe)
             if beside is None
             else beside.gateway
         )
@@ -321,7 +321,7 @@ class Host:
             raise
 
     def _keep_heads(self) -> None:
-        """Has the head of the journal's chain kept beside the tokens while the space runs."""
+        """Keeps the head of the journal's chain beside the tokens while the space runs."""
         if self.journal is not None:
             self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
             self._heads.start()
@@ -362,7 +362,7 @@ class Host:
             ConfigError: on a system where programs cannot be ended for certain.
         """
         if not self._port:
-            if any(one.starts for one in file.config.participants.values()):
+            if any(participant.starts for participant in file.config.participants.values()):
                 fault("no program is started: this space is in memory alone, where none could reach it")
             return
         programs = programs_of(
@@ -392,7 +392,7 @@ class Host:
             ConfigError: when the name or a capability cannot be.
         """
         capabilities = capabilities_of(can)
-        if self._past is not None and self._past.enrolled(participant, capabilities):
+        if self._past is not None and self._past.is_enrolled(participant, capabilities):
             return
         try:
             self.gateway.enrol(self.name, participant, capabilities)
@@ -434,12 +434,14 @@ class Host:
 
     def client_for(self, participant: str) -> MEWClient:
         """A client of this process that speaks as that participant, not connected yet."""
-        given = make_generators(participant)
+        generators = make_generators(participant)
 
         async def connect() -> Link:
             return attach(self.gateway, self.name, participant)
 
-        return MEWClient(space=self.name, connect_link=connect, clock=given.clock, new_id=given.new_id)
+        return MEWClient(
+            space=self.name, connect_link=connect, clock=generators.clock, new_id=generators.new_id
+        )
 
     async def close(self) -> None:
         """Ends programs, port, connections and journal, those of the hosts beside it too. Twice is harmless.

@@ -34,7 +34,6 @@ from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
-from mew_lab.lab.echo import Echo
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
@@ -43,6 +42,7 @@ from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
+from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
@@ -368,11 +368,11 @@ class Lab:
         """The tools of every participant that answers within a few seconds, or of one. Spec: §3.1."""
 
         async def ask() -> Listing:
-            found, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
+            tools, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
             self.local.annotations.update(
-                {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in found}
+                {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in tools}
             )
-            return report.tools(found, silent)
+            return report.tools(tools, silent)
 
         return self._run(ask(), "asking for tools")
 

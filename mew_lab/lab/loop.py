@@ -152,7 +152,7 @@ class LoopThread:
         return self.submit(snapshot()).result(timeout)
 
     def post(self, function: Callable[[], object]) -> None:
-        """Has a plain function called on the loop soon, without waiting for it."""
+        """Calls a plain function on the loop soon, without waiting for it."""
         if self._loop is not None and not self.threadless:
             contextvars.Context().run(self._loop.call_soon_threadsafe, function)
         else:

@@ -75,7 +75,7 @@ class PeerLogs:
             **more,
         }
         self._journal, self._root, self._folder = journal, root, folder
-        self._secrets = {one.reveal() for one in secrets}
+        self._secrets = {token.reveal() for token in secrets}
         self._fault = fault
         self._first_delay = first_delay
         self._longest_delay = longest_delay
@@ -92,12 +92,12 @@ class PeerLogs:
         return process.pid if process is not None and process.returncode is None else None
 
     def register(self) -> None:
-        """Has the journal written to its end by whatever process there will be. Before the first message."""
+        """Registers the journal before its first message, so that this process or a later one writes it to its end."""
         with contextlib.suppress(OSError):  # the process will say what is wrong with the folder
             follower.register(self._root, self._folder, self._journal, begun=time.time_ns())
 
     async def start(self) -> None:
-        """Starts it. A process that cannot be started is told, and hinders nobody."""
+        """Starts the process. One that cannot be started is told to `fault`, and hinders nobody."""
         if os.name != "posix":
             self._fault(f"the log files of the peers are kept on Linux and macOS only{follower.HELP}")
             return
@@ -106,7 +106,7 @@ class PeerLogs:
         await begun.wait()
 
     def hide(self, token: Token) -> None:
-        """Has one more token masked: to be called before the journal holds anything of who has it."""
+        """Masks one more token. Call it before the journal holds anything of the participant that has it."""
         self._secrets.add(token.reveal())
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
@@ -132,7 +132,7 @@ class PeerLogs:
             await asyncio.wait({task}, timeout=self._grace)
 
     async def _keep(self, begun: asyncio.Event) -> None:
-        """Runs it, and runs it again."""
+        """Runs the process, and starts it again after it has ended."""
         loop, delay = asyncio.get_running_loop(), self._first_delay
         while True:
             started, last = loop.time(), self._leave.is_set()
@@ -179,9 +179,9 @@ class PeerLogs:
 
     def _hear(self, line: bytes) -> None:
         try:
-            told = json.loads(line)
-            sentence = str(told["fault"])
-            self._final = self._final or told.get("final") is True
+            report = json.loads(line)
+            sentence = str(report["fault"])
+            self._final = self._final or report.get("final") is True
         except (ValueError, KeyError, TypeError):
             sentence = one_line(line.decode(errors="replace"), 300)
         if sentence:

@@ -134,7 +134,7 @@ async def gather_tools(
         return await session.me.participant.list_tools(name, timeout=patience)
 
     answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
-    found: list[tuple[str, dict[str, Any]]] = []
+    tools: list[tuple[str, dict[str, Any]]] = []
     silent: list[str] = []
     for name, answer in zip(asked, answers, strict=True):
         if isinstance(answer, MewError):
@@ -142,8 +142,8 @@ async def gather_tools(
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            found += [(name, tool) for tool in answer]
-    return found, silent
+            tools += [(name, tool) for tool in answer]
+    return tools, silent
 
 
 def _may_have_tools(session: Session, name: str) -> bool:
@@ -151,10 +151,10 @@ def _may_have_tools(session: Session, name: str) -> bool:
     return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
 
 
-def tools(found: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
+def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
     """Tools: participant/tool, its arguments, what it says of itself."""
     rows = []
-    for who, tool in found:
+    for who, tool in listed:
         schema = tool.get("inputSchema")
         properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
         required = schema.get("required", []) if isinstance(schema, dict) else []

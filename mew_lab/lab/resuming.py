@@ -55,7 +55,7 @@ class Past:
         observe: Callable[[Record], None] = _ignore,
         meet: Callable[[str, Journal], None] = lambda name, journal: None,
     ) -> None:
-        """Reads it; `meet` is told the name and the journal before `observe` sees the first record."""
+        """Reads the journal; `meet` is given the name and the journal before `observe` gets the first record."""
         self.path = Path(path)
         self.port = 0
         self._settings: dict[str, Any] | None = None
@@ -90,7 +90,7 @@ class Past:
 
     @property
     def name(self) -> str:
-        """The space's."""
+        """The name of the space."""
         return self.space.name
 
     @property
@@ -101,7 +101,7 @@ class Past:
     @property
     def folder(self) -> Path:
         """The folder of `.mew`: the one above the journal, else the working directory."""
-        above = (one.parent for one in self.path.resolve().parents if one.name == ".mew")
+        above = (path.parent for path in self.path.resolve().parents if path.name == ".mew")
         return next(above, Path.cwd())
 
     def config(self) -> SpaceConfig:
@@ -129,24 +129,24 @@ class Past:
         if record.event == "enrolled":
             self._enrolled[record.participant] = record.detail
         elif record.event == SERVED:
-            told = json.loads(record.detail)
-            self.port, self._settings = int(told["port"]), told.get("settings", {})
+            note = json.loads(record.detail)
+            self.port, self._settings = int(note["port"]), note.get("settings", {})
 
-    def enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether it was enrolled with just these, and is not put out: then what it lost since stays lost."""
+    def is_enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether it was enrolled with just these rights and was not removed since: rights lost since stay lost."""
         member = self.space.state.members.get(participant)
-        told = compact([dict(one) for one in capabilities])
-        return member is not None and not member.kicked and self._enrolled.get(participant) == told
+        text = compact([dict(pattern) for pattern in capabilities])
+        return member is not None and not member.kicked and self._enrolled.get(participant) == text
 
     def keys(self) -> dict[str, Key]:
-        """The tokens that are still good, of those whose files are still there and ours alone to read."""
-        found: dict[str, Key] = {}
+        """The tokens that are still valid and whose files are there, readable by this user alone."""
+        keys: dict[str, Key] = {}
         for name in self.space.state.members:
             path = token_path(self.folder / ".mew" / "tokens", self.name, name)
             if name in self._replayed.void or not os.path.lexists(path):
                 continue
             try:
-                found[name] = Key(read_token_file(path), path)
+                keys[name] = Key(read_token_file(path), path)
             except ConfigError:
                 continue
-        return found
+        return keys

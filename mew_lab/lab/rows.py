@@ -7,11 +7,11 @@ lock is needed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from mew_lab.lab.extract import members_of
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.log.entries import author
 from mew_lab.log.line import read_members
@@ -20,7 +20,7 @@ from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows", "Row", "Rows"]
+__all__ = ["LiveRows", "Row", "Rows", "members_of"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
@@ -112,8 +112,8 @@ class LiveRows:
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
-        found = self._ties.copy()
-        return [(one, _all(*tie)) for one, tie in found.items() if one > seq]
+        ties = self._ties.copy()
+        return [(row, _all(*tie)) for row, tie in ties.items() if row > seq]
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it is not held any more."""
@@ -156,14 +156,14 @@ class LiveRows:
             cut = excess(records, self._most // 2)
         if cut:
             dropped += cut
-            self._characters -= sum(len(one.raw or "") for one in records[:cut])
+            self._characters -= sum(len(old.raw or "") for old in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
             self._kept = (dropped, records[cut:])
         self._subscribers.tell()
 
     def _yields(self, id: str, record: Record) -> bool:
-        """Whether what names that id means this record from now on: the first that was let through keeps it."""
+        """Whether references to that id mean this record from now on: the first accepted record keeps its id."""
         holder = self._record(self._seq_of.get(id, 0))
         return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
@@ -188,7 +188,7 @@ class LiveRows:
             seq,
             record.now.timestamp(),
             author(record, members),
-            tuple(_text(one) for one in to) if isinstance(to, list) else (),
+            tuple(_text(id) for id in to) if isinstance(to, list) else (),
             kind,
             what if members or known else "unreadable message",
             _text(members.get("context")),
@@ -212,6 +212,15 @@ def _in_a_word(pattern: str) -> str:
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     return f"{word}(…)" if "payload" in members or "to" in members else word
+
+
+def members_of(raw: str) -> dict[str, Any] | None:
+    """The members of the JSON object in the text, integers of any size exact; None when it holds none."""
+    try:
+        members = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return members if isinstance(members, dict) else None
 
 
 def _members(raw: str) -> dict[str, Any]:

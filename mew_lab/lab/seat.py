@@ -42,7 +42,7 @@ class Seat:
     @property
     def capabilities(self) -> tuple[dict[str, Any], ...]:
         """The patterns that say what it may send, as its welcome told. Spec: §3.8.1."""
-        return tuple(dict(one) for one in self.participant.client.capabilities.patterns)
+        return tuple(dict(pattern) for pattern in self.participant.client.capabilities.patterns)
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Calls `participant/tool`: as a request if this seat may, else as a proposal. Returns at once.
@@ -52,13 +52,13 @@ class Seat:
 
         Spec: §3.1.1, §3.2.
         """
-        return self._pending(target, arguments, kw, propose=False)
+        return self._start(target, arguments, kw, propose=False)
 
     def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Proposes a call of `participant/tool`, whatever else this seat may. Returns at once. Spec: §3.2."""
-        return self._pending(target, arguments, kw, propose=True)
+        return self._start(target, arguments, kw, propose=True)
 
-    def _pending(
+    def _start(
         self, target: str, arguments: Mapping[str, Any] | None, more: dict[str, Any], *, propose: bool
     ) -> Pending:
         verb = self.participant.propose if propose else self.participant.call

@@ -89,13 +89,13 @@ _METHODS = {
 def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
     """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
     held = list(patterns)
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     for pattern in held[:MOST_PATTERNS]:
         for deed, weight in _deeds(pattern):
-            found.setdefault(deed, weight)
+            weights.setdefault(deed, weight)
     if not held:
         return "may send nothing"
-    words = "; ".join(sorted(found, key=lambda deed: found[deed]))
+    words = "; ".join(sorted(weights, key=lambda deed: weights[deed]))
     more = f"; and {len(held) - MOST_PATTERNS} more" if len(held) > MOST_PATTERNS else ""
     return f"may {words}{more}"
 
@@ -111,7 +111,7 @@ def _deeds(pattern: object) -> list[tuple[str, int]]:
     if not isinstance(pattern, Mapping):
         return [("send what cannot be read here", len(_WEIGHT))]
     kinds = _kinds(pattern.get("kind"))
-    return [_narrow(kind, pattern) if _narrowed(pattern) else _deed(kind) for kind in kinds]
+    return [_narrow(kind, pattern) if _is_narrowed(pattern) else _deed(kind) for kind in kinds]
 
 
 def _kinds(kind: object) -> list[str]:
@@ -119,12 +119,12 @@ def _kinds(kind: object) -> list[str]:
         return [kind]
     if not isinstance(kind, Sequence):
         return [_value(kind)]
-    kinds = [one if isinstance(one, str) else _value(one) for one in kind][:MOST_PATTERNS]
+    kinds = [pattern if isinstance(pattern, str) else _value(pattern) for pattern in kind][:MOST_PATTERNS]
     for together, name in _TOGETHER:
         if together <= set(kinds):
-            first = min(kinds.index(one) for one in together)
+            first = min(kinds.index(kind) for kind in together)
             kinds[first] = name
-            kinds = [one for n, one in enumerate(kinds) if n == first or one not in together]
+            kinds = [kind for n, kind in enumerate(kinds) if n == first or kind not in together]
     return list(dict.fromkeys(kinds))
 
 
@@ -137,7 +137,7 @@ def _deed(kind: str) -> tuple[str, int]:
     return f"send {one_line(kind, WORD)}", len(_WEIGHT)
 
 
-def _narrowed(pattern: Mapping[str, Any]) -> bool:
+def _is_narrowed(pattern: Mapping[str, Any]) -> bool:
     payload = pattern.get("payload")
     return "to" in pattern or (isinstance(payload, Mapping) and bool(payload))
 
@@ -153,7 +153,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
             weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
     conditions = list(_conditions(rest, "payload", DEEPEST))
-    where = f", where {_joined(conditions, 'and')}" if conditions else ""
+    where = f", where {_join(conditions, 'and')}" if conditions else ""
     to = f", only to {_value(pattern['to'])}" if "to" in pattern else ""
     return one_line(f"{deed}{where}{to}", MOST), weight
 
@@ -168,21 +168,21 @@ def _operation(kind: str, method: object, params: object) -> str:
         conditions = list(_conditions(others, "params", DEEPEST))
         if isinstance(arguments, Mapping) and arguments:
             conditions += list(_conditions(arguments, "", DEEPEST))
-            deed += f" where {_joined(conditions, 'and')}, with any other arguments"
+            deed += f" where {_join(conditions, 'and')}, with any other arguments"
         else:
-            deed += f" where {_joined(conditions, 'and')}" if conditions else ""
+            deed += f" where {_join(conditions, 'and')}" if conditions else ""
             deed += " with any arguments"
             if isinstance(arguments, Mapping):
                 deed += " ({} asks for nothing, so it allows all)"
     else:
         several = _several(method)
         if all(name in _METHODS for name in several):
-            deed = _joined([_METHODS[name] for name in several], "or")
+            deed = _join([_METHODS[name] for name in several], "or")
         else:
             plain = len(several) == 1 and _is_plain(several[0])
             deed = f"make {'the request' if plain else 'requests'} {_value(method)}"
         conditions = list(_conditions(names, "params", DEEPEST))
-        deed += f" where {_joined(conditions, 'and')}" if conditions else ""
+        deed += f" where {_join(conditions, 'and')}" if conditions else ""
     return deed if kind == "mcp/request" else f"propose to {deed}"
 
 
@@ -225,12 +225,10 @@ def _value(pattern: object) -> str:
         return _text(pattern)
     if isinstance(pattern, Sequence):
         some = [
-            _value(one) if not isinstance(one, Sequence) or isinstance(one, str) else "…"
-            for one in pattern[:8]
+            _value(part) if not isinstance(part, Sequence) or isinstance(part, str) else "…"
+            for part in pattern[:8]
         ]
-        return (
-            _joined([*some, *([f"{len(pattern) - 8} more"] if len(pattern) > 8 else [])], "or") or "nothing"
-        )
+        return _join([*some, *([f"{len(pattern) - 8} more"] if len(pattern) > 8 else [])], "or") or "nothing"
     if isinstance(pattern, Mapping):
         return "as the pattern says"
     return one_line(json.dumps(pattern, default=str), WORD)
@@ -248,5 +246,5 @@ def _text(pattern: str) -> str:
     return f"“{one_line(pattern, WORD)}”"
 
 
-def _joined(parts: Sequence[str], word: str) -> str:
+def _join(parts: Sequence[str], word: str) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}" if parts else ""

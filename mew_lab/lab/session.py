@@ -1,4 +1,4 @@
-"""What the parts of a lab need of it, and no more: nothing but the façade and the magics takes a whole `Lab`.
+"""The members of a lab that its parts need: nothing but the façade and the magics takes a whole `Lab`.
 
 A `Lab` is a `Session`. A part takes the session, and what it needs beside it (such as the grants) by itself, so no part
 knows the module that puts all of them together.
@@ -6,19 +6,48 @@ knows the module that puts all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from mew_lab.lab.decisions.decisions import HumanDecisions
-from mew_lab.lab.echo import Echo
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.host import Host
 from mew_lab.lab.listing import Note
 from mew_lab.lab.loop import LoopThread
 from mew_lab.log.log import Log
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["Seated", "Session"]
+if TYPE_CHECKING:
+    from mew_lab.lab.host import Host  # with it the server of the gateway would be loaded (T-17)
+
+__all__ = ["Echo", "Seated", "Session"]
+
+SEEN_WITHIN = 1.0  # seconds
+MAX_SEEN = 1000
+
+
+class Echo:
+    """The ids that one participant has received."""
+
+    def __init__(self) -> None:
+        self._ids: BoundedDict[str, None] = BoundedDict(MAX_SEEN)
+        self._news = asyncio.Event()
+
+    def take(self, envelope: Envelope) -> None:
+        """Notes the id of a message that was received."""
+        self._ids[envelope.id] = None
+        self._news.set()
+
+    async def wait(self, id: str, *, unless: Callable[[], bool]) -> None:
+        """Returns once that message was received, after a second, or when `unless` holds: a refused one never is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SEEN_WITHIN):
+                while id not in self._ids and not unless():
+                    self._news.clear()
+                    await self._news.wait()
 
 
 class Seated(Protocol):

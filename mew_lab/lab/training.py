@@ -111,7 +111,7 @@ class Training:
         self._planted: dict[str, _Planted] = {}
 
     def plant(self, n: int = 10, seed: int | None = None) -> Note:
-        """Has `trainer` propose `n` calls, a third to a half of them bad, in an order that `seed` decides.
+        """Lets `trainer` propose `n` calls, a third to a half of them bad, in an order that `seed` decides.
 
         Raises:
             MewError: `n` is not from 2 to 50, or the two participants cannot join here.

@@ -33,9 +33,9 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
     match = _LINE.match(context.text_until_cursor)
     if match is None:
         return {"completions": [], "suppress": False}
-    found, word = candidates(match["rest"] if match["agent"] is None else match["agent"])
-    completions = [SimpleCompletion(text=text, type=type_) for text, type_ in found[:MOST]]
-    return {"completions": completions, "suppress": bool(found), "matched_fragment": word, "ordered": True}
+    texts, word = candidates(match["rest"] if match["agent"] is None else match["agent"])
+    completions = [SimpleCompletion(text=text, type=type_) for text, type_ in texts[:MOST]]
+    return {"completions": completions, "suppress": bool(texts), "matched_fragment": word, "ordered": True}
 
 
 def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
@@ -43,11 +43,11 @@ def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:
-        return _starting([(name, "sub-command") for name in COMMANDS], word), word
+        return _complete([(name, "sub-command") for name in COMMANDS], word), word
     command = COMMANDS.get(words[0])
     if command is None or "--" in words[1:]:
         return [], word
-    return _starting(_next(command, words[1:], word), word), word
+    return _complete(_next(command, words[1:], word), word), word
 
 
 def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]]:
@@ -83,12 +83,12 @@ def _open_flags(
     if used & set(command.either):
         used |= set(command.either)
     many = {flag for flag, option in flags.items() if option.settings.get("action") == "append"}
-    found = [(flag, "option") for flag in flags if flag not in used or flag in many]
-    return [*found, ("--", "the command")] if command.tail == "command" else found
+    options = [(flag, "option") for flag in flags if flag not in used or flag in many]
+    return [*options, ("--", "the command")] if command.tail == "command" else options
 
 
-def _starting(found: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
-    return [(text, sort) for text, sort in found if text.startswith(word)]
+def _complete(texts: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
+    return [(text, sort) for text, sort in texts if text.startswith(word)]
 
 
 # --- names from the lab -------------------------------------------------------------------------------------

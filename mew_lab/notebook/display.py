@@ -90,9 +90,9 @@ def note(value: Any) -> Html:
 
 def sent(value: Any) -> Html:
     """The kind, addressees and sender of a sent envelope."""
-    one = value.envelope
-    to = f"to {', '.join(one.to)} " if one.to else "to everybody "
-    return box(_chip(one.kind), to, f"as {one.sender} ", _id(one.id))
+    envelope = value.envelope
+    to = f"to {', '.join(envelope.to)} " if envelope.to else "to everybody "
+    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id))
 
 
 def envelope(value: Any) -> Html:

@@ -132,14 +132,14 @@ def agent(options: Namespace, tail: Any) -> object:
                 f"%mew agent: no agent {options.name!r} is here; %mew agent {options.name} seats one"
             )
         key = _from_environment(options.key_env) if options.key_env else None
-        given = {"system_prompt": tail} if tail else {}
+        settings = {"system_prompt": tail} if tail else {}
         return lab.agent(
             options.name,
             model=options.model,
             base_url=options.base_url,
             api_key=key,
             can=options.can or "agent",
-            **given,
+            **settings,
         )
     from mew_lab.lab.agent_seat import as_agent_seat
 

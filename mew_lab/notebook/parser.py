@@ -71,7 +71,7 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
     while (at := _next(line, at)) < end:
         start, text, literal = at, "", False
         while at < end and not line[at].isspace():
-            if line[at] in "{[" and (close := _closing(line, at)):
+            if line[at] in "{[" and (close := _find_closing(line, at)):
                 text += line[at:close]
                 at = close
                 continue
@@ -85,7 +85,7 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
         yield Word(text, start, at, literal)
 
 
-def _closing(line: str, at: int) -> int:
+def _find_closing(line: str, at: int) -> int:
     """The position behind the bracket that closes the one at `at`: JSON and {expressions} stay one word; 0 for none."""
     depth = 0
     for part in _BRACKETS.finditer(line, at):

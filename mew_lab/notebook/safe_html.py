@@ -48,21 +48,21 @@ def tag(name: str, *children: Any, **attributes: str) -> Html:
     """
     if name not in TAGS:
         raise ValueError(f"<{name}> is not among the tags that may be written")
-    given = ""
+    written = ""
     for key, value in attributes.items():
         if key not in ATTRIBUTES:
             raise ValueError(f"the attribute {key} is not among those that may be written")
-        given += f' {key}="{html.escape(one_line(str(value), MOST_TITLE), quote=True)}"'
-    return Html(f"<{name}{given}>{''.join(map(_child, children))}</{name}>")
+        written += f' {key}="{html.escape(one_line(str(value), MOST_TITLE), quote=True)}"'
+    return Html(f"<{name}{written}>{''.join(map(_child, children))}</{name}>")
 
 
 def _child(child: Any) -> str:
     if isinstance(child, Html):
         return child
-    return _escaped(bounded(str(child), MOST_TEXT))
+    return _escape(bounded(str(child), MOST_TEXT))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(visible(text), quote=True)
 
 
@@ -81,7 +81,7 @@ def bounded(text: str, limit: int, *, whole: str = "") -> str:
 def lines(text: str, *, limit: int = MOST_TEXT, whole: str = "") -> Html:
     """Text of several lines in a fixed-width block; what is over the limit is named, not shown, and `whole` has it."""
     cut = text[:limit]
-    body = Html("\n".join(_escaped(line) for line in cut.split("\n")))
+    body = Html("\n".join(_escape(line) for line in cut.split("\n")))
     style = f"{CODE};white-space:pre-wrap;word-break:break-word;margin:4px 0"
     block = tag("pre", body, style=style, dir="ltr")
     if len(text) <= limit:

@@ -39,12 +39,12 @@ def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWa
     shell = _shell()
     if shell is None or pending.state != "open" or pending.kind not in ("mcp/proposal", "chat"):
         return None
-    found = _session_of(pending)
-    if found is None or _is_decided_elsewhere(found.session, pending):
+    place = _session_of(pending)
+    if place is None or _is_decided_elsewhere(place.session, pending):
         return None
-    begin = _Beginning(shell, found.approvals, blocking)
+    begin = _Beginning(shell, place.approvals, blocking)
     if pending.kind == "chat":  # whether an answer takes a decision shows only when something is proposed
-        return QuestionWatch(found.session, pending, begin)
+        return QuestionWatch(place.session, pending, begin)
     return begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
 
 
@@ -67,7 +67,7 @@ class _Beginning(NamedTuple):
                 f"nobody can decide {what} while this terminal waits; decide first "
                 f"(%mew approve {id}), then wait, or set lab.decide = Policy.approve()"
             )
-        if not _attended(kernel):
+        if not _is_attended(kernel):
             raise CannotWait(
                 f"nobody sits in front of this notebook to decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
@@ -228,27 +228,29 @@ def _probe() -> ClickProbe:
     return can_click_while_waiting()
 
 
-def _attended(kernel: Any) -> bool:
+def _is_attended(kernel: Any) -> bool:
     from mew_lab.views.ui.live import attended
 
     return attended(kernel)
 
 
-class _Found(NamedTuple):
+class _DecisionPlace(NamedTuple):
+    """The session in which a proposal is decided, and its approvals view if one was made."""
+
     session: Session
     approvals: Callable[[], ApprovalsView | None]
 
 
-def _session_of(pending: Pending) -> _Found | None:
+def _session_of(pending: Pending) -> _DecisionPlace | None:
     """The session in whose seat the proposal was made, and its approvals view if one was made."""
     from mew_lab.lab.labs import labs
 
     with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
     own = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]
-    if not (found := own or with_seat):
+    if not (candidates := own or with_seat):
         return None
-    lab = found[-1]
-    return _Found(lab, lambda: lab.view.made("approvals"))
+    lab = candidates[-1]
+    return _DecisionPlace(lab, lambda: lab.view.made("approvals"))
 
 
 def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:

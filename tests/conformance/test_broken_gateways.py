@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.space import controls, core, grants, membership, streams
 from mew_lab.space.core import Space
-from mew_lab.space.events import Relay
+from mew_lab.space.events import Deliver, Event, Received, Relay
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import Member, Sender
 from mew_lab.space.turn import Turn
@@ -139,14 +140,7 @@ def does_not_enforce_a_pause(patch: Patch) -> None:
 
 
 def lets_a_grants_id_be_overwritten(patch: Patch) -> None:
-    check = Space._check_handle
-
-    def forgetful(self: Space, *about: Any) -> Any:
-        if not any(isinstance(one, Envelope) and one.kind == "capability/grant" for one in about):
-            return check(self, *about)
-        return None
-
-    patch.setattr(Space, "_check_handle", forgetful)
+    patch.setattr(core, "HANDLES", core.HANDLES - {"capability/grant"})
 
 
 class Fault(NamedTuple):
@@ -217,16 +211,15 @@ def writes_messages_anew(patch: Patch) -> None:
 
 
 def delivers_to_the_addressees_alone(patch: Patch) -> None:
-    route = Space._route
+    do = Turn.do
 
-    def narrow(self: Space, turn: Turn, sender: Sender, envelope: Envelope, *more: Any) -> None:
-        whole = self.state.audience
-        live = [self.state.live[one].name for one in envelope.to if one in self.state.live]
-        self.state.audience = tuple(live) if envelope.to else whole
-        route(self, turn, sender, envelope, *more)
-        self.state.audience = whole
+    def narrow(self: Turn, effect: Any) -> None:
+        if isinstance(effect, Deliver) and effect.envelope.to and effect.envelope.sender != "system:gateway":
+            live = (self.state.live.get(id) for id in effect.envelope.to)
+            effect = effect._replace(connections=tuple(one.name for one in live if one is not None))
+        do(self, effect)
 
-    patch.setattr(Space, "_route", narrow)
+    patch.setattr(Turn, "do", narrow)
 
 
 def answers_invites_in_public(patch: Patch) -> None:
@@ -339,16 +332,18 @@ async def test_a_gateway_that_says_nothing_fails_by_its_deadline(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is silent from the first grant on: the rows before it stand, all others fail at once."""
-    received = Space._received
+    plan = Space.plan
     silent: list[str] = []
 
-    def dumb(self: Space, turn: Turn, event: Any) -> None:
-        if "capability/grant" in str(event.text):
-            silent.append(self.name)
-        if not silent:
-            received(self, turn, event)
+    def ignore(self: Space, event: Event, now: datetime) -> Turn:
+        if isinstance(event, Received):
+            if "capability/grant" in str(event.text):
+                silent.append(self.name)
+            if silent:
+                return Turn(self.state, space=self.name, epoch=self.epoch, now=now)
+        return plan(self, event, now)
 
-    monkeypatch.setattr(Space, "_received", dumb)
+    monkeypatch.setattr(Space, "plan", ignore)
     ours = await serve()
     results = await ours.play("C-1", "P-3.6.2-*", "P-3.10*", timeout=0.5)
     assert results["C-1"].result != FAILED

@@ -77,7 +77,7 @@ async def test_what_one_says_is_heard_by_those_who_may_and_a_private_answer_by_n
         assert await session.arrivals(chat["id"], admin, observer) == [True, True]
         assert await session.reaches(chat["id"], admin) and not await session.hidden(chat["id"], admin)
         refused = session.chat()
-        outcome = await session.refuses(observer, refused, admin, human)
+        outcome = await session.expect_refusal(observer, refused, admin, human)
         assert outcome.refused_with("capability_violation")
         assert await session.hidden(refused["id"], admin, human, observer)
     assert human.closed is not None
@@ -92,8 +92,8 @@ async def test_what_a_check_leaves_is_undone_in_reverse_whatever_came_of_it() ->
 
     with pytest.raises(NotObserved, match="the check itself"):
         async with open_session(stage_at()) as session:
-            session.later(lambda: undo(1))
-            session.later(lambda: undo(2))
+            session.on_close(lambda: undo(1))
+            session.on_close(lambda: undo(2))
             raise NotObserved("the check itself")
     assert done == [2, 1]
 

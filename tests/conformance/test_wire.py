@@ -69,14 +69,14 @@ async def test_a_message_goes_out_as_it_is_written(scene: Scene) -> None:
 async def test_what_does_not_come_is_named(scene: Scene) -> None:
     await scene.says(kind="chat")
     with pytest.raises(NotObserved, match=r"human waited 0\.3 s for its welcome, which did not come"):
-        await scene.peer.until("its welcome", lambda one: one.kind == "system/welcome")
+        await scene.peer.wait_for("its welcome", lambda one: one.kind == "system/welcome")
     assert [one.kind for one in scene.peer.inbox] == ["chat"]
 
 
 async def test_a_connection_that_ends_while_one_waits_is_named(scene: Scene) -> None:
     await scene.gateway.close(4403, "out")
     with pytest.raises(NotObserved, match=r"waited for news, but its connection ended .*4403"):
-        await scene.peer.until("news", lambda one: True)
+        await scene.peer.wait_for("news", lambda one: True)
     with pytest.raises(NotObserved, match="before it could send"):
         await scene.peer.send("x")
     assert (await scene.peer.wait_closed()).code == 4403
@@ -128,7 +128,7 @@ async def test_the_barrier_ends_with_a_violation_without_its_id_and_with_an_echo
 async def test_barriers_of_others_are_not_listened_to(scene: Scene) -> None:
     await scene.says(kind=BARRIER, id="conformance-barrier-of-another")
     await scene.says(kind="chat")
-    await scene.peer.until("a chat", lambda one: one.kind == "chat")
+    await scene.peer.wait_for("a chat", lambda one: one.kind == "chat")
     assert [one.kind for one in scene.peer.inbox] == ["chat"]
 
 
@@ -141,8 +141,8 @@ async def test_its_rights_are_those_of_the_newest_welcome_of_its_own(scene: Scen
     for told in (welcome("human", "chat"), welcome("human", "chat", "mcp/*"), welcome("reader", "x")):
         await scene.says(**told)
     await scene.says(kind="system/welcome", payload={"you": None})
-    scene.peer.welcome = await scene.peer.until("", lambda one: one.kind == "system/welcome")
-    await scene.peer.until("", lambda one: one.payload.get("you") is None)
+    scene.peer.welcome = await scene.peer.wait_for("", lambda one: one.kind == "system/welcome")
+    await scene.peer.wait_for("", lambda one: one.payload.get("you") is None)
     assert scene.peer.id == "human"
     assert scene.peer.capabilities == [{"kind": "chat"}, {"kind": "mcp/*"}]
 
@@ -150,7 +150,7 @@ async def test_its_rights_are_those_of_the_newest_welcome_of_its_own(scene: Scen
 async def test_frames_and_odd_texts_are_kept_as_they_came(scene: Scene) -> None:
     for raw in (b"#s#\xff", "#s#text", "no json", "[]", '{"payload":5,"correlation_id":"a"}'):
         await scene.gateway.send(raw)
-    await scene.peer.until("the last", lambda one: "payload" in one.members)
+    await scene.peer.wait_for("the last", lambda one: "payload" in one.members)
     frame, text, odd, array, last = scene.peer.inbox
     assert (frame.data, text.data) == (b"#s#\xff", b"#s#text")
     assert [one.data for one in (odd, array, last)] == [None, None, None]
@@ -175,7 +175,7 @@ async def test_every_form_of_a_url_leads_there(serve: Serve, form: str) -> None:
     transcript = WireTranscript()
     how = {"token": ours.profile.tokens["human"], "transcript": transcript, "timeout": 5.0}
     peer = await address.open("human", space=ours.profile.space, **how)
-    assert (await peer.until("its welcome", lambda one: one.kind == "system/welcome")).payload
+    assert (await peer.wait_for("its welcome", lambda one: one.kind == "system/welcome")).payload
     await peer.leave()
     with pytest.raises(LinkClosed):
         await peer._take()

@@ -143,9 +143,9 @@ def test_edits_are_bounded_and_forgotten_with_the_decision(lab: Lab, adding: Add
     pending = propose(lab, {"a": 1, "b": 2})
     edits = [review(lab, pending.id, {"index": 0, "json": str(n)}) for n in range(10, 20)]
     editing = lab.decisions.editing
-    assert [editing.kept(pending.id, one.digest) is not None for one in edits] == [False] * 2 + [True] * 8
+    assert [editing.reviewed(pending.id, one.digest) is not None for one in edits] == [False] * 2 + [True] * 8
     lab.reject(pending.id)
-    assert editing.kept(pending.id, edits[-1].digest) is None
+    assert editing.reviewed(pending.id, edits[-1].digest) is None
 
 
 @pytest.mark.threat(6)

@@ -160,7 +160,7 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
     assert prune(journal, agree=lambda goes: True, heads=kept_heads(journal)) is not None
     assert len(list(journal.parent.glob("*.jsonl"))) == 2
     past = Past(journal)
-    assert str(past.port) in url and past.enrolled("bot", past_of("proposer"))
+    assert str(past.port) in url and past.is_enrolled("bot", past_of("proposer"))
     past.journal.close()
     again = up(resume=journal)
     try:

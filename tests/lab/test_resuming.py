@@ -213,7 +213,7 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(tmp_path
         await host.resume(person="anna")
         try:
             running = host.gateway._spaces["demo"]
-            assert running.queue_bytes == 70_000
+            assert host.gateway.queue_bytes("demo") == 70_000
             assert running.shares is not None and running.shares._limits.total == 2_000_000
             assert host._server is not None and host._server._limits.burst == 209
             address = f"http://127.0.0.1:{host.url.rpartition(':')[2].removesuffix('/ws')}/health"

@@ -1,1 +1,1 @@
-"""What waits for a decision of a person: the queue, cards as data, policies, limited grants."""
+"""Decisions of a person on proposals: the queue, cards as data, policies, limited grants."""

@@ -19,7 +19,6 @@ from itertools import count
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.behalf import Behalf
 from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, card_of, details, values_of
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
@@ -29,11 +28,13 @@ from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Proposal
+from mew_lab.ledger.chats import ChatLedger
+from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["CardQueue", "CardStore"]
+__all__ = ["Behalf", "CardQueue", "CardStore"]
 
 
 MAX_SIZE = 64 * 1024 * 1024
@@ -59,7 +60,7 @@ class CardStore:
 
     @property
     def is_over(self) -> bool:
-        """Whether the first one should go."""
+        """Whether there are so many cards, or so large ones, that the first one should go."""
         return len(self.cards) > self._most or (self._size > self._most_size and len(self.cards) > 1)
 
     def put(self, card: Card) -> None:
@@ -81,6 +82,10 @@ def _size(card: Card) -> int:
 MAX_OPEN = 10_000  # as many as the book of proposals holds
 MAX_DECIDED = 200
 MAX_NAMED = 10  # ids in an error
+MAX_REFERENCES = 20  # ids in a proposal that are looked up
+MAX_ADDRESSEES = 20
+MAX_QUOTED = 200  # characters of a message
+MAX_MESSAGES = 3
 
 TOO_MUCH = "so much was proposed that it is not held here any more; what became of it is not known"
 ANEW = "its proposer has used its id for another proposal, before a decision was seen here"
@@ -159,16 +164,16 @@ class CardQueue:
             MewError: when there is none, or more than one.
         """
         cards = (*self._open.cards.values(), *self._past.cards.values())
-        found = [card for card in cards if prefix and card.id.startswith(prefix)]
+        matches = [card for card in cards if prefix and card.id.startswith(prefix)]
         if exact := self._card(prefix):
-            found = [exact, *(card for card in found if card.is_open and card.seq < exact.seq)]
-        if len(found) > 1 and len(digest) >= LEAST_DIGITS:
-            found = [card for card in found if card.digest.startswith(digest)] or found
-        if len(found) == 1:
-            return found[0]
-        named = ", ".join(one_line(card.id, 100) for card in (found or self.pending())[:MAX_NAMED])
+            matches = [exact, *(card for card in matches if card.is_open and card.seq < exact.seq)]
+        if len(matches) > 1 and len(digest) >= LEAST_DIGITS:
+            matches = [card for card in matches if card.digest.startswith(digest)] or matches
+        if len(matches) == 1:
+            return matches[0]
+        named = ", ".join(one_line(card.id, 100) for card in (matches or self.pending())[:MAX_NAMED])
         what = f"cannot decide {prefix[:80]!r}"
-        if found:
+        if matches:
             raise MewError(
                 f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
                 "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
@@ -176,7 +181,7 @@ class CardQueue:
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
     def check_same(self, shown: Card) -> None:
-        """Whether what was shown is still what stands under its id, and not another of the same words.
+        """Checks that the card under this id is the one that was shown, and not another of the same words.
 
         Raises:
             NotApproved: another proposal stands there, word for word the same. With other words the digest tells.
@@ -240,12 +245,14 @@ class CardQueue:
         if card is None or id in self._deciding:
             return
         if proposal is not None and proposal.seq == card.seq:
-            if (advanced := self._advanced(card, proposal)) != card:
+            if (advanced := self._advance(card, proposal)) != card:
                 self._put(advanced)
         elif card.is_open and sent:
-            self._put(self._timed(replace(card, state=sent, by=self._named(self._me.client.id, id))))
+            self._put(
+                self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
+            )
         elif card.is_open:
-            self._put(self._lapsed(card, TOO_MUCH))
+            self._put(self._as_lapsed(card, TOO_MUCH))
 
     def _lapse(self) -> None:
         """Closes the cards that nobody can decide any more; the book, too, forgets what is oldest first."""
@@ -253,9 +260,9 @@ class CardQueue:
             proposal = self._me.proposals.get(card.id)
             if proposal is not None and proposal.seq == card.seq and not self._open.is_over:
                 return
-            self._put(self._lapsed(card, TOO_MUCH))
+            self._put(self._as_lapsed(card, TOO_MUCH))
 
-    def _lapsed(self, card: Card, why: str) -> Card:
+    def _as_lapsed(self, card: Card, why: str) -> Card:
         return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
 
     def _retire(self, card: Card) -> None:
@@ -263,7 +270,7 @@ class CardQueue:
         self._forget(card.id)
         if card.is_open:
             self._anew.add(card.id)
-            card = self._lapsed(card, ANEW)
+            card = self._as_lapsed(card, ANEW)
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
         self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
 
@@ -281,28 +288,28 @@ class CardQueue:
             why=self._behalf.of(proposal),
         )
 
-    def _advanced(self, card: Card, proposal: Proposal) -> Card:
+    def _advance(self, card: Card, proposal: Proposal) -> Card:
         state = STATES[proposal.state]
         rejection = proposal.rejections[-1] if proposal.rejections else None
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
         outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
-        return self._timed(
+        return self._stamp_decision(
             replace(
                 card,
                 state=state,
-                by=self._named(by, card.id) if state != "open" else "",
+                by=self._name_decider(by, card.id) if state != "open" else "",
                 edited=proposal.edited,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
                 sent=self._outcomes.last_sent(card.id),
             )
         )
 
-    def _named(self, by: str, id: str) -> str:
+    def _name_decider(self, by: str, id: str) -> str:
         policy = self._by_policy.get(id) if by == self._me.client.id else None
         return f"{by} by {policy}" if policy else by
 
-    def _timed(self, card: Card) -> Card:
+    def _stamp_decision(self, card: Card) -> Card:
         decided_at = None if card.is_open else card.decided_at or self._clock()
         if card.is_open or card.decided_at is not None:
             return replace(card, decided_at=decided_at)
@@ -328,3 +335,35 @@ class CardQueue:
         self._outcomes.forget(id)
         self._anew.discard(id)
         self.editing.forget(id)
+
+
+class Behalf:
+    """Finds the chat messages that a proposal, or the reasoning that it belongs to, answers.
+
+    The proposer names the message. That it was sent, by whom and to whom, comes from the ledger of the human's own seat.
+
+    Spec: §3.5, threat 42.
+    """
+
+    def __init__(self, chats: ChatLedger, reasoning: ReasoningLedger) -> None:
+        self._chats = chats
+        self._reasoning = reasoning
+
+    def of(self, proposal: Proposal) -> str:
+        """The messages that asked for the proposal, as one line; empty where it names none that is known."""
+        lines: dict[str, None] = {}
+        for id in proposal.envelope.correlation_id[:MAX_REFERENCES]:
+            sequence = self._reasoning.get(id)
+            own = sequence.about if sequence and sequence.owner == proposal.proposer else ()
+            for about in (id, *own):
+                message = self._chats.get(about)
+                if message is None or message.sender == proposal.proposer:
+                    continue
+                who, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
+                if message.to and proposal.proposer not in message.to:
+                    whom = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
+                    lines[f"refers to what {who} said to {whom}: “{text}”"] = None
+                else:
+                    lines[f"asked by {who}: “{text}”"] = None
+        more = f"; and {len(lines) - MAX_MESSAGES} more messages" if len(lines) > MAX_MESSAGES else ""
+        return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more

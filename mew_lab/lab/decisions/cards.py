@@ -151,7 +151,7 @@ class Card:
     def target(self) -> str:
         """The addressees, in few words."""
         to = list(dict.fromkeys(self.to))
-        names = ", ".join(self.named(one) for one in to[:SHOWN_TO])
+        names = ", ".join(self.named(id) for id in to[:SHOWN_TO])
         return f"{names} and {len(to) - SHOWN_TO} more" if len(to) > SHOWN_TO else names or "anybody"
 
     @property
@@ -415,21 +415,23 @@ def card_of(
 
 def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:
     """Remarks on unusual members of the request itself, rather than of its arguments."""
-    found = []
+    remarks = []
     if proposal.anew:
-        found.append("another proposal under the same id: its proposer has used the id before")
-    if any(names[one] == names[proposal.proposer] for one in proposal.to):
-        found.append("the proposer is one of those who would run it: its answer may be taken for the outcome")
-    said = dict(rows)
-    if (version := said.get("/payload/jsonrpc")) not in ('"2.0"', None):
-        found.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")
+        remarks.append("another proposal under the same id: its proposer has used the id before")
+    if any(names[id] == names[proposal.proposer] for id in proposal.to):
+        remarks.append(
+            "the proposer is one of those who would run it: its answer may be taken for the outcome"
+        )
+    values = dict(rows)
+    if (version := values.get("/payload/jsonrpc")) not in ('"2.0"', None):
+        remarks.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")
     call = proposal.method == "tools/call"
     for pointer, _ in rows:
         known = pointer in _EXPECTED or argument_of(pointer) is not None or pointer == "/to"
         inside = pointer.startswith(f"{_PARAMS}/") and (not call or pointer in _OF_A_CALL)
         if not known and not inside:
-            found.append(f"sent beside the call: {one_line(row_name(pointer), 60)}")
-    return (*found[:MOST_BESIDE], *(["more is sent beside the call"] if len(found) > MOST_BESIDE else []))
+            remarks.append(f"sent beside the call: {one_line(row_name(pointer), 60)}")
+    return (*remarks[:MOST_BESIDE], *(["more is sent beside the call"] if len(remarks) > MOST_BESIDE else []))
 
 
 def answer_of(response: Envelope, *, method: str, what: str) -> str:

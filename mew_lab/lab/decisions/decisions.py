@@ -86,7 +86,7 @@ class HumanDecisions(CardQueue):
             return None
         if card.digest == digest:
             return card.arguments
-        edit = self.editing.kept(proposal, digest)
+        edit = self.editing.reviewed(proposal, digest)
         return None if edit is None else edit.arguments
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
@@ -165,7 +165,7 @@ class HumanDecisions(CardQueue):
         policy: Policy | None = None,
         typed: str = "",
     ) -> str:
-        """The same on the loop, and the one way to decide: by a `click`, unless a `policy` decides or it was `typed`.
+        """Decides on the loop, for all ways to decide: a `click`, a `policy`, or a word that was `typed`.
 
         Args:
             digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
@@ -180,7 +180,7 @@ class HumanDecisions(CardQueue):
             MewError: says why nothing was sent.
         """
         card = self._decidable(proposal, decision)
-        if not all(isinstance(one, str) and one for one in target):
+        if not all(isinstance(id, str) and id for id in target):
             raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
         if digest is None and proposal in self._anew:
             self._anew.discard(proposal)
@@ -226,8 +226,8 @@ class HumanDecisions(CardQueue):
                     proposal, digest=meant, to=target or None, params=params, request_id=id, rows=rows
                 )
                 sent = "fulfilled"
-                told = await self._tell_changes(card, edit, request.id) if edit else ""
-                return f"approved: {card.request}{self._crossed(card, request)}{told}"
+                remark = await self._tell_changes(card, edit, request.id) if edit else ""
+                return f"approved: {card.request}{self._crossed(card, request)}{remark}"
             await self._me.reject(proposal, reason or "disagree")
             sent = "rejected"
             return f"rejected ({reason or 'disagree'}): {card.request}"
@@ -263,7 +263,7 @@ class HumanDecisions(CardQueue):
             digest.encode("utf-8", "surrogatepass"), card.digest.encode()
         ):
             return None
-        edit = self.editing.kept(card.id, digest) if decision == "approve" else None
+        edit = self.editing.reviewed(card.id, digest) if decision == "approve" else None
         if edit is None:
             raise NotApproved(
                 f"{card.request}: what was shown is not what is proposed; look at the card again",

@@ -43,7 +43,7 @@ class EditField(NamedTuple):
 
 
 class EditedRow(NamedTuple):
-    """One row of the request before and after, each as JSON text; None: it is not there."""
+    """One row of the request before and after, each as JSON text; None where the request has no such row."""
 
     pointer: str
     was: str | None
@@ -56,6 +56,7 @@ class EditedRow(NamedTuple):
 
     @property
     def changed(self) -> bool:
+        """Whether the row is not the same after the edit."""
         return self.was != self.now
 
 
@@ -157,7 +158,7 @@ class Edits:
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)
         # What was empty and holds something now stands in the rows of what it holds.
-        filled = {at for at in was if at not in now and any(one.startswith(f"{at}/") for one in now)}
+        filled = {at for at in was if at not in now and any(row.startswith(f"{at}/") for row in now)}
         arguments = [at for at in (*was, *now) if argument_of(at) is not None]
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
         lines = tuple(EditedRow(at, was.get(at), now.get(at)) for at in places)
@@ -173,13 +174,13 @@ class Edits:
         self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
-    def kept(self, proposal: str, digest: str) -> EditReview | None:
-        """The edit of that digest, if it was reviewed."""
+    def reviewed(self, proposal: str, digest: str) -> EditReview | None:
+        """The edit of that digest; None when no such edit was reviewed."""
         kept = self._kept.get(proposal)
         return kept.get(digest) if kept else None
 
     def forget(self, proposal: str) -> None:
-        """It is decided."""
+        """Forgets the edits of a proposal that was decided."""
         self._kept.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:
@@ -190,7 +191,8 @@ class Edits:
 
     async def _ask(self, proposal: Proposal) -> None:
         known = {
-            (one.participant, one.name): one.input_schema for one in self._me.discovery.get_available_tools()
+            (listed.participant, listed.name): listed.input_schema
+            for listed in self._me.discovery.get_available_tools()
         }
         for who in proposal.to[:3] if proposal.tool else ():
             key = (who, proposal.tool)
@@ -201,14 +203,14 @@ class Edits:
                     tools = await self._me.list_tools(who, timeout=ASKING)
                 except MewError:  # it is edited without a word of the tool's own
                     continue
-                schemas = (one.get("inputSchema") for one in tools if one.get("name") == proposal.tool)
+                schemas = (tool.get("inputSchema") for tool in tools if tool.get("name") == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
 
     def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
         for who in proposal.to:
-            if found := self._schemas.get((who, proposal.tool)):
-                return found
+            if schema := self._schemas.get((who, proposal.tool)):
+                return schema
         return {}
 
 
@@ -266,8 +268,8 @@ def _read(name: str, text: Any) -> Any:
 
 
 def _hint(schema: Mapping[str, Any], name: str) -> str:
-    one = _property(schema, name)
-    kind = one.get("type")
+    definition = _property(schema, name)
+    kind = definition.get("type")
     kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
     words = [str(word)[:20] for word in kinds[:4]]
     required = schema.get("required")
@@ -278,8 +280,8 @@ def _hint(schema: Mapping[str, Any], name: str) -> str:
 
 def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     properties = schema.get("properties")
-    one = properties.get(name) if isinstance(properties, Mapping) else None
-    return one if isinstance(one, Mapping) else {}
+    definition = properties.get(name) if isinstance(properties, Mapping) else None
+    return definition if isinstance(definition, Mapping) else {}
 
 
 def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What was shown of each card, how long, and how much of it: nothing else may be approved.
+"""Records what was shown of each card, for how long and how much of it: nothing else may be approved.
 
 Every way to approve asks here: a click in a view, a typed approval, a policy. A click needs that the same view has shown
 just this digest of the card, or of an edit of it, for the arming time until the click arrived; a typed approval needs
@@ -82,7 +82,7 @@ class Gate:
         return None if began is None else max(0.0, self._clock() - began)
 
     def forget(self, proposal: str) -> None:
-        """It is decided, or another proposal takes its id."""
+        """Forgets a proposal that was decided, or whose id another one takes."""
         with self._lock:
             self._seen.pop(proposal, None)
         for table in (self._opened, self._whole, self._listed):
@@ -114,7 +114,7 @@ class Gate:
         return seconds
 
     def check_rows(self, card: Card, rows: tuple[tuple[str, str], ...], digest: str) -> None:
-        """Whether all of what will be sent was there to be read.
+        """Checks that all rows of the request that will be sent could be read.
 
         Raises:
             NotApproved: something of it was folded and not opened.
@@ -126,6 +126,6 @@ class Gate:
             raise NotApproved(f"{card.request}: {closed}", code="not_opened")
 
     def is_cut(self, card: Card) -> bool:
-        """Whether a short text leaves something of it out that was not told whole."""
+        """Whether a short text of the card leaves something out, and the whole of the card was not told."""
         cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
         return cut and not self.was_told(card)

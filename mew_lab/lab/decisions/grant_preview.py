@@ -1,4 +1,4 @@
-"""What a proposer would be allowed from now on, if a person approved its proposal and similar ones after it.
+"""Previews a grant: the rights that a proposer would have if a person approved its proposal and similar ones.
 
 The narrowest capability that would have let the proposer act by itself is offered, shown, and kept under the digest of
 its own bytes. The person confirms that digest and the proposal's, so what is granted is what was shown. The proposal is
@@ -59,7 +59,7 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
         wanted["params"] = inner
     pattern: dict[str, Any] = {"kind": "mcp/request"}
     if to:
-        addressees = [literal(one, "an addressee") for one in to]
+        addressees = [literal(id, "an addressee") for id in to]
         pattern["to"] = addressees[0] if len(to) == 1 else addressees
         compile_strings(pattern["to"], key="to")
     return pattern | {"payload": wanted}
@@ -74,7 +74,7 @@ def literal(text: str, what: str) -> str:
     with contextlib.suppress(ConfigError):  # such as a lone "!"
         if isinstance(compile_pattern(text), Literal):
             return text
-    escaped = f"/{''.join(_escaped(one) for one in text)}/"
+    escaped = f"/{''.join(_escape(c) for c in text)}/"
     try:
         compile_pattern(escaped)
     except ConfigError as fault:
@@ -84,8 +84,8 @@ def literal(text: str, what: str) -> str:
     return escaped
 
 
-def _escaped(one: str) -> str:
-    return one if one.isalnum() or one == "_" or not one.isascii() else f"\\x{ord(one):02x}"
+def _escape(c: str) -> str:
+    return c if c.isalnum() or c == "_" or not c.isascii() else f"\\x{ord(c):02x}"
 
 
 def _key(name: object) -> str:
@@ -180,7 +180,7 @@ class GrantOffers:
         key = digest(
             {"proposal": proposed.digest, "to": proposed.proposer, "pattern": pattern, "limit": limit}
         )
-        matches = await self._granting.matching(pattern, sender=proposed.proposer)
+        matches = await self._granting.count_matches(pattern, sender=proposed.proposer)
         offer = GrantOffer(
             proposal=proposal,
             proposed=proposed.digest,

@@ -49,8 +49,8 @@ __all__ = [
     "GivenGrant",
     "LimitedGrants",
     "Matches",
+    "count_matches",
     "end_in_words",
-    "matching",
     "would_match",
 ]
 
@@ -137,8 +137,8 @@ def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = No
     return matches
 
 
-async def matching(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-    """The same on the loop, which has its turn after every thousand envelopes."""
+async def count_matches(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+    """Does the work of `would_match` on the loop, which gets a turn after every thousand envelopes."""
     for matches in _search(log, pattern, sender):
         if matches is not None:
             return matches
@@ -147,7 +147,7 @@ async def matching(log: Log, pattern: Mapping[str, Any], *, sender: str | None =
 
 
 def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
-    """None after each thousand envelopes, at the end what was found."""
+    """Yields None after each thousand envelopes, and at the end the matches."""
     capability = Capability.of(pattern)
     count, looked_at, examples = 0, 0, list[Example]()
     for record in reversed(log.held):
@@ -265,7 +265,7 @@ class LimitedGrants:
             id=envelope.id, to=to, patterns=wanted, reason=reason, since=self._now(), uses=uses
         )
         try:
-            async with self._listening(limited if self.kept else uses is not None):
+            async with self._listen(limited if self.kept else uses is not None):
                 await saying.send_accepted(envelope)
         except Refused:
             raise
@@ -301,8 +301,8 @@ class LimitedGrants:
         return self._clock().timestamp()
 
     @contextlib.asynccontextmanager
-    async def _listening(self, counted: bool) -> AsyncIterator[None]:
-        """Keeps what is heard meanwhile: a grant may be used before we know that it was given."""
+    async def _listen(self, counted: bool) -> AsyncIterator[None]:
+        """Keeps the envelopes that come meanwhile: a grant may be used before its answer arrives here."""
         if not counted:
             yield
             return
@@ -360,9 +360,9 @@ class LimitedGrants:
         """
         return would_match(self._session.log, pattern, sender=sender)
 
-    async def matching(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """The same on the loop, which has its turn after every thousand envelopes."""
-        return await matching(self._session.log, pattern, sender=sender)
+    async def count_matches(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
+        """Does the work of `would_match` on the loop, which gets a turn after every thousand envelopes."""
+        return await count_matches(self._session.log, pattern, sender=sender)
 
     def tool_changed(self, participant: str, tool: str, how: str) -> None:
         """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the

@@ -46,6 +46,7 @@ class ListedTool(NamedTuple):
 
     @classmethod
     def of(cls, tool: DiscoveredTool) -> ListedTool:
+        """The description that a participant has listed, with its texts cut."""
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return cls(digest, *(_kept(part) for part in parts))
@@ -143,9 +144,9 @@ class PinnedTools:
         """The tool as a participant of this process would list it."""
         if key[0] in self._told:
             return None
-        entries = [one for one in self._local(key[0]) or () if one.get("name") == key[1]]
-        found = read_tools(key[0], entries).tools
-        return ListedTool.of(found[0]) if found else None
+        entries = [entry for entry in self._local(key[0]) or () if entry.get("name") == key[1]]
+        tools = read_tools(key[0], entries).tools
+        return ListedTool.of(tools[0]) if tools else None
 
     def _unlisted(self, who: str, what: str) -> str:
         if who in self._told or self._local(who) is not None:
@@ -157,13 +158,13 @@ class PinnedTools:
     def _take(self, who: str, entries: Sequence[Any], *, whole: bool) -> None:
         if len(who) > MAX_NAME:
             return
-        found = read_tools(who, [one for one in entries if isinstance(one, dict)]).tools
+        tools = read_tools(who, [entry for entry in entries if isinstance(entry, dict)]).tools
         self._told[who] = None
         if whole:
             self._absent -= {key for key in self._absent if key[0] == who}
-            names = {tool.name for tool in found}
+            names = {tool.name for tool in tools}
             self._absent |= {key for key in self._listed if key[0] == who and key[1] not in names}
-        for tool in found:
+        for tool in tools:
             self._take_tool((who, tool.name), ListedTool.of(tool))
 
     def _take_tool(self, key: Key, now: ListedTool) -> None:
@@ -220,7 +221,7 @@ def _kept(text: str) -> str:
 def _around(old: str, new: str) -> str:
     """Both texts from a little before where they begin to differ."""
     same = next(
-        (n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
+        (n for n, (c, d) in enumerate(zip(old, new, strict=False)) if c != d),
         min(len(old), len(new)),
     )
     start = max(0, same - 20)

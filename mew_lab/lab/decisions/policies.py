@@ -28,7 +28,7 @@ class Decision(NamedTuple):
 
 
 def is_decision(value: object) -> bool:
-    """Whether it is one that can be carried out; a policy is anybody's code."""
+    """Whether the value of a policy is a decision that can be carried out; a policy is anybody's code."""
     return (
         isinstance(value, Decision)
         and value.decision in ("approve", "reject")
@@ -69,7 +69,7 @@ class Policy:
 
     @property
     def decides(self) -> bool:
-        """Whether it ever decides; `raise` does not."""
+        """Whether the policy decides anything; `raise` does not."""
         return self.name != "raise"
 
 

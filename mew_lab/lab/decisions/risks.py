@@ -158,28 +158,28 @@ def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
     It stops after 20 lines, 10 000 texts, lists and objects, or 200 000 characters, and says so in a last line.
     """
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     left = MAX_CHARACTERS
     for _, place, text in leaves(arguments, most=MAX_LOOKED_AT, numbers=False):
-        if text is None or left <= 0 or len(found) >= MAX_RISKS:
-            return (*tuple(found)[:MAX_RISKS], UNLOOKED)
-        found.update(dict.fromkeys(_in_text(text[:left], middle(place, 40))))
+        if text is None or left <= 0 or len(lines) >= MAX_RISKS:
+            return (*tuple(lines)[:MAX_RISKS], UNLOOKED)
+        lines.update(dict.fromkeys(_in_text(text[:left], middle(place, 40))))
         left -= len(text) + 1
-    return (*tuple(found)[:MAX_RISKS], *((UNLOOKED,) if left < -1 or len(found) > MAX_RISKS else ()))
+    return (*tuple(lines)[:MAX_RISKS], *((UNLOOKED,) if left < -1 or len(lines) > MAX_RISKS else ()))
 
 
 def risks_of_title(*, tool: str, method: str, to: Sequence[str], proposer: str = "") -> tuple[str, ...]:
     """The risky parts of the names in a proposal: of its tool, its method, and the participants."""
-    found: dict[str, None] = {}
+    risky: dict[str, None] = {}
     for what, name in (
         ("the tool's name", tool),
         ("the method's name", method),
         ("the proposer's name", proposer),
     ):
-        found.update(dict.fromkeys(_in_name(name, what)))
+        risky.update(dict.fromkeys(_in_name(name, what)))
     for name in to[:MAX_RISKS]:
-        found.update(dict.fromkeys(_in_name(name, "an addressee's name")))
-    lines = tuple(found)[:MAX_RISKS]
+        risky.update(dict.fromkeys(_in_name(name, "an addressee's name")))
+    lines = tuple(risky)[:MAX_RISKS]
     if len(set(to)) > SHOWN_TO:
         lines = (
             f"many addressees: it goes to {len(set(to)):,} participants, and the title names {SHOWN_TO} of them",
@@ -193,12 +193,12 @@ def alike(names: Iterable[str], what: str, *, among: Iterable[str] = ()) -> tupl
     known: dict[str, str] = {}
     for name in among:
         known.setdefault(_read(name), name)
-    found = []
+    lines = []
     for name in islice(dict.fromkeys(names), MAX_NAMES):
         other = known.setdefault(_read(name), name)
         if other != name:
-            found.append(f"names that read alike: {what} {_spelt(name)} beside {_spelt(other)}")
-    return tuple(found[:MAX_ALIKE])
+            lines.append(f"names that read alike: {what} {_spelt(name)} beside {_spelt(other)}")
+    return tuple(lines[:MAX_ALIKE])
 
 
 def _read(name: str) -> str:
@@ -213,9 +213,9 @@ def _spelt(name: str) -> str:
 
 def stated_risks(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The risk that a tool states itself, at any of the participants that would run it; at most one line."""
-    if any(one.get("destructiveHint") is True for one in annotations):
+    if any(hints.get("destructiveHint") is True for hints in annotations):
         return ("destroys: the tool says so itself (annotations)",)
-    if any(one.get("readOnlyHint") is False for one in annotations):
+    if any(hints.get("readOnlyHint") is False for hints in annotations):
         return ("writes: the tool is not read-only (annotations)",)
     return ()
 
@@ -234,7 +234,7 @@ def _in_name(name: str, what: str) -> Iterator[str]:
 def _in_text(text: str, name: str) -> Iterator[str]:
     for pattern, word in _SHAPES:
         needles = _NEEDLES.get(word)
-        if needles and not any(one in text for one in needles):
+        if needles and not any(needle in text for needle in needles):
             continue
         if hit := pattern.search(text):
             if word in _BLANK:
@@ -295,18 +295,18 @@ def _disguises(text: str, name: str) -> Iterator[str]:
     different = set(text)
     scripts = _scripts(different)
     east = bool(scripts & _TOGETHER)
-    styled = {c for c in different if _styled(c) and not (east and "\uff00" <= c <= "\uffef")}
+    styled = {c for c in different if _is_styled(c) and not (east and "\uff00" <= c <= "\uffef")}
     if styled:
         word = next((word for word in re.findall(r"\S+", text) if not styled.isdisjoint(word)), "")
         reads = unicodedata.normalize("NFKC", word[:60])
         yield f"letters in disguise in {name}: {one_line(word, 60)} (reads {one_line(reads, 60)})"
-    small = {c for c in different if _small(c) or (c in _DOTLESS and name.startswith("the name "))}
+    small = {c for c in different if _is_small(c) or (c in _DOTLESS and name.startswith("the name "))}
     if small:
         word = next((word for word in re.findall(r"\S+", text) if not small.isdisjoint(word)), "")
         yield f"letters in disguise in {name}: {one_line(word, 60)}"
     scripts -= _STYLED
     others = scripts - {"LATIN"} - _TOGETHER
-    if len(scripts) > 1 and others and (mixed := _mixed(text, others)):
+    if len(scripts) > 1 and others and (mixed := _find_mixed(text, others)):
         yield f"mixed alphabets in {name}: {one_line(mixed, 60)}"
     strange = {c for c in different if (kind := _digits(c)) and kind not in scripts and kind not in _STYLED}
     if strange:
@@ -324,21 +324,21 @@ _DOTLESS = frozenset("\u0131\u0237\u0251\u0261\u0269")  # ı ȷ ɑ ɡ ɩ: words 
 
 
 @lru_cache(20_000)
-def _small(c: str) -> bool:
-    """Whether it is a capital of ours in the height of a small letter."""
+def _is_small(c: str) -> bool:
+    """Whether the character is a Latin capital in the height of a small letter."""
     return not c.isascii() and unicodedata.name(c, "").startswith("LATIN LETTER SMALL CAPITAL")
 
 
 @lru_cache(20_000)
-def _styled(c: str) -> bool:
-    """Whether it is a letter or digit of ours in other clothes."""
+def _is_styled(c: str) -> bool:
+    """Whether the character is a styled form of a Latin letter or digit."""
     kind = "" if c.isascii() else unicodedata.name(c, "").split(" ")[0]
     reads = unicodedata.normalize("NFKC", c) if kind in _STYLED else ""
-    letters = any("a" <= one <= "z" for one in reads.lower()) or kind == "REGIONAL"
+    letters = any("a" <= letter <= "z" for letter in reads.lower()) or kind == "REGIONAL"
     return letters or (kind in ("FULLWIDTH", "MATHEMATICAL") and reads.isdigit())
 
 
-def _mixed(text: str, others: set[str]) -> str:
+def _find_mixed(text: str, others: set[str]) -> str:
     """The first word of two alphabets, or the first that only looks like one of the others' words."""
     alike, real, latin = "", False, False
     for word in _WORD.findall(text):

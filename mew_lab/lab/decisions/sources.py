@@ -135,7 +135,7 @@ class Sources:
         self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
 
     def _answer(self, envelope: Envelope) -> None:
-        """Whoever answers, and whether it was asked: what is not believed may have been read all the same."""
+        """Keeps an answer, also of a participant that was not asked: somebody may have read it all the same."""
         known = next((self._asked[id] for id in envelope.correlation_id if id in self._asked), None)
         what, method = known or (one_line(envelope.sender, 80), "")
         payload = envelope.payload
@@ -157,7 +157,7 @@ class Sources:
         source.lost = source.lost or not whole or len(text) > MAX_TEXT
         self._size += source.size - before
         while self._size > MAX_FEATURES:
-            largest = max(self._said_by.values(), key=lambda one: one.size)
+            largest = max(self._said_by.values(), key=lambda speaker: speaker.size)
             self._size -= len(largest.parts[0])
             largest.forget()
 
@@ -174,21 +174,25 @@ class Sources:
             if key == ("chat", by):
                 continue
             for part in source.parts:
-                hits.update((query.places[one], part[one]) for one in (wanted & part.keys()) - mine)
-        found = {place: label for (place, label), _ in sorted(hits.items(), key=lambda hit: (hit[1], hit[0]))}
+                hits.update(
+                    (query.places[feature], part[feature]) for feature in (wanted & part.keys()) - mine
+                )
+        labels = {
+            place: label for (place, label), _ in sorted(hits.items(), key=lambda hit: (hit[1], hit[0]))
+        }
         order = {place: n for n, place in enumerate(dict.fromkeys(query.places.values()))}
-        places = sorted(found, key=order.__getitem__)
+        places = sorted(labels, key=order.__getitem__)
         lines = [
-            f"{HINT}: {middle(place, 120)} quotes {found[place]}, not your words"
+            f"{HINT}: {middle(place, 120)} quotes {labels[place]}, not your words"
             for place in places[:MAX_HINTS]
         ]
         if len(places) > MAX_HINTS:
             lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote what others said")
         if not query.whole:
             lines.append(UNREAD)
-        return (*lines, *self._ended())
+        return (*lines, *self._lost_sources())
 
-    def _ended(self) -> Iterator[str]:
+    def _lost_sources(self) -> Iterator[str]:
         """The line that says whose words are not all held any more."""
         lost = list(
             dict.fromkeys(
@@ -215,8 +219,8 @@ def _texts_of(body: Any) -> tuple[str, bool]:
 
 def _prose(listed: Any) -> list[str]:
     """The sentences in an answer to `tools/list`, however deep in a schema, without names and types."""
-    found: list[str] = []
+    sentences: list[str] = []
     for is_name, place, text in leaves(listed, most=MAX_LEAVES):
         if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:
-            found.append(text)
-    return found
+            sentences.append(text)
+    return sentences

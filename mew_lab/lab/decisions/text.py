@@ -111,14 +111,14 @@ class ListedProposal(tuple[Any, ...]):
         """The whole of it as text: what was cut counts as opened from now on."""
         return tell_whole_card(self._card, self._gate)
 
-    def lines(self, *, told: bool = True) -> list[str]:
-        """Its lines in the listing; with `told` they count as told."""
+    def lines(self, *, record: bool = True) -> list[str]:
+        """Its lines in the listing; with `record` they count as shown from now on."""
         card = self._card
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
             return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
-        if not (cut := self.is_cut) and told:
+        if not (cut := self.is_cut) and record:
             self._gate.record_listed(card)
         return card_lines(card, cut=cut)
 
@@ -135,7 +135,7 @@ class ListedProposal(tuple[Any, ...]):
         return self.open() if self._card.is_open else self.lines()[0]
 
     def __repr__(self) -> str:
-        return "\n".join(self.lines(told=False))
+        return "\n".join(self.lines(record=False))
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         printer.text(str(self))  # IPython shows it, where mew_lab's own displays are not loaded
@@ -160,20 +160,20 @@ class Proposals(Listing):
         self._listed = tuple(rows)
 
     def __str__(self) -> str:
-        return self._text(told=True)
+        return self._text(record=True)
 
     def __repr__(self) -> str:
-        return self._text(told=False)
+        return self._text(record=False)
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
         printer.text(str(self))
 
-    def _text(self, *, told: bool) -> str:
+    def _text(self, *, record: bool) -> str:
         lines = [self.title] if self.title else []
-        for n, one in enumerate(self._listed[:MOST_LISTED]):
-            first, *more = one.lines(told=told)
+        for n, proposal in enumerate(self._listed[:MOST_LISTED]):
+            first, *more = proposal.lines(record=record)
             lines += [f"[{n}] {first}", *more]
-            if one.card.is_open and one.is_cut:
+            if proposal.card.is_open and proposal.is_cut:
                 lines.append(f"  print(lab.proposals()[{n}]) opens what is cut")
         if len(self._listed) > MOST_LISTED:
             lines.append(
@@ -226,7 +226,7 @@ async def approve(
     elif isinstance(what, str):
         digest = digest.replace(" ", "").lower()
         card = decisions.card(what, digest=digest)
-        typed = _typed(decisions, card, digest)
+        typed = _require_shown(decisions, card, digest)
     else:
         raise MewError(
             f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
@@ -258,8 +258,8 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
     return Note(await done)
 
 
-def _typed(decisions: HumanDecisions, card: Card, digest: str) -> str:
-    """The digits that were typed, or `yes`.
+def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
+    """Returns the digits that were typed, or `yes`; requires that what they mean was shown.
 
     Raises:
         NotApproved: what is meant was not shown yet, and is now.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mew_lab.lab.extract import members_of
-from mew_lab.lab.rows import Row, Rows
+from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.feed.chain import Chain, ChainLink, chain_of
 from mew_lab.views.ui.layout import lay_out

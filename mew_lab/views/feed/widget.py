@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mew_lab.errors import MewError
-from mew_lab.lab.extract import as_python, members_of, save_log
-from mew_lab.lab.rows import Row, Rows
+from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, FeedColumn, chosen
 from mew_lab.views.feed.detail import detail, why
+from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL

@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
@@ -29,6 +28,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.grants.probing import barred, read_pattern
+from mew_lab.views.ui.debounce import Debounce
 
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.limited_grants import GivenGrant

@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mew_lab.lab.actions import ACTIONS, ParticipantActions
-from mew_lab.lab.debounce import Debounce
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import ParticipantStanding, logical, standings
@@ -31,6 +30,7 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
+from mew_lab.views.ui.debounce import Debounce
 
 __all__ = ["MemberRow", "MemberStatus", "RosterModel"]
 

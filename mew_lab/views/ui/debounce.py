@@ -19,7 +19,7 @@ class Debounce:
         self._due: asyncio.TimerHandle | None = None
 
     def within(self, seconds: float) -> None:
-        """Has it done in that many seconds at the latest."""
+        """Calls `work` in that many seconds at the latest."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -31,7 +31,7 @@ class Debounce:
         self._due = loop.call_later(seconds, self._do)
 
     def cancel(self) -> None:
-        """It is not to be done any more, or was done by other means."""
+        """Drops a call that is due: it is not needed any more, or was made by other means."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

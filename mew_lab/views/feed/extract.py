@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.rows import members_of
 from mew_lab.log.log import Log
 
-__all__ = ["as_python", "log_name", "members_of", "save_log"]
+__all__ = ["as_python", "log_name", "save_log"]
 
 LONGEST = 200_000
 INSTEAD = "Copy it as JSON instead."
-
-
-def members_of(raw: str) -> dict[str, Any] | None:
-    """The members of the JSON object in the text, integers of any size exact; None when it holds none."""
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def as_python(raw: str, *, as_id: str | None = None) -> str:
@@ -50,19 +41,19 @@ def as_python(raw: str, *, as_id: str | None = None) -> str:
         or any(texts is None for _, texts in lists)
     ):
         raise MewError(f"This text is no envelope with a kind and a payload. {INSTEAD}")
-    given: list[tuple[str, Any]] = [("", kind)]
+    arguments: list[tuple[str, Any]] = [("", kind)]
     if payload:
-        given.append(("", payload))
-    given += [(f"{name}=", texts) for name, texts in lists if texts]
+        arguments.append(("", payload))
+    arguments += [(f"{name}=", texts) for name, texts in lists if texts]
     if context is not None:
-        given.append(("context=", context))
+        arguments.append(("context=", context))
     if as_id is not None:
-        given.append(("as_id=", as_id))
+        arguments.append(("as_id=", as_id))
     try:
-        line = f"lab.send({', '.join(name + repr(value) for name, value in given)})"
+        line = f"lab.send({', '.join(name + repr(value) for name, value in arguments)})"
         if len(line) > LONGEST:
             raise MewError(f"That would be a line of {len(line)} characters. {INSTEAD}")
-        for _, value in given:
+        for _, value in arguments:
             ast.literal_eval(repr(value))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         raise MewError(
@@ -74,7 +65,7 @@ def as_python(raw: str, *, as_id: str | None = None) -> str:
 def _listed(value: Any) -> list[str] | None:
     """The texts of a member that may be one or several; None when it holds anything else."""
     texts = [value] if isinstance(value, str) else [] if value is None else value
-    good = isinstance(texts, list) and all(isinstance(one, str) for one in texts)
+    good = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     return texts if good else None
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import mew_lab
 from mew_lab.errors import JournalError, MewError
-from mew_lab.lab.extract import as_python, log_name, members_of, save_log
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.rows import members_of
+from mew_lab.views.feed.extract import as_python, log_name, save_log
 
 NOW = datetime(2026, 11, 22, 8, 30, 5, tzinfo=UTC)
 

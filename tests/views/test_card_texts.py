@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mew_lab.lab.decisions.cards import Card
-from mew_lab.views.approvals.card_texts import past, shown
+from mew_lab.views.approvals.model import card_data, outcome_line
 
 
 def card(**changes: Any) -> Card:
@@ -17,15 +17,15 @@ def card(**changes: Any) -> Card:
 
 
 def test_arguments_are_marked_against_the_last_call_only_when_there_was_one() -> None:
-    assert "last" not in shown(card())["arguments"][0]
-    found = shown(card(last=(("a", "2"), ("c", "3"))))
+    assert "last" not in card_data(card())["arguments"][0]
+    found = card_data(card(last=(("a", "2"), ("c", "3"))))
     assert [one["last"] for one in found["arguments"]] == [["differs", "2"], ["new", ""]]
     assert found["gone"] == ["c 3"]
 
 
 def test_cards_that_differ_in_values_alone_have_one_shape() -> None:
-    first = shown(card())["shape"]
-    assert shown(card(id="q", arguments=(("b", '"y"'), ("a", "7")), digest="1" * 64))["shape"] == first
+    first = card_data(card())["shape"]
+    assert card_data(card(id="q", arguments=(("b", '"y"'), ("a", "7")), digest="1" * 64))["shape"] == first
     for other in (
         {"proposer": "helper"},
         {"to": ("files",)},
@@ -35,20 +35,20 @@ def test_cards_that_differ_in_values_alone_have_one_shape() -> None:
         {"arguments": (("a", '"1"'), ("b", '"x"'))},
         {"arguments": (("a", "true"), ("b", '"x"'))},
     ):
-        assert shown(card(**other))["shape"] != first
+        assert card_data(card(**other))["shape"] != first
 
 
 def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
     decided = card(state="done", by="human", decided_at=0.0, on_screen=3.21, outcome="3 commits", edited=True)
-    said = past(decided)
+    said = outcome_line(decided)
     assert said.startswith("fulfilled (edited) by human at ") and said.endswith(
         ", 3.2 s on screen: 3 commits"
     )
-    found = shown(decided)
+    found = card_data(decided)
     assert (found["decision"], found["by"], found["at"], found["onScreen"]) == (
         "fulfilled (edited)",
         "human",
         0.0,
         3.21,
     )
-    assert found["arguments"] == [] and shown(card())["onScreen"] is None
+    assert found["arguments"] == [] and card_data(card())["onScreen"] is None

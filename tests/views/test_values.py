@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mew_lab.lab.decisions.cards import folded, lines_of
 from mew_lab.protocol.visible import visible
-from mew_lab.views.approvals.values import argument, compare_lines, folded, lines_of, mark
+from mew_lab.views.approvals.model import argument, compare_lines, mark
 
 TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=60)
 

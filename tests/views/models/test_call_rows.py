@@ -9,7 +9,7 @@ from heard import Space
 
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
-from mew_lab.views.reasoning.call_rows import MAX_CLAIMS, CallRow, changed, row_of
+from mew_lab.views.reasoning.rows import MAX_CLAIMS, CallRow, apply_change, row_of
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 
@@ -27,7 +27,7 @@ class Calls:
         for change in self.ledger.observe(entry):
             id = change.call.id
             made = change.entry is change.call.entry
-            self.rows[id] = row_of(change.call) if made else changed(self.rows[id], change)
+            self.rows[id] = row_of(change.call) if made else apply_change(self.rows[id], change)
             if id == "call":
                 self.states.append(self.rows[id])
 
@@ -123,7 +123,7 @@ def test_a_call_whose_id_is_taken_anew_waits_for_nothing() -> None:
     calls = Calls()
     first = calls.begin()
     [change] = calls.ledger.observe(Space().tell("mcp/proposal", ADD, by="helper", id="call", to=["tools"]))
-    assert changed(first, change).state == "withdrawn"
+    assert apply_change(first, change).state == "withdrawn"
     assert row_of(change.call).state == "proposed"
 
 

@@ -8,7 +8,7 @@ import pytest
 from heard import Space
 
 from mew_lab.ledger.reasoning import parts_of
-from mew_lab.views.reasoning.sequences import text_of
+from mew_lab.views.reasoning.rows import text_of
 
 
 @pytest.mark.parametrize(

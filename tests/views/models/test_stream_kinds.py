@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mew_lab.views.streams.kinds import kind_of
+from mew_lab.views.streams.row import kind_of
 
 
 @pytest.mark.parametrize(

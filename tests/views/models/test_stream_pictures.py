@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from mew_lab.views.streams.pictures import MOST_BYTES, PictureReader, last_picture, picture_type, size_of
+from mew_lab.views.streams.readers import MOST_BYTES, PictureReader, last_picture, picture_type, size_of
 
 
 def chunk(name: bytes, data: bytes) -> bytes:

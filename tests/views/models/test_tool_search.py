@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mew_lab.sdk.discovery import DiscoveredTool
-from mew_lab.views.tools.search import find_tools, words_of
+from mew_lab.views.tools.model import find_tools, words_of
 
 
 def tool(target: str, about: str = "", **properties: Any) -> DiscoveredTool:

@@ -12,6 +12,7 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
+from mew_lab.views.feed import row_filter
 from mew_lab.views.feed.row_filter import compile_filter
 
 CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text("utf-8"))

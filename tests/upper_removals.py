@@ -1159,9 +1159,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "T-11",
         "a form is made of the schema",
-        gone("mew_lab.views.tools.fields:plan", {"members": [{"key": "it", "required": False}]}),
+        gone("mew_lab.views.tools.schema_form:plan", {"members": [{"key": "it", "required": False}]}),
     ),
-    Removal("T-11", "what is required is marked", replaced("mew_lab.views.tools.fields:plan", optional)),
+    Removal("T-11", "what is required is marked", replaced("mew_lab.views.tools.schema_form:plan", optional)),
     Removal(
         "T-11",
         "input is validated",

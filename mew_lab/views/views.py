@@ -64,11 +64,11 @@ class Views:
         _all.add(self)
         me = ref(self)
 
-        def over(_lab: Any) -> None:
+        def end_views(_lab: Any) -> None:
             if (views := me()) is not None:
-                views._over()
+                views._end_all()
 
-        session.on_down.append(over)
+        session.on_down.append(end_views)
 
     def __getattr__(self, name: str) -> Any:
         if name not in PARTS:
@@ -76,10 +76,10 @@ class Views:
         if name not in self._made:
             self._made[name] = _makers()[name](self._session, self)
             if self._session.closed:
-                self._over()
+                self._end_all()
         return self._made[name]
 
-    def _over(self) -> None:
+    def _end_all(self) -> None:
         for view in tuple(self._made.values()):
             view.end(
                 f"{self._session.name} is down: what is shown here is over. Start it again, then run this cell again."

@@ -9,7 +9,7 @@ from typing import Any
 from attempts import reached, verdict
 
 import mew_lab
-from mew_lab.views.approvals.card_texts import shown
+from mew_lab.views.approvals.model import card_data
 
 EVIL, GOOD = "file:///etc/shadow", "file:///srv/docs/readme.txt"
 lab = mew_lab.up("demo")
@@ -24,7 +24,7 @@ sent = bot.send(
 time.sleep(0.5)
 card = lab.decisions.pending()[0]
 policy_saw = json.dumps([value for _, value in card.arguments])
-texts = {"the card": json.dumps(shown(card)), "the listing": str(lab.proposals()), "a policy": policy_saw}
+texts = {"the card": json.dumps(card_data(card)), "the listing": str(lab.proposals()), "a policy": policy_saw}
 try:
     lab.approve(lab.proposals()[0])
 except TypeError:  # where a listing's entry cannot be approved

@@ -9,7 +9,7 @@ import time
 from attempts import Raw, reached, verdict
 
 import mew_lab
-from mew_lab.views.approvals.card_texts import shown
+from mew_lab.views.approvals.model import card_data
 
 CHOSEN = "human-reviewed-by-security"
 lab = mew_lab.up("demo")
@@ -30,7 +30,7 @@ asyncio.run(main())
 time.sleep(0.2)
 card = lab.decisions.pending()[0]
 reached("the proposal came under the chosen id", card.proposer == CHOSEN)
-view = shown(card)
+view = card_data(card)
 for name, text in (
     ("the card", json.dumps([view[key] for key in ("proposer", "to", "warnings", "why")])),
     ("the title", card.request),

@@ -150,7 +150,7 @@ HOSTILE = """
 import mew_lab.views.grants.widget as part
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.views.grants.model import Holding
-from mew_lab.views.grants.probing import Probe
+from mew_lab.views.grants.probe import Probe
 view._session.space = PAYLOADS[0]
 view._holdings.holders = ('agent', 'late', *PAYLOADS)
 view._holdings.rows = tuple(Holding(

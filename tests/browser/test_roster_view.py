@@ -184,7 +184,7 @@ from mew_lab.views.roster.model import MemberRow, MemberStatus
 def member(n, p):
     return MemberRow(
         name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
-        told=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
+        status=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
 view._session.space = PAYLOADS[0]
 view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
 view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seat import Seat
 
-from mew_lab.lab.decisions.cards import REASONS
+from mew_lab.lab.decisions.cards import REASONS, folded, lines_of
 from mew_lab.protocol.visible import visible
-from mew_lab.views.approvals.values import folded, lines_of
 from mew_lab.views.approvals.widget import KEPT, ApprovalsView
 
 

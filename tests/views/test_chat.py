@@ -19,7 +19,7 @@ from mew_lab.sdk.chats import AwaitingChat
 from mew_lab.views.chat import widget as chat
 from mew_lab.views.chat.model import ChatModel
 from mew_lab.views.chat.widget import ChatView, view_of
-from mew_lab.views.ui.acting import STALE
+from mew_lab.views.ui.acts import STALE
 
 
 class Me:

@@ -8,16 +8,16 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
-from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, chosen
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, select_columns
 
 
 def test_columns_are_chosen_by_name_in_any_order() -> None:
-    assert [one.name for one in chosen(["what", "seq"])] == ["what", "seq"]
-    assert chosen(DEFAULT) == tuple(COLUMNS[name] for name in DEFAULT)
+    assert [one.name for one in select_columns(["what", "seq"])] == ["what", "seq"]
+    assert select_columns(DEFAULT) == tuple(COLUMNS[name] for name in DEFAULT)
 
 
 def test_a_column_of_ones_own_has_another_width() -> None:
-    [one] = chosen([COLUMNS["what"]._replace(width=300, title="said")])
+    [one] = select_columns([COLUMNS["what"]._replace(width=300, title="said")])
     assert (one.name, one.width, one.title) == ("what", 300, "said")
 
 
@@ -35,7 +35,7 @@ def test_a_column_of_ones_own_has_another_width() -> None:
 )
 def test_what_is_no_column_is_named_with_those_that_there_are(wanted: Any, reason: str) -> None:
     with pytest.raises(MewError) as refused:
-        chosen(wanted)
+        select_columns(wanted)
     assert reason in str(refused.value)
 
 

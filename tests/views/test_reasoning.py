@@ -18,7 +18,7 @@ import mew_lab
 from mew_lab.sdk.client import StreamData
 from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.reasoning.widget import ReasoningView, view_of
-from mew_lab.views.ui.acting import STALE
+from mew_lab.views.ui.acts import STALE
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "note": "x" * 500}}}
 
@@ -174,7 +174,7 @@ def test_what_may_be_done_is_told_anew_when_rights_change(room: Room, browser: C
     page = browser(room.view)
     assert page.appear()["sequences"][0]["may"] is True
     room.me.may = False
-    room.thoughts.rights_changed()
+    room.thoughts.refresh_active()
     page.until(lambda: page.of("sequences"))
     assert page.of("sequences")[-1]["sequences"][0]["may"] is False
 

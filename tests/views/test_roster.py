@@ -34,10 +34,10 @@ def view(lab: Lab) -> RosterView:
 
 def crowd(view: RosterView, count: int, **more: Any) -> None:
     """Puts so many participants into the model."""
-    told = MemberStatus(1.0, "active", 1, 2, 3, 4.0, ())
+    status = MemberStatus(1.0, "active", 1, 2, 3, 4.0, ())
     base = MemberRow(
         name="p", you=False, what="elsewhere", presence="here", since=1.0, ids=(), sentence="may chat",
-        patterns=('{"kind":"chat"}',), told=told, paused=None, against={},
+        patterns=('{"kind":"chat"}',), status=status, paused=None, against={},
     )  # fmt: skip
     view._members.rows = tuple(replace(base, name=f"p{n}", **more) for n in range(count))
     view.wake()
@@ -218,7 +218,7 @@ def test_what_peers_write_leaves_the_kernel_as_visible_text(
 ) -> None:
     crowd(
         view, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
-        told=MemberStatus(1.0, "calm", 1, 2, 3, 4.0, ()), paused=PauseFacts(HOSTILE, "tea", 1.0, None),
+        status=MemberStatus(1.0, "calm", 1, 2, 3, 4.0, ()), paused=PauseFacts(HOSTILE, "tea", 1.0, None),
     )  # fmt: skip
     sent = json.dumps(browser(view).appear()["rows"], ensure_ascii=False)
     assert "\u202e" not in sent and "\x1b" not in sent

@@ -20,7 +20,7 @@ from mew_lab.lab.seat import Seat
 from mew_lab.ledger.entry import Entry
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.widget import StreamsView, view_of
-from mew_lab.views.ui import acting
+from mew_lab.views.ui import acts
 from mew_lab.views.ui.pictures import MOST_ROWS
 
 STREAMS = [{"kind": "stream/*"}]
@@ -222,7 +222,7 @@ def test_a_refusal_is_the_gateways_own_sentence(page: Page, bot: Seat) -> None:
 def test_a_page_without_the_nonce_does_nothing(page: Page, bot: Seat) -> None:
     page.browser.appear()
     for name in ("open", "close", "grant", "revoke", "transfer", "save"):
-        assert page.act(name, nonce="0" * 32, key=1, participant="bot")["said"] == acting.STALE
+        assert page.act(name, nonce="0" * 32, key=1, participant="bot")["said"] == acts.STALE
     assert page.lab.me.participant.streams.active == {}
 
 

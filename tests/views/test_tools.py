@@ -15,7 +15,7 @@ from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.model import ToolList, ToolOwner
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
-from mew_lab.views.ui import acting
+from mew_lab.views.ui import acts
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
@@ -125,7 +125,7 @@ def test_what_a_page_makes_up_is_refused_and_nothing_is_sent(page: Page, lab: La
     assert [one["t"] for one in refusals] == ["failed"] * len(refusals)
     assert all(one["said"].rstrip(".") and "Error" not in one["said"] for one in refusals), refusals
     stale = page.act("start", nonce="0" * 32, tool="notebook/add", text='{"a": 1}', how="call")
-    assert stale["said"] == acting.STALE
+    assert stale["said"] == acts.STALE
     assert len(lab.log) == before and not page.browser.view.faults
 
 

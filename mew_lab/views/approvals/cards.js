@@ -106,14 +106,14 @@ export function lookAt(face, known) {
   if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
   // What is drawn at less than half its size is not there to be read.
   if (box.width < around.offsetWidth / 2 || (around.currentCSSZoom ?? 1) < 0.5) return;
-  for (const one of toSee(face)) if (!one.done) one.look(known, around);
+  for (const part of toSee(face)) if (!part.done) part.look(known, around);
 }
 
 // What is still to be seen, as a sentence; empty when all of it was.
 function unseen(face) {
-  const all = toSee(face), left = all.filter((one) => !one.done);
+  const all = toSee(face), left = all.filter((part) => !part.done);
   if (!left.length) return "";
-  const long = left.find((one) => one.says);
+  const long = left.find((part) => part.says);
   return long ? long.says() : `look at all of it first: ${left.length} of ${all.length} parts were not in sight yet`;
 }
 
@@ -172,8 +172,8 @@ export function decider(face, text, run, attributes) {
 // A warning that says where it was found goes there when it is pressed; `go` does it.
 export function warnings(list, go) {
   return list.map((warning) => {
-    const said = make("bdi", { text: warning.text });
-    const what = warning.row === undefined ? said : make("button", { type: "button", class: "mew-goto", title: "Show it in the text", onclick: () => go(warning) }, said);
+    const sentence = make("bdi", { text: warning.text });
+    const what = warning.row === undefined ? sentence : make("button", { type: "button", class: "mew-goto", title: "Show it in the text", onclick: () => go(warning) }, sentence);
     return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
   });
 }
@@ -252,12 +252,12 @@ function readerBar(text, read) {
     write(tall, now ? "Less height" : "Full height");
     text.scrollIntoView({ block: "nearest" });
   } });
-  const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), told = make("span", { class: "mew-num" });
+  const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), count = make("span", { class: "mew-num" });
   read.told = (text, done) => {
-    write(told, text);
+    write(count, text);
     toggle(next, done);
   };
-  return make("div", { class: "mew-readbar" }, tall, next, told);
+  return make("div", { class: "mew-readbar" }, tall, next, count);
 }
 
 export function openedIn(face, index, text) {
@@ -286,7 +286,7 @@ function frontFace(card) {
     (isRoutine(argument) ? routine : body).append(row);
   });
   const table = make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body, routine);
-  face.node.append(...warnings(data.warnings, goIn(face)).map((one) => watched(face, one)));
+  face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watched(face, warning)));
   if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(table, ...routineFold(routine));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
@@ -357,14 +357,14 @@ async function editFace(card) {
   for (const [index, field] of answer.value.entries()) {
     const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
     area.value = field.text;
-    const one = { index, isText: field.isText, area, was: area.value, removed: false };
+    const argument = { index, isText: field.isText, area, was: area.value, removed: false };
     const drop = make("button", { type: "button", text: "Remove", "aria-label": `Remove ${field.name}`, onclick: () => {
-      one.removed = !one.removed;
-      write(drop, one.removed ? "Keep" : "Remove");
+      argument.removed = !argument.removed;
+      write(drop, argument.removed ? "Keep" : "Remove");
       drop.setAttribute("aria-label", `${drop.textContent} ${field.name}`);
-      area.disabled = one.removed;
+      area.disabled = argument.removed;
     } });
-    fields.push(one);
+    fields.push(argument);
     const hint = [field.isText ? "text" : "JSON", field.isText ? field.hint.replace(/^string(, )?/, "") : field.hint].filter(Boolean).join(" · ");
     face.node.append(make("div", { class: "mew-field" }, make("div", { class: "mew-fieldname" }, make("bdi", { class: "mew-code", dir: "ltr", text: field.name }), make("span", { class: "mew-dim", text: hint })), area, drop));
   }
@@ -378,11 +378,11 @@ async function editFace(card) {
   } });
   const review = doer("Review changes", async () => {
     const changes = [];
-    for (const one of fields) {
-      if (one.removed) changes.push({ index: one.index, remove: true });
-      else if (one.area.value !== one.was) changes.push({ index: one.index, [one.isText ? "text" : "json"]: one.area.value });
+    for (const field of fields) {
+      if (field.removed) changes.push({ index: field.index, remove: true });
+      else if (field.area.value !== field.was) changes.push({ index: field.index, [field.isText ? "text" : "json"]: field.area.value });
     }
-    for (const one of added) if (one.name.value) changes.push({ name: one.name.value, json: one.area.value });
+    for (const argument of added) if (argument.name.value) changes.push({ name: argument.name.value, json: argument.area.value });
     if (!changes.length) return card.desk.say(card, "Nothing is changed yet.");
     const made = await card.desk.act(card, "review", { id: card.data.id, changes });
     if (made && isOpen(card.data)) reviewFace(card, made.value, face);
@@ -395,7 +395,7 @@ async function editFace(card) {
 function reviewFace(card, made, form) {
   const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true });
   headed(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
-  face.node.append(...warnings(made.warnings, goIn(face)).map((one) => watched(face, one)));
+  face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watched(face, warning)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
   for (const line of made.lines) {
     const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
@@ -428,7 +428,7 @@ function grantFace(card) {
   let values = card.data.arguments.length > 0, offer = null, asked = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
   const choice = (text, wanted) => make("label", {}, make("input", { type: "radio", name, checked: values === wanted, onchange: () => { values = wanted; ask(); } }), ` ${text}`);
-  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((one) => make("option", { value: one, text: one })));
+  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name })));
   const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is granted" }, choice("only these values", true), choice("any arguments", false), limit);
   async function ask() {
     offer = null;
@@ -442,14 +442,14 @@ function grantFace(card) {
     if (mine !== asked || !isOpen(card.data)) return;
     if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "Nothing is offered. Choose otherwise, or approve it this once." }));
     offer = made.value;
-    const found = offer.count === 1 ? "1 call or proposal" : `${grouped(offer.count)} calls and proposals`;
+    const matches = offer.count === 1 ? "1 call or proposal" : `${grouped(offer.count)} calls and proposals`;
     shown.replaceChildren(
       make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), ` may send by itself (${offer.limit}):`),
       make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The capability that is granted", text: offer.pattern }),
-      make("div", { class: "mew-why" }, `Of the last ${grouped(offer.of)} envelopes it matches ${found} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
+      make("div", { class: "mew-why" }, `Of the last ${grouped(offer.of)} envelopes it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
       ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
-    face.watch = [readerOf(shown.querySelector("pre"), "what is granted"), ...Array.from(shown.children, (one) => one.matches("pre") ? null : partOf(one)).filter(Boolean)];
+    face.watch = [readerOf(shown.querySelector("pre"), "what is granted"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
     rearm(face);
   }
   for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);

@@ -9,9 +9,9 @@ const ALIKE = 3;
 
 export function groupOf(cards, desk) {
   const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
-  const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((one) => [one.pointer, one]));
+  const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((argument) => [argument.pointer, argument]));
   // What is routine in one alone is read in all of them.
-  const names = first.data.arguments.map((one) => one.pointer).filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
+  const names = first.data.arguments.map((argument) => argument.pointer).filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
   const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
   const equal = names.filter((at) => !differ.includes(at));
   const nameOf = (at) => valuesOf(first).get(at).name;
@@ -35,36 +35,36 @@ export function groupOf(cards, desk) {
   function cell(members, at, row) {
     const argument = valuesOf(members[0]).get(at);
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
-    const one = { text, open: null, reader: null, goal: null };
+    const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
-      one.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
-        one.open.textContent = "asking the kernel for it…";
+      part.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
+        part.open.textContent = "asking the kernel for it…";
         for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });
-      parts.push(one.open);
+      parts.push(part.open);
       unshown.add(members);
       const show = (whole) => {
         unshown.delete(members);
-        if (one.reader) return;
-        one.reader = showWhole(row ?? face, text, whole, one.open, argument.name);
-        one.open = null;
-        if (one.goal) spot(one, one.goal);
+        if (part.reader) return;
+        part.reader = showWhole(row ?? face, text, whole, part.open, argument.name);
+        part.open = null;
+        if (part.goal) spot(part, part.goal);
       };
       for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, at), show }];
     } else watched(row ?? face, text);
-    for (const card of members) cells.set(`${card.data.id} ${indexOf(card, at)}`, one);
+    for (const card of members) cells.set(`${card.data.id} ${indexOf(card, at)}`, part);
     return parts;
   }
   const cells = new Map();
   const goOf = (card) => goIn({ cells: { get: (index) => cells.get(`${card.data.id} ${index}`) } });
-  const indexOf = (card, at) => card.data.arguments.findIndex((one) => one.pointer === at);
+  const indexOf = (card, at) => card.data.arguments.findIndex((argument) => argument.pointer === at);
 
   for (const at of equal) same.append(make("tr", {}, named(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
   sorted.forEach((card, n) => {
     const line = make("tr", {}, make("td", { class: "mew-num", text: String(n + 1) }));
     const row = { line, watch: [] };
     for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
-    const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((one) => watched(row, one)));
+    const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watched(row, warning)));
     watched(row, line.cells[0]);
     line.append(state, make("td", { class: "mew-digest mew-code", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
     body.append(line);
@@ -87,8 +87,8 @@ export function groupOf(cards, desk) {
 
   const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data));
   face.needs = () => {
-    const rows = open().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((one) => !one.done));
-    const long = left.flatMap((row) => row.watch).find((one) => !one.done && one.says && one.node.getClientRects().length);
+    const rows = open().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
+    const long = left.flatMap((row) => row.watch).find((part) => !part.done && part.says && part.node.getClientRects().length);
     if (long && left.length === 1) return long.says();
     return left.length ? `${left.length} of ${rows.length} rows not seen yet${long ? `: ${long.says()}` : ""}` : "";
   };
@@ -101,8 +101,8 @@ export function groupOf(cards, desk) {
     const wanted = open().map((card) => [card.data.id, card.data.digest]);
     face.card.sent = performance.now();
     arm(face);
-    const given = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason: reason.value } : {}) };
-    const done = await desk.link.act("decide_all", given, (text) => { group.notice.hidden = false; group.notice.textContent = text; });
+    const choices = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason: reason.value } : {}) };
+    const done = await desk.link.act("decide_all", choices, (text) => { group.notice.hidden = false; group.notice.textContent = text; });
     face.card.sent = null;
     if (done) desk.announce(done.said);
   }
@@ -114,8 +114,8 @@ export function groupOf(cards, desk) {
       lookAt(face, known);
       for (const card of open()) {
         const row = group.rows.get(card);
-        for (const one of row.watch) if (!one.done) one.look(known, node);
-        if (row.watch.every((one) => one.done)) desk.saw(card, card.front);
+        for (const part of row.watch) if (!part.done) part.look(known, node);
+        if (row.watch.every((part) => part.done)) desk.saw(card, card.front);
       }
     }
     const since = open().map((card) => card.front.since);

@@ -86,7 +86,7 @@ export function partOf(node, wide = node) {
 // Where a long text is cut: at the end of each line, and within a long one.
 export function pieces(text) {
   const rows = text.split("\n").length, size = Math.max(PIECE, Math.ceil(text.length / PARTS)), most = Math.ceil(rows / PARTS);
-  const found = [];
+  const rects = [];
   for (let at = 0, next = -1; at < text.length;) {
     let end = at, lines = 0;
     while (lines < most && end - at < size && end < text.length) {
@@ -95,10 +95,10 @@ export function pieces(text) {
       else [end, lines] = [next + 1, lines + 1];
     }
     if (/[\ud800-\udbff]/.test(text[end - 1]) && end < text.length) end += 1;
-    found.push({ text: text.slice(at, end), lines });
+    rects.push({ text: text.slice(at, end), lines });
     at = end;
   }
-  return found;
+  return rects;
 }
 
 // To find what lies at a point, a browser goes through all lines of a block: of a long text it is told smaller ones.

@@ -52,9 +52,9 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head(item);
         for (const card of item.cards) put(card);
-        const told = new Set(item.cards.map((card) => card.id));
+        const ids = new Set(item.cards.map((card) => card.id));
         // It was decided, and forgotten since, while messages were lost.
-        for (const { data } of [...cards.values()]) if (isOpen(data) && !told.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
+        for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
       else if (item.t === "value") opened(item);
@@ -70,7 +70,7 @@ function render({ model, el }) {
     reasons: () => known.reasons,
     limits: () => known.limits,
     more: () => known.limits.length > 0,
-    act: (card, name, given) => link.act(name, given, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
+    act: (card, name, choices) => link.act(name, choices, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
     offer(picker) {
       const wanted = ["", ...known.targets.map((pair) => pair[0])];
       if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
@@ -192,16 +192,16 @@ function render({ model, el }) {
       const fresh = members.filter((card) => !card.seen);
       if (fresh.length === members.length && !unfolded.has(shape)) groups.add(groupOf(members, desk));
     }
-    const [one] = alike(cards.values());
-    together.hidden = !one;
-    if (one) write(together, `${one[1].length} alike ▸ one table`);
+    const [similar] = alike(cards.values());
+    together.hidden = !similar;
+    if (similar) write(together, `${similar[1].length} alike ▸ one table`);
   }
 
   function fold() {
-    const [one] = alike(cards.values());
-    if (!one) return;
-    unfolded.delete(one[0]);
-    const group = groupOf(one[1], desk);
+    const [similar] = alike(cards.values());
+    if (!similar) return;
+    unfolded.delete(similar[0]);
+    const group = groupOf(similar[1], desk);
     groups.add(group);
     tidy();
     group.node.focus();
@@ -274,13 +274,13 @@ function render({ model, el }) {
     if (!root.clientHeight) return;
     // All are looked at before anything is written: a page laid out anew for each card would stand still.
     looks += 1;
-    const known = new Map([["pane", frame.pane()], ["no", looks]]), found = [];
+    const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group) continue;
       lookAt(card.face, known);
-      found.push([card, sight(card.face)]);
+      items.push([card, sight(card.face)]);
     }
-    for (const [card, seen] of found) {
+    for (const [card, seen] of items) {
       if (card.head.done) desk.saw(card, card.face.primary && !card.face.base ? card.face : card.front);
       arm(card.face, seen);
     }
@@ -304,9 +304,9 @@ function render({ model, el }) {
     }
     const decision = { a: "approve", r: "reject" }[event.key];
     if (!decision || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
-    const group = [...groups].find((one) => one.node === event.target);
+    const group = [...groups].find((group) => group.node === event.target);
     if (group) group.press(decision);
-    const card = [...cards.values()].find((one) => one.node === event.target);
+    const card = [...cards.values()].find((card) => card.node === event.target);
     if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
     arm(card.front);

@@ -25,17 +25,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.approvals.card_texts import past, shown, still
-from mew_lab.views.approvals.faces import Faces, limits
-from mew_lab.views.approvals.values import whole
-from mew_lab.views.ui.acting import Act, ActingWidget
+from mew_lab.views.approvals.card_forms import CardForms, limits
+from mew_lab.views.approvals.model import card_data, card_table, outcome_line
+from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import counted
+from mew_lab.views.ui.live import count_while
 
 __all__ = ["ApprovalsView", "view_of"]
 
@@ -51,14 +50,14 @@ _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonc
 def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
     """Makes the view of this space."""
     return ApprovalsView(
-        session.decisions, faces=Faces(session, granting), me=session.me.participant.client.id
+        session.decisions, forms=CardForms(session, granting), me=session.me.participant.client.id
     )
 
 
 class ApprovalsView(ActingWidget):
     """The cards of one seat. Show it as often as you like: all views show the same state.
 
-    Without `faces` there is yes and no alone. `me` is who decides here, for the count of decisions.
+    Without `forms` there is yes and no alone. `me` is who decides here, for the count of decisions.
     """
 
     _esm = _ESM
@@ -67,10 +66,10 @@ class ApprovalsView(ActingWidget):
     beats = True
 
     def __init__(
-        self, decisions: Decisions, *, faces: Faces | None = None, me: str = "", **traits: Any
+        self, decisions: Decisions, *, forms: CardForms | None = None, me: str = "", **traits: Any
     ) -> None:
         self._decisions = decisions
-        self._faces = faces
+        self._forms = forms
         self._me = me
         # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
         self._book = threading.Lock()
@@ -92,7 +91,7 @@ class ApprovalsView(ActingWidget):
 
     def waiting(self) -> AbstractContextManager[None]:
         """For as long as a cell waits for a decision: live views say once a second that they are heard."""
-        return counted(self._count)
+        return count_while(self._count)
 
     def unheard_for(self) -> float | None:
         """Seconds since a view was last heard; None when no view was ever heard."""
@@ -144,16 +143,16 @@ class ApprovalsView(ActingWidget):
             if len(self._views) == 1:  # this one, and all that is new stands in what it gets
                 self._fresh.clear()
         self._head = self._heading()
-        cards = [shown(card) for card in self._in_order() if card.id in out]
+        cards = [card_data(card) for card in self._in_order() if card.id in out]
         return {"now": self.clock().timestamp(), "cards": cards} | self._head
 
     def _news(self) -> list[dict[str, Any]]:
         with self._book:
             self._admit()
-            fresh = [self._cards[one] for one in self._fresh if one in self._out]
+            fresh = [self._cards[id] for id in self._fresh if id in self._out]
             self._fresh.clear()
             self._forget()
-        items: list[dict[str, Any]] = [{"t": "card", "card": shown(card)} for card in fresh]
+        items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card)} for card in fresh]
         while self._values:
             items.append(self._value(*self._values.popleft()))
         head = self._heading()
@@ -180,7 +179,7 @@ class ApprovalsView(ActingWidget):
             "targets": [[name, middle(name, 40)] for name in self._decisions.targets()],
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
-            "limits": limits() if self._faces else [],
+            "limits": limits() if self._forms else [],
             "shares": describe_shares(decided, me=self._me) if self._me else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
@@ -192,7 +191,7 @@ class ApprovalsView(ActingWidget):
             return {"t": "notice", "text": "That argument is not held here any more."}
         text = whole(*arguments[index])
         if len(text) > WHOLE_CHARACTERS:
-            return self._said(
+            return self._notice(
                 proposal, "This argument is too long to be shown whole, so it cannot be approved here."
             )
         self._decisions.record_opened(proposal, digest, index)
@@ -201,7 +200,7 @@ class ApprovalsView(ActingWidget):
     # What the views send.
 
     def _acts(self) -> Mapping[str, Act]:
-        return {"decide_all": self._decide_all} | (dict(self._faces.acts()) if self._faces else {})
+        return {"decide_all": self._decide_all} | (dict(self._forms.acts()) if self._forms else {})
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, proposal = message.get("t"), message.get("id")
@@ -237,18 +236,20 @@ class ApprovalsView(ActingWidget):
             if not refusal:
                 self._sent.add(proposal)
         if refusal or card is None:
-            self.post(self._said(proposal, refusal) | {"again": True})
+            self.post(self._notice(proposal, refusal) | {"again": True})
             return
-        self._begun(card, message, click).add_done_callback(lambda done: self._settled(card.id, done))
+        self._begin_decision(card, message, click).add_done_callback(
+            lambda done: self._finish_decision(card.id, done)
+        )
 
-    def _begun(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
+    def _begin_decision(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
         to = (message["target"],) if message.get("target") else ()
         # The digest was found to be the card's or an edit's, and the workbench compares it once more.
         digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
         try:
-            if message.get("offer") and self._faces:
+            if message.get("offer") and self._forms:
                 offer = message["offer"]
-                return self._faces.take(card.id, digest=digest, offer=offer, click=click, target=to)
+                return self._forms.take(card.id, digest=digest, offer=offer, click=click, target=to)
             return self._decisions.decide(
                 card.id, digest=digest, decision=decision, click=click, reason=reason, target=to
             )
@@ -257,10 +258,10 @@ class ApprovalsView(ActingWidget):
             failed.set_exception(error)
             return failed
 
-    def _decide_all(self, given: Mapping[str, Any]) -> Future[str]:
+    def _decide_all(self, params: Mapping[str, Any]) -> Future[str]:
         """Decides several cards, each by its own digest; none of them when one may not be decided so."""
-        click, pairs = self._decisions.click(_view(given)), given.get("cards")
-        about = {key: given[key] for key in ("decision", "reason", "view") if key in given}
+        click, pairs = self._decisions.click(_view(params)), params.get("cards")
+        about = {key: params[key] for key in ("decision", "reason", "view") if key in params}
         if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
             raise MewError("The view named no proposals, so nothing was decided.")
         begun: list[tuple[Card, dict[str, Any]]] = []
@@ -275,23 +276,23 @@ class ApprovalsView(ActingWidget):
             if len({card.id for card, _ in begun}) != len(begun):
                 raise MewError("The view named a proposal twice, so nothing was decided.")
             self._sent |= {card.id for card, _ in begun}
-        futures = [self._begun(card, message, click) for card, message in begun]
+        futures = [self._begin_decision(card, message, click) for card, message in begun]
         all_of_them: Future[str] = Future()
         left = [len(futures)]
         failed: list[str] = []
 
-        def ended(card: Card, done: Future[str]) -> None:
-            self._settled(card.id, done)
+        def finish(card: Card, done: Future[str]) -> None:
+            self._finish_decision(card.id, done)
             with self._book:
                 left[0] -= 1
                 failed.extend([card.id] if done.cancelled() or done.exception() else [])
                 last = left[0] == 0
             if last:
-                said = f"{len(futures) - len(failed)} of {len(futures)} decided"
-                all_of_them.set_result(said)
+                sentence = f"{len(futures) - len(failed)} of {len(futures)} decided"
+                all_of_them.set_result(sentence)
 
         for (card, _), future in zip(begun, futures, strict=True):
-            future.add_done_callback(lambda done, card=card: ended(card, done))  # type: ignore[misc]
+            future.add_done_callback(lambda done, card=card: finish(card, done))  # type: ignore[misc]
         return all_of_them
 
     def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
@@ -310,13 +311,13 @@ class ApprovalsView(ActingWidget):
         if not _same(digest, card.digest) and edit is None:
             return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
         if not card.is_open:
-            return f"Already {past(card)}; the second decision changed nothing."
+            return f"Already {outcome_line(card)}; the second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         if self._over:
             return f"Nothing was decided: {self._over}"
-        strings = all(isinstance(one, str) and len(one) <= 500 for one in (reason, target, offer))
-        known = not set(message) - _MEMBERS and (self._faces is not None or not offer)
+        strings = all(isinstance(text, str) and len(text) <= 500 for text in (reason, target, offer))
+        known = not set(message) - _MEMBERS and (self._forms is not None or not offer)
         if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent something other than a decision, so nothing was decided."
         if not click.view:
@@ -333,23 +334,23 @@ class ApprovalsView(ActingWidget):
             return "Not approved: choose one of the participants to run it."
         return ""
 
-    def _settled(self, proposal: str, future: Future[str]) -> None:
+    def _finish_decision(self, proposal: str, future: Future[str]) -> None:
         try:
             error = future.exception()
         except CancelledError:
             error = RuntimeError("the decision was cancelled before it was sent")
         if error is not None:
-            self._failed(proposal, error)
+            self._report_failure(proposal, error)
 
-    def _failed(self, proposal: str, error: BaseException) -> None:
+    def _report_failure(self, proposal: str, error: BaseException) -> None:
         with self._book:
             self._sent.discard(proposal)
             # The card goes out again, so that a view which waits for an answer offers its buttons once more.
             if proposal in self._cards:
                 self._fresh[proposal] = None
-        self.post(self._said(proposal, one_line(str(error) or type(error).__name__, 400)))
+        self.post(self._notice(proposal, one_line(str(error) or type(error).__name__, 400)))
 
-    def _said(self, proposal: str, text: str) -> dict[str, Any]:
+    def _notice(self, proposal: str, text: str) -> dict[str, Any]:
         return {"t": "notice", "proposal": proposal, "text": text}
 
     # Pictures.
@@ -370,7 +371,7 @@ class ApprovalsView(ActingWidget):
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return still(self._in_order(), moment=self.clock())
+        return card_table(self._in_order(), moment=self.clock())
 
 
 def _view(message: Mapping[str, Any]) -> str:
@@ -379,5 +380,5 @@ def _view(message: Mapping[str, Any]) -> str:
     return view if isinstance(view, str) and len(view) <= VIEW_CHARACTERS else ""
 
 
-def _same(given: Any, expected: str) -> bool:
-    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+def _same(value: Any, expected: str) -> bool:
+    return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())

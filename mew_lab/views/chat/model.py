@@ -108,7 +108,7 @@ class ChatModel:
         self._sizes: deque[int] = deque()  # characters of each row
         self._characters = 0
         self._count = 0
-        self._leave = (me.chats.on_change(self._queue_changed), me.client.on_message(self._note_presence))
+        self._leave = (me.chats.on_change(self._on_queue_change), me.client.on_message(self._note_presence))
 
     def close(self) -> None:
         """Follows its participant no longer."""
@@ -315,7 +315,7 @@ class ChatModel:
 
     def _with_state(self, row: ChatRow, message: ChatMessage) -> ChatRow:
         """The row with what the ledger says of its message."""
-        own = next((one for one in message.dismissed if one.by == self.me), None)
+        own = next((dismissal for dismissal in message.dismissed if dismissal.by == self.me), None)
         cancelled, reason = (own.by, own.reason) if own is not None else ("", "")
         if message.state == "cancelled":
             cancelled, reason = message.sender, message.reason
@@ -323,7 +323,9 @@ class ChatModel:
             seen=message.receipts,
             cancelled=cancelled,
             reason=reason,
-            claims=tuple(one.by for one in message.dismissed if one.by != self.me)[:MAX_CLAIMS],
+            claims=tuple(dismissal.by for dismissal in message.dismissed if dismissal.by != self.me)[
+                :MAX_CLAIMS
+            ],
             awaits=self._awaits(row.id, row.sender),
         )
 
@@ -331,7 +333,7 @@ class ChatModel:
         waiting = self._me.chats.awaiting(id)
         return waiting is not None and waiting.sender == sender
 
-    def _queue_changed(self, change: QueueChange) -> None:
+    def _on_queue_change(self, change: QueueChange) -> None:
         row = self._rows.get(self._numbers.get(change.id, 0))
         if row is not None and row.first and not row.mine:
             awaits = self._awaits(row.id, row.sender)
@@ -351,9 +353,9 @@ class ChatModel:
         self.on_change(row.n)
 
 
-def _word(given: str, what: str) -> str:
-    if not given.strip() or len(given) > MAX_WORD:
+def _word(word: str, what: str) -> str:
+    if not word.strip() or len(word) > MAX_WORD:
         raise MewError(
             f"a {what} has 1 to {MAX_WORD} characters; choose one of the list, or write a shorter one"
         )
-    return given.strip()
+    return word.strip()

@@ -78,15 +78,15 @@ function render({ model, el }) {
         // A message was lost on the way: everything is asked for again.
         if (item.no > number + 1) link.ask();
         number = item.no;
-      } else if (item.t === "said") said(item);
+      } else if (item.t === "said") append(item);
       else if (item.t === "states") states(item.states);
       else if (item.t === "head") heading(item);
     },
     done: tidy,
   });
 
-  async function perform(name, given) {
-    const done = await link.act(name, given);
+  async function perform(name, choices) {
+    const done = await link.act(name, choices);
     if (done) announce(done.said);
     return done;
   }
@@ -103,29 +103,29 @@ function render({ model, el }) {
       message.node.remove();
     }
     last = newest;
-    for (const one of shown) add(one);
+    for (const item of shown) add(item);
   }
 
-  function said(item) {
+  function append(item) {
     if (item.after > last) return link.ask();
-    const news = item.messages.filter((one) => one.n > last);
+    const news = item.messages.filter((message) => message.n > last);
     if (!news.length) return;
     behind ||= item.skipped > 0 && !tail.follows();
     // What came too fast to be sent is not between them: the rest begins anew, the earlier ones can be asked for.
     if (behind) tail.arrived(item.skipped);
     else if (item.skipped) anew(news, news.at(-1).n);
-    else for (const one of news) add(one);
+    else for (const message of news) add(message);
     last = news.at(-1).n;
-    const other = news.filter((one) => !one.mine);
+    const other = news.filter((message) => !message.mine);
     if (other.length) announce(other.length === 1 ? `${other[0].from} says: ${(other[0].text || "a formatted message").slice(0, 200)}` : `${other.length} new messages`);
     tail.arrived(other.length);
   }
 
-  function add(one) {
-    if (messages.has(one.n)) return states([one]);
-    const message = build(one), numberOf = (node) => Number(node?.dataset.n ?? 0);
-    const later = numberOf(list.lastElementChild) < one.n ? null : [...list.children].find((node) => numberOf(node) > one.n);
-    messages.set(one.n, message);
+  function add(data) {
+    if (messages.has(data.n)) return states([data]);
+    const message = build(data), numberOf = (node) => Number(node?.dataset.n ?? 0);
+    const later = numberOf(list.lastElementChild) < data.n ? null : [...list.children].find((node) => numberOf(node) > data.n);
+    messages.set(data.n, message);
     list.insertBefore(message.node, later ?? null);
   }
 
@@ -137,10 +137,10 @@ function render({ model, el }) {
   }
 
   function states(changed) {
-    for (const one of changed) {
-      const message = messages.get(one.n);
+    for (const item of changed) {
+      const message = messages.get(item.n);
       if (!message) continue;
-      Object.assign(message.one, one);
+      Object.assign(message.data, item);
       after(message);
     }
   }
@@ -150,42 +150,42 @@ function render({ model, el }) {
     compose.people(item);
   }
 
-  function build(one) {
-    const node = make("li", { class: `mew-message${one.mine ? " mew-mine" : ""}${one.addressed ? " mew-to-me" : ""}`, tabindex: -1, "data-n": one.n });
-    const line = make("div", { class: "mew-line" }, make("bdi", { class: "mew-who", dir: "ltr", text: one.from }));
-    if (one.mine) line.append(make("span", { class: "mew-dim", text: "(you)" }));
+  function build(data) {
+    const node = make("li", { class: `mew-message${data.mine ? " mew-mine" : ""}${data.addressed ? " mew-to-me" : ""}`, tabindex: -1, "data-n": data.n });
+    const line = make("div", { class: "mew-line" }, make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
+    if (data.mine) line.append(make("span", { class: "mew-dim", text: "(you)" }));
     const to = make("span", { class: "mew-to" });
-    if (one.to.length) {
+    if (data.to.length) {
       to.append("to ");
-      one.to.forEach((name, n) => to.append(n ? ", " : "", make("bdi", { class: "mew-code", dir: "ltr", text: name })));
-      if (one.others) to.append(` and ${one.others} more`);
+      data.to.forEach((name, n) => to.append(n ? ", " : "", make("bdi", { class: "mew-code", dir: "ltr", text: name })));
+      if (data.others) to.append(` and ${data.others} more`);
     }
     line.append(to);
-    if (one.answers) {
-      const earlierOne = messages.get(one.answers)?.one;
+    if (data.answers) {
+      const earlierOne = messages.get(data.answers)?.data;
       const text = earlierOne ? `answers ${earlierOne.mine ? "you" : earlierOne.from}` : "answers an earlier message";
-      line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(one.answers) }));
+      line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(data.answers) }));
     }
-    if (one.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${one.context}`, text: `in ${one.context}` }));
-    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(one.t * 1000).toISOString(), title: new Date(one.t * 1000).toLocaleString(), text: clockTime(one.t) }));
-    const body = make("div", { class: "mew-body", dir: one.nodes ? "auto" : "ltr" });
-    if (one.nodes) grow(one.nodes, body).classList.add("mew-marked");
-    else body.textContent = one.text;
+    if (data.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${data.context}`, text: `in ${data.context}` }));
+    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(data.t * 1000).toISOString(), title: new Date(data.t * 1000).toLocaleString(), text: clockTime(data.t) }));
+    const body = make("div", { class: "mew-body", dir: data.nodes ? "auto" : "ltr" });
+    if (data.nodes) grow(data.nodes, body).classList.add("mew-marked");
+    else body.textContent = data.text;
     const foot = make("div", { class: "mew-foot" });
-    const message = { one, node, body, foot };
+    const message = { data, node, body, foot };
     node.append(line, body);
-    if (one.unformatted) node.append(make("div", { class: "mew-dim", text: "Its author asks for Markdown; it is too long or too intricate for that, so it is shown as it was written." }));
-    if (one.text.length > 1500 || one.text.split("\n").length > 16 || (one.nodes && JSON.stringify(one.nodes).length > 3000)) fold(message);
-    else if (one.more) node.append(rest(message));
+    if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "Its author asks for Markdown; it is too long or too intricate for that, so it is shown as it was written." }));
+    if (data.text.length > 1500 || data.text.split("\n").length > 16 || (data.nodes && JSON.stringify(data.nodes).length > 3000)) fold(message);
+    else if (data.more) node.append(rest(message));
     node.append(foot);
     after(message);
     return message;
   }
 
   function fold(message) {
-    const { one, body, node } = message;
+    const { data, body, node } = message;
     body.classList.add("mew-folded");
-    const lines = one.nodes ? "all of it" : `all ${grouped(one.text.split("\n").length)} lines`;
+    const lines = data.nodes ? "all of it" : `all ${grouped(data.text.split("\n").length)} lines`;
     message.turn = (folded) => {
       body.classList.toggle("mew-folded", folded);
       button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
@@ -194,12 +194,12 @@ function render({ model, el }) {
     };
     const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => message.turn(!body.classList.contains("mew-folded")) });
     node.append(button);
-    if (one.more) node.append(rest(message));
+    if (data.more) node.append(rest(message));
   }
 
   function rest(message) {
-    const button = doer(`show the rest, ${grouped(message.one.more)} characters`, async () => {
-      const done = await link.act("whole", { n: message.one.n });
+    const button = doer(`show the rest, ${grouped(message.data.more)} characters`, async () => {
+      const done = await link.act("whole", { n: message.data.n });
       if (!done) return;
       message.body.textContent = done.value.text;
       const had = atHand(button);
@@ -212,22 +212,22 @@ function render({ model, el }) {
 
   // What has become of a message, and what can be done about it. Buttons that stay stay the same.
   function after(message) {
-    const { one, node, foot } = message;
-    node.classList.toggle("mew-awaits", one.awaits);
-    node.classList.toggle("mew-cancelled", one.cancelled !== "");
+    const { data, node, foot } = message;
+    node.classList.toggle("mew-awaits", data.awaits);
+    node.classList.toggle("mew-cancelled", data.cancelled !== "");
     message.marks ??= make("span", { class: "mew-marks" });
     if (!message.marks.isConnected) foot.append(message.marks);
-    const marks = one.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
-    if (one.seen_by > one.seen.length) marks.push(make("span", { text: `and ${one.seen_by - one.seen.length} more` }));
-    if (one.missing.length && !one.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${one.missing.join(", ")}` }));
-    if (one.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${one.cancelled}${one.reason ? `: ${one.reason.replaceAll("_", " ")}` : ""}` }));
-    for (const name of one.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
-    message.marks.replaceChildren(...marks.flatMap((one, n) => (n ? [" · ", one] : [one])));
-    const about = one.mine ? `your message${one.to.length ? ` to ${one.to.join(", ")}` : ""}` : `the message of ${one.from}`;
-    offer(message, "acknowledge", one.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: one.n, status: status.value }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: one.addressed ? "" : "mew-link" }));
-    offer(message, "cancel", !one.cancelled && (one.mine || one.awaits), () => {
+    const marks = data.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
+    if (data.seen_by > data.seen.length) marks.push(make("span", { text: `and ${data.seen_by - data.seen.length} more` }));
+    if (data.missing.length && !data.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${data.missing.join(", ")}` }));
+    if (data.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${data.cancelled}${data.reason ? `: ${data.reason.replaceAll("_", " ")}` : ""}` }));
+    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
+    message.marks.replaceChildren(...marks.flatMap((mark, n) => (n ? [" · ", mark] : [mark])));
+    const about = data.mine ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}` : `the message of ${data.from}`;
+    offer(message, "acknowledge", data.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: data.n, status: status.value }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: data.addressed ? "" : "mew-link" }));
+    offer(message, "cancel", !data.cancelled && (data.mine || data.awaits), () => {
       const button = make("button", { type: "button", class: "mew-link", text: "Cancel…", "aria-label": `Cancel ${about}`, "aria-expanded": "false", onclick: () => {
-        whyForm(button, node, reasons, "Cancel the message", (reason) => perform("cancel", { n: one.n, reason }));
+        whyForm(button, node, reasons, "Cancel the message", (reason) => perform("cancel", { n: data.n, reason }));
         node.scrollIntoView({ block: "nearest" });
       } });
       return button;
@@ -260,7 +260,7 @@ function render({ model, el }) {
     const done = await link.act("earlier", { before: first() });
     if (!done) return;
     const height = scroller.scrollHeight, had = atHand(earlier);
-    for (const one of [...done.value.messages].reverse()) add(one);
+    for (const message of [...done.value.messages].reverse()) add(message);
     scroller.scrollTop += scroller.scrollHeight - height;
     noEarlier = !done.value.more;
     tidy();
@@ -269,19 +269,19 @@ function render({ model, el }) {
   }
 
   function go(n) {
-    const found = messages.get(n);
-    if (!found) return announce("That message is not shown here; show earlier ones first.");
-    found.node.scrollIntoView({ block: "nearest" });
-    found.node.focus({ preventScroll: true });
+    const message = messages.get(n);
+    if (!message) return announce("That message is not shown here; show earlier ones first.");
+    message.node.scrollIntoView({ block: "nearest" });
+    message.node.focus({ preventScroll: true });
   }
 
   function tidy() {
     if (!head) return;
     let over = messages.size - HELD;
-    for (const message of over > 0 ? [...messages.values()].sort((a, b) => a.one.n - b.one.n) : []) {
+    for (const message of over > 0 ? [...messages.values()].sort((a, b) => a.data.n - b.data.n) : []) {
       if (over-- <= 0) break;
       if (inHand(message)) continue;
-      messages.delete(message.one.n);
+      messages.delete(message.data.n);
       message.node.remove();
       noEarlier = false;
     }
@@ -293,7 +293,7 @@ function render({ model, el }) {
     queue.hidden = head.waiting === 0;
     write(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
     write(all, `Acknowledge all ${grouped(head.waiting)}`);
-    for (const one of [all, status]) one.disabled = !head.may["chat/acknowledge"];
+    for (const control of [all, status]) control.disabled = !head.may["chat/acknowledge"];
     tail.settle();
     ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) age(node); }, 1000);
   }
@@ -320,10 +320,10 @@ function render({ model, el }) {
       if (sending || !may) return;
       if (!text.value.trim()) return void text.focus();
       sending = true;
-      const said = text.value;
-      const done = await perform("say", { text: said, to: [...chosen], markdown: markdown.checked });
+      const words = text.value;
+      const done = await perform("say", { text: words, to: [...chosen], markdown: markdown.checked });
       sending = false;
-      if (done && text.value === said) text.value = "";
+      if (done && text.value === words) text.value = "";
     }
 
     // A box for each participant, in their order; one that stays is the same box, for the keyboard may be in it.
@@ -353,10 +353,10 @@ function render({ model, el }) {
 
     function suggest() {
       const typed = wish();
-      const found = typed === null ? [] : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
-      names.hidden = !found.length;
-      active = found.length ? 0 : -1;
-      names.replaceChildren(...found.map(([id, shown], n) => make("div", { role: "option", id: `${names.id}-${n}`, "aria-selected": String(n === 0), "data-id": id, text: shown, onmousedown: (event) => { event.preventDefault(); take(id); } })));
+      const matches = typed === null ? [] : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
+      names.hidden = !matches.length;
+      active = matches.length ? 0 : -1;
+      names.replaceChildren(...matches.map(([id, shown], n) => make("div", { role: "option", id: `${names.id}-${n}`, "aria-selected": String(n === 0), "data-id": id, text: shown, onmousedown: (event) => { event.preventDefault(); take(id); } })));
       if (active < 0) text.removeAttribute("aria-activedescendant");
       else text.setAttribute("aria-activedescendant", `${names.id}-0`);
     }
@@ -382,7 +382,7 @@ function render({ model, el }) {
       const options = [...names.children];
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         active = (active + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
-        options.forEach((one, n) => one.setAttribute("aria-selected", String(n === active)));
+        options.forEach((option, n) => option.setAttribute("aria-selected", String(n === active)));
         text.setAttribute("aria-activedescendant", options[active].id);
       } else if (event.key === "Enter" || event.key === "Tab") take(options[active].dataset.id);
       else if (event.key === "Escape") names.hidden = true;
@@ -393,7 +393,7 @@ function render({ model, el }) {
       node,
       people(item) {
         may = item.may.chat;
-        for (const one of [text, say, whom, markdown]) one.disabled = !may;
+        for (const control of [text, say, whom, markdown]) control.disabled = !may;
         write(hint, may ? "" : `${item.me} may not chat in this space`);
         const wanted = JSON.stringify(item.people);
         if (boxes.dataset.people !== wanted) {

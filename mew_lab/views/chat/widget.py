@@ -23,7 +23,7 @@ from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
@@ -103,7 +103,7 @@ class ChatView(ActingWidget):
         if len(self._views) == 1:  # else another view still waits for what comes behind `_sent`
             self._sent = last
         self._head = self._heading()
-        shown = {"messages": _page(messages), "last": last}
+        shown = {"messages": _pack_page(messages), "last": last}
         words = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
         return shown | words | {"no": self._number, "now": self.clock().timestamp()} | self._head
 
@@ -125,12 +125,12 @@ class ChatView(ActingWidget):
             after, self._sent = self._sent, messages[-1].n
             skipped = messages[0].n - after - 1
             self.interval = FLOODED if skipped else type(self).interval
-            items.append({"t": "said", "after": after, "skipped": skipped, "messages": _page(messages)})
+            items.append({"t": "said", "after": after, "skipped": skipped, "messages": _pack_page(messages)})
         for n in known[2 * PAGE :]:
             self._on_change(n)
-        changed = [one for n in known[: 2 * PAGE] if (one := self._talk.message(n)) is not None]
+        changed = [row for n in known[: 2 * PAGE] if (row := self._talk.message(n)) is not None]
         if changed:
-            items.append({"t": "states", "states": [_state(one) for one in changed]})
+            items.append({"t": "states", "states": [_pack_state(row) for row in changed]})
         if (head := self._heading()) != self._head:
             self._head = head
             items.append({"t": "head"} | head)
@@ -148,7 +148,7 @@ class ChatView(ActingWidget):
             "people": [[name, middle(name, 40)] for name in people[:MOST_PEOPLE]],
             "others": max(0, len(people) - MOST_PEOPLE),
             "waiting": len(waiting),
-            "addressed": sum(one.addressed for one in waiting),
+            "addressed": sum(row.addressed for row in waiting),
             "may": {kind: talk.may(kind) for kind in ("chat", "chat/acknowledge", "chat/cancel")},
         }
 
@@ -157,42 +157,42 @@ class ChatView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {
             "say": self._say,
-            "acknowledge": lambda given: self._submit(
-                self._talk.acknowledge(_number(given, "n"), _word(given, "status"))
+            "acknowledge": lambda params: self._submit(
+                self._talk.acknowledge(_number(params, "n"), _word(params, "status"))
             ),
-            "acknowledge all": lambda given: self._submit(
-                self._talk.acknowledge_all(_word(given, "status"), until=_number(given, "until"))
+            "acknowledge all": lambda params: self._submit(
+                self._talk.acknowledge_all(_word(params, "status"), until=_number(params, "until"))
             ),
-            "cancel": lambda given: self._submit(
-                self._talk.cancel(_number(given, "n"), _word(given, "reason"))
+            "cancel": lambda params: self._submit(
+                self._talk.cancel(_number(params, "n"), _word(params, "reason"))
             ),
             "earlier": self._earlier,
             "whole": self._whole,
         }
 
-    def _say(self, given: Mapping[str, Any]) -> Future[Any]:
-        text, to = _word(given, "text"), given.get("to")
-        if not isinstance(to, list) or len(to) > MOST_PEOPLE or not all(isinstance(one, str) for one in to):
+    def _say(self, params: Mapping[str, Any]) -> Future[Any]:
+        text, to = _word(params, "text"), params.get("to")
+        if not isinstance(to, list) or len(to) > MOST_PEOPLE or not all(isinstance(name, str) for name in to):
             raise MewError("The view named recipients that are none, so nothing was said. Choose them again.")
-        return self._submit(self._talk.say(text, to, markdown=given.get("markdown") is True))
+        return self._submit(self._talk.say(text, to, markdown=params.get("markdown") is True))
 
-    def _earlier(self, given: Mapping[str, Any]) -> ActResult:
-        messages = self._talk.messages(before=_number(given, "before"), limit=PAGE // 2)
+    def _earlier(self, params: Mapping[str, Any]) -> ActResult:
+        messages = self._talk.messages(before=_number(params, "before"), limit=PAGE // 2)
         left = MOST_CHARACTERS
-        while len(messages) > 1 and sum(len(one.text) for one in messages) > left:
+        while len(messages) > 1 and sum(len(row.text) for row in messages) > left:
             messages = messages[1:]
         first = messages[0].n if messages else 0
         more = bool(self._talk.messages(before=first, limit=1)) if first else False
         return ActResult(
             f"{len(messages)} earlier messages.",
-            {"messages": _page(messages), "more": more},
+            {"messages": _pack_page(messages), "more": more},
         )
 
-    def _whole(self, given: Mapping[str, Any]) -> ActResult:
-        one = self._talk.message(_number(given, "n"))
-        found = (read_members(self._raw(one.seq)) or {}).get("payload") if one is not None else None
-        text = found.get("text") if isinstance(found, dict) else None
-        if one is None or not isinstance(text, str):
+    def _whole(self, params: Mapping[str, Any]) -> ActResult:
+        row = self._talk.message(_number(params, "n"))
+        payload = (read_members(self._raw(row.seq)) or {}).get("payload") if row is not None else None
+        text = payload.get("text") if isinstance(payload, dict) else None
+        if row is None or not isinstance(text, str):
             raise MewError("The rest of that message is not held here any more: lab.log.df has it.")
         return ActResult("All of it.", {"text": plain(text)})
 
@@ -212,13 +212,13 @@ class ChatView(ActingWidget):
         messages = self._talk.messages(limit=MOST_ROWS)
         rows = [
             (
-                clock_time(one.t),
-                one.sender,
-                ", ".join(one.to) or "everybody",
-                "\n".join(one_line(line, 400) for line in one.text.split("\n")[:20]),
-                "\n".join(_past(one)),
+                clock_time(row.t),
+                row.sender,
+                ", ".join(row.to) or "everybody",
+                "\n".join(one_line(line, 400) for line in row.text.split("\n")[:20]),
+                "\n".join(_past(row)),
             )
-            for one in messages
+            for row in messages
         ]
         last = self._talk.last
         notes = [
@@ -239,68 +239,68 @@ class ChatView(ActingWidget):
         )
 
 
-def _number(given: Mapping[str, Any], name: str) -> int:
-    number = given.get(name)
+def _number(params: Mapping[str, Any], name: str) -> int:
+    number = params.get(name)
     if not isinstance(number, int) or isinstance(number, bool):
         raise MewError("The view named no message, so nothing was done. Run its cell again.")
     return number
 
 
-def _word(given: Mapping[str, Any], name: str) -> str:
-    word = given.get(name)
+def _word(params: Mapping[str, Any], name: str) -> str:
+    word = params.get(name)
     if not isinstance(word, str):
         raise MewError(f"The view sent no {name}, so nothing was done. Run its cell again.")
     return word
 
 
-def _past(one: ChatRow) -> list[str]:
+def _past(row: ChatRow) -> list[str]:
     """What became of a message, one line each."""
-    lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in one.seen[:SHOWN_SEEN]]
-    if one.cancelled:
-        lines.append(f"cancelled by {one.cancelled}{f' ({one.reason})' if one.reason else ''}")
-    return [*lines, "awaits you"] if one.awaits else lines
+    lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in row.seen[:SHOWN_SEEN]]
+    if row.cancelled:
+        lines.append(f"cancelled by {row.cancelled}{f' ({row.reason})' if row.reason else ''}")
+    return [*lines, "awaits you"] if row.awaits else lines
 
 
-def _page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
+def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
     """Messages as the views get them; of very much Markdown at once only the newest is formatted."""
     shown: list[dict[str, Any]] = []
     left = MOST_MARKDOWN
-    for one in reversed(messages):
-        left -= len(one.text) if one.markdown else 0
-        shown.append(_shown(one, formatted=left >= 0))
+    for row in reversed(messages):
+        left -= len(row.text) if row.markdown else 0
+        shown.append(_pack(row, formatted=left >= 0))
     return shown[::-1]
 
 
-def _shown(one: ChatRow, *, formatted: bool) -> dict[str, Any]:
+def _pack(row: ChatRow, *, formatted: bool) -> dict[str, Any]:
     """A message as the views get it: numbers to be sent back, everything else visible text."""
-    nodes = tree(one.text) if one.markdown and formatted and not one.more else None
-    return _state(one) | {
-        "t": round(one.t, 3),
-        "from": visible(one.sender),
-        "to": [visible(name) for name in one.to[:20]],
-        "others": max(0, len(one.to) - 20),
-        "text": plain(one.text) if nodes is None else "",
+    nodes = tree(row.text) if row.markdown and formatted and not row.more else None
+    return _pack_state(row) | {
+        "t": round(row.t, 3),
+        "from": visible(row.sender),
+        "to": [visible(name) for name in row.to[:20]],
+        "others": max(0, len(row.to) - 20),
+        "text": plain(row.text) if nodes is None else "",
         "nodes": nodes,
-        "unformatted": one.markdown and nodes is None,
-        "more": one.more,
-        "context": middle(one.context, 40),
-        "answers": one.answers,
-        "mine": one.mine,
-        "addressed": one.addressed,
+        "unformatted": row.markdown and nodes is None,
+        "more": row.more,
+        "context": middle(row.context, 40),
+        "answers": row.answers,
+        "mine": row.mine,
+        "addressed": row.addressed,
     }
 
 
-def _state(one: ChatRow) -> dict[str, Any]:
+def _pack_state(row: ChatRow) -> dict[str, Any]:
     """What of a message may change."""
     return {
-        "n": one.n,
-        "awaits": one.awaits,
+        "n": row.n,
+        "awaits": row.awaits,
         "seen": [
-            [visible(seen.by), visible(seen.status), round(seen.t, 3)] for seen in one.seen[:SHOWN_SEEN]
+            [visible(seen.by), visible(seen.status), round(seen.t, 3)] for seen in row.seen[:SHOWN_SEEN]
         ],
-        "seen_by": len(one.seen),
-        "missing": [visible(name) for name in one.missing[:SHOWN_SEEN]],
-        "cancelled": visible(one.cancelled),
-        "reason": one.reason,
-        "claims": [visible(name) for name in one.claims],
+        "seen_by": len(row.seen),
+        "missing": [visible(name) for name in row.missing[:SHOWN_SEEN]],
+        "cancelled": visible(row.cancelled),
+        "reason": row.reason,
+        "claims": [visible(name) for name in row.claims],
     }

@@ -31,16 +31,16 @@ export function answersOf(row) {
 // Those of the columns that fit into so many pixels; `key` says whether it is the same choice as another.
 export function fitting(columns, room) {
   const narrow = room < NARROW, wide = room >= WIDE;
-  const list = columns.filter((one) => room >= one.least);
-  const width = (one) => (narrow && one.narrow) || (wide && one.code ? Math.round(one.width * 1.4) : one.width);
+  const list = columns.filter((column) => room >= column.least);
+  const width = (column) => (narrow && column.narrow) || (wide && column.code ? Math.round(column.width * 1.4) : column.width);
   // Of what is too narrow for a word only the sign is seen; the mouse has the rest.
-  const tight = new Set(list.filter((one) => width(one) && width(one) < TIGHT && one.align === "left").map((one) => one.name));
+  const tight = new Set(list.filter((column) => width(column) && width(column) < TIGHT && column.align === "left").map((column) => column.name));
   return {
     list, tight,
-    key: `${narrow} ${wide} ${list.map((one) => one.name)}`,
-    least: list.reduce((sum, one) => sum + (width(one) || LEAST_WHAT), 0),
-    cols: () => list.map((one) => { const col = make("col"); col.style.width = width(one) ? `${width(one)}px` : "auto"; return col; }),
-    heads: () => list.map((one) => make("th", { scope: "col", class: tight.has(one.name) ? "mew-tight" : one.align === "right" ? "mew-num" : null, title: one.name === "follows" ? "how many rows answer this one" : one.title }, make("span", { text: one.title }))),
+    key: `${narrow} ${wide} ${list.map((column) => column.name)}`,
+    least: list.reduce((sum, column) => sum + (width(column) || LEAST_WHAT), 0),
+    cols: () => list.map((column) => { const col = make("col"); col.style.width = width(column) ? `${width(column)}px` : "auto"; return col; }),
+    heads: () => list.map((column) => make("th", { scope: "col", class: tight.has(column.name) ? "mew-tight" : column.align === "right" ? "mew-num" : null, title: column.name === "follows" ? "how many rows answer this one" : column.title }, make("span", { text: column.title }))),
   };
 }
 
@@ -51,9 +51,9 @@ export function cellsOf({ followed, jump }) {
     if (!answers) return;
     const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
     if (go.textContent !== grouped(answers.length)) go.textContent = grouped(answers.length);
-    const said = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
-    go.title = said;
-    go.setAttribute("aria-label", said);
+    const label = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
+    go.title = label;
+    go.setAttribute("aria-label", label);
   }
 
   // Columns that show more than text.
@@ -75,10 +75,10 @@ export function cellsOf({ followed, jump }) {
     follows: fillFollows,
     fill(line, row, { list, tight }, began) {
       const about = { began, followed };
-      for (const one of list) {
-        const cell = make("td", { class: `mew-${one.name}${one.align === "right" ? " mew-num" : ""}${one.code ? " mew-code" : ""}${tight.has(one.name) ? " mew-tight" : ""}`, title: one.hover ? VALUES[one.hover](row, about) : null });
-        if (FILL[one.name]) FILL[one.name](cell, row);
-        else cell.textContent = VALUES[one.name](row, about);
+      for (const column of list) {
+        const cell = make("td", { class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}${tight.has(column.name) ? " mew-tight" : ""}`, title: column.hover ? VALUES[column.hover](row, about) : null });
+        if (FILL[column.name]) FILL[column.name](cell, row);
+        else cell.textContent = VALUES[column.name](row, about);
         line.append(cell);
       }
     },

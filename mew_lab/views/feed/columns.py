@@ -13,7 +13,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
 from mew_lab.views.ui.pictures import clock_time
 
-__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "chosen"]
+__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "select_columns"]
 
 SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 
@@ -37,8 +37,8 @@ class FeedColumn(NamedTuple):
 
 
 COLUMNS: Mapping[str, FeedColumn] = {
-    one.name: one
-    for one in (
+    column.name: column
+    for column in (
         FeedColumn("seq", "#", 56, "right", narrow=44),
         FeedColumn("time", "+s", 60, "right", "moment", least=560),
         FeedColumn("clock", "received", 76, "right", "moment"),
@@ -71,7 +71,7 @@ VALUES: Mapping[str, Callable[[Row], str]] = {
 }
 
 
-def chosen(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]:
+def select_columns(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]:
     """The columns of these names, in this order; a FeedColumn of your own has a known name and what else you like.
 
     Raises:
@@ -81,18 +81,20 @@ def chosen(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]:
     if isinstance(wanted, str):
         raise MewError(f"columns is a list of names such as {list(DEFAULT)}; there are {known}")
     columns = []
-    for given in wanted:
-        one = COLUMNS.get(given) if isinstance(given, str) else given
-        if not isinstance(one, FeedColumn) or one.name not in COLUMNS:
-            raise MewError(f"the feed has no column {_named(given)}; there are {known}")
-        if one.hover and one.hover not in HOVERS:
-            raise MewError(f"the mouse cannot show {_named(one.hover)}; it can show {', '.join(HOVERS)}")
-        columns.append(one)
-    names = [one.name for one in columns]
+    for item in wanted:
+        column = COLUMNS.get(item) if isinstance(item, str) else item
+        if not isinstance(column, FeedColumn) or column.name not in COLUMNS:
+            raise MewError(f"the feed has no column {_quote_name(item)}; there are {known}")
+        if column.hover and column.hover not in HOVERS:
+            raise MewError(
+                f"the mouse cannot show {_quote_name(column.hover)}; it can show {', '.join(HOVERS)}"
+            )
+        columns.append(column)
+    names = [column.name for column in columns]
     if not names or len(set(names)) < len(names):
         raise MewError(f"name at least one column, and each of them once; there are {known}")
     return tuple(columns)
 
 
-def _named(one: Any) -> str:
-    return repr(one.name if isinstance(one, FeedColumn) else one)[:80]
+def _quote_name(column: Any) -> str:
+    return repr(column.name if isinstance(column, FeedColumn) else column)[:80]

@@ -27,7 +27,7 @@ export function detailPane(on) {
     return [list, all.length > 1 ? all.at(-1)[1] - all[0][1] : null];
   }
 
-  function told(item, length) {
+  function lengthText(item, length) {
     const parts = [];
     if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} envelopes in ${seconds(length)}`);
     if (item.left) parts.push(`${grouped(item.left)} more are not listed`);
@@ -60,7 +60,7 @@ export function detailPane(on) {
   function refresh(item) {
     const [list, length] = steps(item), story = pane.querySelector(".mew-story");
     const at = story.contains(document.activeElement) ? document.activeElement.dataset.seq : null;
-    story.replaceChildren(list, make("div", { class: "mew-small", text: told(item, length) }));
+    story.replaceChildren(list, make("div", { class: "mew-small", text: lengthText(item, length) }));
     if (at) (list.querySelector(`[data-seq="${at}"]`) ?? pane.querySelector(".mew-exact")).focus({ preventScroll: true });
   }
 
@@ -86,7 +86,7 @@ export function detailPane(on) {
     get open() { return !pane.hidden; },
     get seq() { return pane.hidden ? 0 : shown.seq; },
     // Whether what a new row answers is part of what is shown.
-    concerns: (row) => !pane.hidden && answersOf(row).some((one) => one === shown.seq || shown.effects.some(([seq]) => seq === one)),
+    concerns: (row) => !pane.hidden && answersOf(row).some((number) => number === shown.seq || shown.effects.some(([seq]) => seq === number)),
     show(item) {
       // Of a text that is there already no part is put in its place.
       const same = shown && !pane.hidden && shown.seq === item.seq && shown.text.startsWith(item.text);

@@ -1,18 +1,97 @@
-"""What the feed tells of an opened row: its exact text, the same laid out, why it passed, its chain.
+"""What the feed tells of an opened row: its exact text, the same laid out, why it passed, and its chain.
 
-All of it is made when somebody asks, for one row. It does not know who asks.
+The chain of an envelope are the rows before and after it that `correlation_id` ties to it: what caused it, and what it
+caused. It says what names what; whether a claim is believed is the ledger's to say (`mew_lab.ledger`).
+
+All of it is made when somebody asks, for one row, in one pass over the rows that name others; nothing is kept for it. It
+does not know who asks.
+
+Spec: §2 (correlation_id).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mew_lab.lab.rows import Row, Rows, members_of
+from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.feed.chain import Chain, ChainLink, chain_of
 from mew_lab.views.ui.layout import lay_out
 
-__all__ = ["SHOWN", "detail", "why"]
+__all__ = ["SHOWN", "Chain", "ChainLink", "chain_of", "detail", "why"]
+
+MOST_CAUSES, MOST_EFFECTS = 50, 100
+
+
+class ChainLink(NamedTuple):
+    """A row of a chain; `of` are the rows of it that this one names."""
+
+    row: Row
+    of: tuple[int, ...]
+
+
+class Chain(NamedTuple):
+    """`causes` and `effects` of one row, in the order received.
+
+    `left_out` counts what was too much (beyond 50 causes, 100 effects), `absent` the envelopes that the row names and
+    that are not held.
+    """
+
+    causes: tuple[ChainLink, ...]
+    effects: tuple[ChainLink, ...]
+    left_out: int = 0
+    absent: int = 0
+
+
+def chain_of(rows: Rows, seq: int) -> Chain:
+    """The chain of the row of that number among the rows that are held; an empty one when it is not held itself."""
+    held = rows.since(seq - 1, 1)
+    if not held or held[0].seq != seq:
+        return Chain((), ())
+    row, left_out = held[0], 0
+    causes: dict[int, Row] = {}
+    names = [row]
+    while names:
+        for number in _named_rows(names.pop()):
+            match = rows.since(number - 1, 1)
+            if number in causes or not match or match[0].seq != number:
+                continue
+            if len(causes) == MOST_CAUSES:
+                left_out, names = left_out + 1, []
+                break
+            causes[number] = match[0]
+            names.append(match[0])
+    effects: dict[int, Row] = {}
+    caused = {seq}
+    for later, named in rows.ties(seq):
+        if not caused.isdisjoint(named):
+            caused.add(later)
+            if len(effects) == MOST_EFFECTS:
+                left_out += 1
+            elif (match := rows.since(later - 1, 1)) and match[0].seq == later:
+                effects[later] = match[0]
+    ends = {seq, *causes, *effects}
+    return Chain(
+        tuple(_link(causes[number], ends) for number in sorted(causes)),
+        tuple(_link(effect, ends) for effect in effects.values()),
+        left_out,
+        _count_absent(rows.raw(seq), len(_named_rows(row))),
+    )
+
+
+def _named_rows(row: Row) -> tuple[int, ...]:
+    return ((row.correlates,) if row.correlates else ()) + row.also
+
+
+def _link(row: Row, ends: set[int]) -> ChainLink:
+    return ChainLink(row, tuple(number for number in _named_rows(row) if number in ends))
+
+
+def _count_absent(raw: str, held: int) -> int:
+    named = (read_members(raw) or {}).get("correlation_id")
+    ids = {id for id in named if isinstance(id, str)} if isinstance(named, list) else set()
+    return max(0, len(ids) - held)
+
 
 SHOWN = 64 * 1024
 LAID_OUT = 300_000
@@ -36,8 +115,8 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
         "more": len(raw) - len(part),
         "why": sentence,
         "pattern": pattern,
-        "causes": [_packed(step) for step in chain.causes],
-        "effects": [_packed(step) for step in chain.effects],
+        "causes": [_pack(step) for step in chain.causes],
+        "effects": [_pack(step) for step in chain.effects],
         "left": chain.left_out,
         "absent": chain.absent,
     }
@@ -55,11 +134,11 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
         return "Accepted by the gateway.", ""
     if row.verdict == "refused":
         answers = (chain or chain_of(source, row.seq)).effects
-        told = next((step.row for step in answers if step.row.kind == "system/error"), None)
-        message = _message(source.raw(told.seq)) if told else ""
+        error = next((step.row for step in answers if step.row.kind == "system/error"), None)
+        message = _message(source.raw(error.seq)) if error else ""
         near = f"Nearest: {pattern}." if pattern else ""
-        said = (f"Refused: {one_line(row.code, 64)}.", one_line(message, 400), near)
-        return " ".join(filter(None, said)), ""
+        parts = (f"Refused: {one_line(row.code, 64)}.", one_line(message, 400), near)
+        return " ".join(filter(None, parts)), ""
     return "The verdict is not known here: this log was taken by a participant.", ""
 
 
@@ -69,7 +148,7 @@ def _message(raw: str) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _packed(step: ChainLink) -> list[Any]:
+def _pack(step: ChainLink) -> list[Any]:
     row = step.row
     return [
         row.seq,

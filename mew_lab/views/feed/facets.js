@@ -51,8 +51,8 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     return [...tallies.keys()].sort((a, b) => tallies.get(b).count - tallies.get(a).count || (a < b ? -1 : 1));
   }
   function rank() {
-    const found = wide ? names().slice(0, MOST_LISTED) : names().slice(0, all ? MOST_LISTED : MOST_CHIPS);
-    standing = [...found, ...[...chosen].filter((one) => !found.includes(one))];
+    const listed = wide ? names().slice(0, MOST_LISTED) : names().slice(0, all ? MOST_LISTED : MOST_CHIPS);
+    standing = [...listed, ...[...chosen].filter((name) => !listed.includes(name))];
     if (order) standing.sort((a, b) => order.indexOf(a) - order.indexOf(b));
     for (const [name, button] of buttons) if (!standing.includes(name)) { button.remove(); buttons.delete(name); }
     more.remove();
@@ -93,11 +93,11 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
         }
       }
     }
-    const hidden = tallies.size - standing.filter((one) => tallies.has(one)).length;
+    const hidden = tallies.size - standing.filter((name) => tallies.has(name)).length;
     more.hidden = !hidden && !wide;
     more.setAttribute("aria-expanded", String(wide));
-    const said = wide ? (hidden ? `fewer (${grouped(hidden)} more are found by the filter)` : "fewer") : `more… (${grouped(hidden)})`;
-    if (more.textContent !== said) more.textContent = said;
+    const moreLabel = wide ? (hidden ? `fewer (${grouped(hidden)} more are found by the filter)` : "fewer") : `more… (${grouped(hidden)})`;
+    if (more.textContent !== moreLabel) more.textContent = moreLabel;
   }
   return {
     group, chosen, tallies,
@@ -109,7 +109,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
         tallies.set(value, (tally = new Tally()));
         if (!standing.includes(value) && (all || standing.length < MOST_CHIPS)) {
           standing.push(value);
-          const later = order && [...group.children].find((one) => order.indexOf(one.dataset.value) > order.indexOf(value));
+          const later = order && [...group.children].find((child) => order.indexOf(child.dataset.value) > order.indexOf(value));
           group.insertBefore(buttonOf(value), later || more);
         }
       }

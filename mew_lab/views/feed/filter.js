@@ -1,4 +1,4 @@
-// Which rows are meant? The rule of views/feed/filtering.py; one table of cases runs through both. A filter language may
+// Which rows are meant? The rule of views/feed/row_filter.py; one table of cases runs through both. A filter language may
 // take the place of both functions.
 
 const FILTER_FIELDS = ["from", "to", "kind", "context", "verdict"];

@@ -35,19 +35,19 @@ function render({ model, el }) {
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
 
-  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((one) => one.name), changed: refilter,
+  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
     look: (name) => ({ glyph: glyphOf(name), css: `mew-is-${name}` }) });
   const plain = (name) => ({ glyph: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
-  const openers = [["from", senders], ["context", contexts]].map(([name, one]) => opener(name, one));
+  const openers = [["from", senders], ["context", contexts]].map(([name, group]) => opener(name, group));
 
-  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut, act: (name, given) => link.act(name, given) });
+  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut, act: (name, choices) => link.act(name, choices) });
   root.append(
     make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), pause, save),
-    make("div", { class: "mew-tools" }, families.group, ...openers.map((one) => one.button), make("span", { class: "mew-gap" }), make("span", { class: "mew-box" }, filter, clear)),
-    reason, ...openers.map((one) => one.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint, pane.node);
+    make("div", { class: "mew-tools" }, families.group, ...openers.map((opener) => opener.button), make("span", { class: "mew-gap" }), make("span", { class: "mew-box" }, filter, clear)),
+    reason, ...openers.map((opener) => opener.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint, pane.node);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -86,15 +86,15 @@ function render({ model, el }) {
   });
 
   // The panel of a choice among many, and the button that shows it.
-  function opener(name, one) {
-    const panel = make("div", { class: "mew-panel", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), one.group);
+  function opener(name, group) {
+    const panel = make("div", { class: "mew-panel", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), group.group);
     const button = make("button", { type: "button", class: "mew-opener", "aria-expanded": "false", text: `${name} ▾`, onclick: () => {
       panel.hidden = !panel.hidden;
       button.setAttribute("aria-expanded", String(!panel.hidden));
-      one.rank();
-      one.paint(slotNow());
+      group.rank();
+      group.paint(slotNow());
     } });
-    return { name, one, panel, button };
+    return { name, facet: group, panel, button };
   }
 
   function slotNow() {
@@ -105,7 +105,7 @@ function render({ model, el }) {
     rows = [];
     held = [];
     followed.clear();
-    for (const one of facets) one.clear();
+    for (const facet of facets) facet.clear();
     last = at;
     oldest = at + 1;
     unseen = 0;
@@ -141,7 +141,7 @@ function render({ model, el }) {
     let more = 0;
     for (const row of fresh) {
       rows.push(row);
-      for (const one of facets) one.add(row);
+      for (const facet of facets) facet.add(row);
       if (row[ANSWERS] || row[10]) noteAnswer(row);
       if (shown === rows) more += 1;
       else if (matches(row)) { shown.push(row); more += 1; }
@@ -157,7 +157,7 @@ function render({ model, el }) {
     if (first === undefined || older.at(-1)[SEQ] < first - 1) return;
     const fresh = older.filter((row) => row[SEQ] < first).slice(-Math.max(0, ring - rows.length));
     if (!fresh.length) return;
-    for (const one of facets) for (const row of fresh) one.add(row);
+    for (const facet of facets) for (const row of fresh) facet.add(row);
     const more = shown === rows ? fresh : fresh.filter(matches);
     if (shown !== rows) shown.unshift(...more);
     rows.unshift(...fresh);
@@ -171,7 +171,7 @@ function render({ model, el }) {
     for (const seq of answersOf(row)) {
       if (seq < oldest) continue;
       const answers = followed.get(seq) ?? [];
-      const later = answers.findIndex((one) => one > row[SEQ]);
+      const later = answers.findIndex((answer) => answer > row[SEQ]);
       answers.splice(later < 0 ? answers.length : later, 0, row[SEQ]);
       followed.set(seq, answers);
       const cell = lines.get(seq)?.querySelector(".mew-follows");
@@ -182,7 +182,7 @@ function render({ model, el }) {
 
   function drop(n) {
     for (const row of rows.slice(0, n)) {
-      for (const one of facets) one.remove(row);
+      for (const facet of facets) facet.remove(row);
       followed.delete(row[SEQ]);
     }
     const before = shown.length;
@@ -198,11 +198,11 @@ function render({ model, el }) {
   }
 
   function filtered() {
-    return meant !== null || facets.some((one) => one.chosen.size);
+    return meant !== null || facets.some((facet) => facet.chosen.size);
   }
 
   function matches(row) {
-    return facets.every((one) => one.has(row)) && (meant === null || meant(row));
+    return facets.every((facet) => facet.has(row)) && (meant === null || meant(row));
   }
 
   function sift() {
@@ -212,19 +212,19 @@ function render({ model, el }) {
 
   function refilter() {
     const text = filter.value.trim();
-    let said = "";
+    let reasonText = "";
     try {
       meant = text ? compileFilter(text) : null;
     } catch (error) {
       meant = null;
-      said = `${error.message} Nothing is filtered by it.`;
+      reasonText = `${error.message} Nothing is filtered by it.`;
     }
-    filter.setAttribute("aria-invalid", String(Boolean(said)));
-    write(reason, said);
-    reason.hidden = !said;
+    filter.setAttribute("aria-invalid", String(Boolean(reasonText)));
+    write(reason, reasonText);
+    reason.hidden = !reasonText;
     hint.hidden = true;
-    for (const { name, one, button } of openers) {
-      const names = [...one.chosen];
+    for (const { name, facet: opener, button } of openers) {
+      const names = [...opener.chosen];
       write(button, names.length ? `${name}: ${names[0].slice(0, 24)}${names.length > 1 ? ` +${names.length - 1}` : ""} ▾` : `${name} ▾`);
       button.classList.toggle("mew-chosen", names.length > 0);
     }
@@ -234,7 +234,7 @@ function render({ model, el }) {
 
   function unfilter() {
     filter.value = "";
-    for (const one of facets) one.unchoose();
+    for (const facet of facets) facet.unchoose();
     refilter();
   }
 
@@ -262,7 +262,7 @@ function render({ model, el }) {
   function rate() {
     const since = performance.now() - 2000;
     while (arrivals.length && arrivals[0][0] < since) arrivals.shift();
-    return arrivals.reduce((sum, one) => sum + one[1], 0) / 2;
+    return arrivals.reduce((sum, arrival) => sum + arrival[1], 0) / 2;
   }
 
   function paintSoon() {
@@ -348,7 +348,7 @@ function render({ model, el }) {
   function paintFacets() {
     const now = slotNow();
     families.paint(now);
-    for (const { one, panel } of openers) if (!panel.hidden) one.paint(now);
+    for (const { facet: opener, panel } of openers) if (!panel.hidden) opener.paint(now);
   }
 
   function paintHead() {
@@ -401,7 +401,7 @@ function render({ model, el }) {
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
     lines.get(selected)?.classList.add("mew-active");
-    for (const [one, line] of lines) line.setAttribute("aria-selected", String(picked.has(one)));
+    for (const [seq, line] of lines) line.setAttribute("aria-selected", String(picked.has(seq)));
     table.setAttribute("aria-activedescendant", `${link.view}-${seq}`);
     telling ??= setTimeout(() => { telling = null; link.send({ t: "select", view: link.view, seqs: [...picked] }); }, 100);
     paintSoon();
@@ -426,10 +426,10 @@ function render({ model, el }) {
       return table.focus({ preventScroll: true });
     }
     const waits = held.some((row) => row[SEQ] === seq), hidden = rows.some((row) => row[SEQ] === seq);
-    const [said, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
+    const [sentence, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
       : hidden ? [`Row ${seq} is filtered out.`, "clear the filter and go there", unfilter]
       : [`Row ${seq} is not held in this view any more: lab.log.df has it.`];
-    hint.replaceChildren(make("span", { text: said }));
+    hint.replaceChildren(make("span", { text: sentence }));
     if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); if (indexOf(seq) < 0) unfilter(); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
     hint.hidden = false;
   }
@@ -447,7 +447,7 @@ function render({ model, el }) {
   function opened(item) {
     // Another row was asked for since, or none: it was shut before its text came.
     if (item.seq !== wanted) return;
-    const row = rows.find((one) => one[SEQ] === item.seq);
+    const row = rows.find((row) => row[SEQ] === item.seq);
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
   }
 

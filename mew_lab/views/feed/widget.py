@@ -26,10 +26,10 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
-from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, FeedColumn, chosen
+from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -93,7 +93,7 @@ class FeedView(ActingWidget):
         self._opening = False
         self._head: tuple[str, int] = ("", -1)
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
-        self._columns = chosen(DEFAULT)
+        self._columns = select_columns(DEFAULT)
         self._selected: tuple[int, ...] = ()
         super().__init__(**traits)
         self._leave = source.subscribe(self.wake)
@@ -106,8 +106,8 @@ class FeedView(ActingWidget):
 
         At most 2 000. What holds no JSON object, or is not held any more, is left out.
         """
-        found = (members_of(self._source.raw(seq)) for seq in self._selected)
-        return [one for one in found if one is not None]
+        envelopes = (members_of(self._source.raw(seq)) for seq in self._selected)
+        return [envelope for envelope in envelopes if envelope is not None]
 
     @property
     def columns(self) -> tuple[FeedColumn, ...]:
@@ -120,11 +120,11 @@ class FeedView(ActingWidget):
 
     @columns.setter
     def columns(self, wanted: Iterable[str | FeedColumn]) -> None:
-        self._columns = chosen(wanted)
-        self.post({"t": "columns", "columns": self._packed_columns()})
+        self._columns = select_columns(wanted)
+        self.post({"t": "columns", "columns": self._pack_columns()})
 
-    def _packed_columns(self) -> list[dict[str, Any]]:
-        return [one._asdict() | {"title": visible(one.title)} for one in self._columns]
+    def _pack_columns(self) -> list[dict[str, Any]]:
+        return [column._asdict() | {"title": visible(column.title)} for column in self._columns]
 
     # What the writer sends.
 
@@ -146,7 +146,7 @@ class FeedView(ActingWidget):
             "ring": RING,
             "began": round(first[0].t, 3) if first else None,
             "now": self.clock().timestamp(),
-            "columns": self._packed_columns(),
+            "columns": self._pack_columns(),
         } | self._heading()
 
     def _heading(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class FeedView(ActingWidget):
         rows = self._source.since(after, CHUNK) if last > after else []
         if rows:
             # `after` vouches for what is missing between it and the first row: it is not held any more.
-            items.append({"t": "rows", "after": self._cursor, "rows": [_packed(row) for row in rows]})
+            items.append({"t": "rows", "after": self._cursor, "rows": [_pack(row) for row in rows]})
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
@@ -170,7 +170,7 @@ class FeedView(ActingWidget):
                 at = max(after, upto - CHUNK)
                 older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
                 if older:
-                    items.append({"t": "earlier", "rows": [_packed(row) for row in older]})
+                    items.append({"t": "earlier", "rows": [_pack(row) for row in older]})
                 self._earlier = (after, at)
             self._opening = False
             self.wake()
@@ -211,26 +211,26 @@ class FeedView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {"json": self._copy_json, "python": self._copy_python, "save": self._save}
 
-    def _copy_json(self, given: Mapping[str, Any]) -> ActResult:
-        seq, raw = self._held(given)
+    def _copy_json(self, params: Mapping[str, Any]) -> ActResult:
+        seq, raw = self._held(params)
         if len(raw) > MOST_COPIED:
             raise MewError(f"The envelope has {len(raw)} characters, too many to copy; lab.log has it.")
         return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
 
-    def _copy_python(self, given: Mapping[str, Any]) -> ActResult:
-        seq, raw = self._held(given)
+    def _copy_python(self, params: Mapping[str, Any]) -> ActResult:
+        seq, raw = self._held(params)
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
         return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
-    def _held(self, given: Mapping[str, Any]) -> tuple[int, str]:
-        seq = given.get("seq")
+    def _held(self, params: Mapping[str, Any]) -> tuple[int, str]:
+        seq = params.get("seq")
         raw = self._source.raw(seq) if self._is_row(seq) and isinstance(seq, int) else ""
         if not isinstance(seq, int) or not raw:
             raise MewError("The text of that row is not held here any more: lab.log.df has it.")
         return seq, raw
 
-    def _save(self, given: Mapping[str, Any]) -> Future[str]:
+    def _save(self, params: Mapping[str, Any]) -> Future[str]:
         if self._desk is None:
             raise MewError("This feed belongs to no lab, so there is no log to save.")
         return self._desk.save()
@@ -245,8 +245,8 @@ class FeedView(ActingWidget):
     def _static_html(self) -> str:
         last = self._source.last_seq
         rows = self._source.since(max(0, last - MOST_ROWS), MOST_ROWS)
-        columns = [one for one in self._columns if one.name in VALUES]
-        cells = [tuple(VALUES[one.name](row) for one in columns) for row in rows]
+        columns = [column for column in self._columns if column.name in VALUES]
+        cells = [tuple(VALUES[column.name](row) for column in columns) for row in rows]
         name, members = self._source.title()
         title = f"{name}, {members} members, as of {clock_time(self.clock())}, {last} envelopes"
         notes = [
@@ -256,12 +256,12 @@ class FeedView(ActingWidget):
             "" if rows else 'Nothing was said yet. lab.chat("hello") fills this.',
             f"A picture. The live view {INSTALL}.",
         ]
-        titles = ["received" if one.name == "time" else visible(one.title) for one in columns]
-        code = [title for title, one in zip(titles, columns, strict=True) if one.code]
+        titles = ["received" if column.name == "time" else visible(column.title) for column in columns]
+        code = [title for title, column in zip(titles, columns, strict=True) if column.code]
         return picture(title, titles, cells, notes=filter(None, notes), code=code)
 
 
-def _packed(row: Row) -> list[Any]:
+def _pack(row: Row) -> list[Any]:
     """A row as the views get it; the order of feed_cells.js."""
     return [
         row.seq,

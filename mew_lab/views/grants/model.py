@@ -4,7 +4,7 @@ A row is one capability of one participant. It comes from the configuration, fro
 from a grant or invite. Where the space runs elsewhere, a participant holds what it joined with and what was seen to be
 granted since. Rows are replaced, never changed, so any thread may read `rows`; at most 2000.
 
-What a grant would allow is answered by `probing`; for how long a grant of this person stands, by `decisions.granting`.
+What a grant would allow is answered by `probe`; for how long a grant of this person stands, by `decisions.granting`.
 
 Spec: §3.6.1, §3.6.2, §3.6.8, ruling R13.
 """
@@ -27,7 +27,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
-from mew_lab.views.grants.probing import barred, read_pattern
+from mew_lab.views.grants.probe import find_grant_obstacle, read_pattern
 from mew_lab.views.ui.debounce import Debounce
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Holdings:
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
         self._leave = (
-            granting.on_change.add(self.given),
+            granting.on_change.add(self._on_grant_change),
             granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
         )
 
@@ -96,7 +96,7 @@ class Holdings:
         Spec: §3.6.1.
         """
         pattern = read_pattern(text)
-        why = barred(self._session, pattern)
+        why = find_grant_obstacle(self._session, pattern)
         if why:
             raise MewError(why)
         await self._granting.grant(to, [pattern], minutes=minutes, uses=uses)
@@ -113,7 +113,7 @@ class Holdings:
 
         Spec: §3.6.2.
         """
-        row = next((one for one in self.rows if one.key == key), None)
+        row = next((row for row in self.rows if row.key == key), None)
         if row is None:
             raise MewError("That is not held any more, so nothing was revoked.")
         if row.against:
@@ -130,12 +130,12 @@ class Holdings:
 
     # --- what is heard, on the loop's thread ---
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Takes note of one envelope that the gateway let pass."""
-        if heard.refused or not (heard.kind.startswith(CHANGING) or self._costs(heard.grant)):
+        if entry.refused or not (entry.kind.startswith(CHANGING) or self._costs(entry.grant)):
             return
-        if heard.kind in ("capability/grant", "space/invite"):
-            self._since[heard.id] = heard.t
+        if entry.kind in ("capability/grant", "space/invite"):
+            self._since[entry.id] = entry.t
         self._soon.within(GATHERED)
 
     def _costs(self, grant: str) -> bool:
@@ -148,32 +148,32 @@ class Holdings:
         for leave in self._leave:
             leave()
 
-    def given(self, _: GivenGrant) -> None:
+    def _on_grant_change(self, _: GivenGrant) -> None:
         """A grant of the human's own has changed: it was used, or is over."""
         self._soon.within(GATHERED)
 
     def refresh(self) -> None:
         """Makes `rows` anew; tells the subscribers where something is different."""
         self._soon.cancel()
-        ends = {one.id: one.left for one in self._granting.given if one.ends or one.uses}
+        ends = {grant.id: grant.left for grant in self._granting.given if grant.ends or grant.uses}
         everybody = standings(self._session)
         rows: list[Holding] = []
-        for one in everybody:
+        for standing in everybody:
             if len(rows) >= MOST_ROWS:
                 break
-            against = self._against(one)
+            against = self._against(standing)
             seen: set[str] = set()
-            for right in one.rights:
-                row = self._row(one, right, right.ends or ends.get(right.grant, ""), against)
+            for right in standing.rights:
+                row = self._row(standing, right, right.ends or ends.get(right.grant, ""), against)
                 if row.key not in seen:
                     seen.add(row.key)
                     rows.append(row)
-        found, holders = tuple(rows[:MOST_ROWS]), tuple(one.name for one in everybody)
-        if (found, holders) != (self.rows, self.holders):
-            self.rows, self.holders = found, holders
+        held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in everybody)
+        if (held, holders) != (self.rows, self.holders):
+            self.rows, self.holders = held, holders
             self._subscribers.tell()
 
-    def _row(self, one: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
+    def _row(self, standing: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
         text = compact(right.pattern)
         if right.grant and right.grant not in self._granting:
             tool = self._granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
@@ -185,12 +185,12 @@ class Holdings:
             else "everybody"
             if right.baseline
             else "configured"
-            if one.certain
+            if standing.certain
             else "told"
         )
         return Holding(
-            key=f"{one.name}\n{right.grant}\n{text}",
-            holder=one.name,
+            key=f"{standing.name}\n{right.grant}\n{text}",
+            holder=standing.name,
             pattern=text,
             phrase=_phrase(text),
             origin=origin,
@@ -201,15 +201,17 @@ class Holdings:
             against=against,
         )
 
-    def _against(self, one: ParticipantStanding) -> str:
+    def _against(self, standing: ParticipantStanding) -> str:
         me = self._session.me
         if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
-        if one.owner:
-            return f"{one.name} owns this space: nothing can be taken from it; the configuration decides."
-        payload: Mapping[str, Any] = {"recipient": one.name, "grant_id": "x"}
-        if not me.participant.can_send("capability/revoke", payload, (one.name,)):
-            return f"You ({me.name}) do not hold capability/revoke for {one_line(one.name, 64)}."
+        if standing.owner:
+            return (
+                f"{standing.name} owns this space: nothing can be taken from it; the configuration decides."
+            )
+        payload: Mapping[str, Any] = {"recipient": standing.name, "grant_id": "x"}
+        if not me.participant.can_send("capability/revoke", payload, (standing.name,)):
+            return f"You ({me.name}) do not hold capability/revoke for {one_line(standing.name, 64)}."
         return ""
 
 

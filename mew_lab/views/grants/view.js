@@ -19,9 +19,9 @@ function render({ model, el }) {
   const table = make("table", { "aria-label": "Capabilities" }, make("thead", {}, make("tr", {}, ...["holder", "may", "from", "since", "take back"].map((text) => make("th", { scope: "col", text })))), body);
   const empty = make("div", { class: "mew-empty", text: 'Nobody holds anything yet. lab.join("helper") seats somebody.' });
   const less = make("div", { class: "mew-dim mew-less", hidden: true });
-  const said = make("div", { class: "mew-said", hidden: true });
+  const sentence = make("div", { class: "mew-said", hidden: true });
   const place = make("div", { class: "mew-form-place" });
-  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), make("label", { class: "mew-whose" }, "of ", whose), opener), place, said, make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of capabilities" }, table), empty, less);
+  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), make("label", { class: "mew-whose" }, "of ", whose), opener), place, sentence, make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of capabilities" }, table), empty, less);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -51,10 +51,10 @@ function render({ model, el }) {
   }
 
   function offer(select, options) {
-    if (Array.from(select.options, (one) => one.value).join("\n") === options.map((one) => one[0]).join("\n")) return;
+    if (Array.from(select.options, (option) => option.value).join("\n") === options.map((option) => option[0]).join("\n")) return;
     const chosen = select.value;
     select.replaceChildren(...options.map(([value, text]) => make("option", { value, text })));
-    select.value = options.some((one) => one[0] === chosen) ? chosen : "";
+    select.value = options.some((option) => option[0] === chosen) ? chosen : "";
   }
 
   // The table.
@@ -167,8 +167,8 @@ function render({ model, el }) {
   }
 
   function say(text) {
-    said.hidden = !text;
-    said.replaceChildren(make("bdi", { text: `${text} · ${clockTime(Date.now() / 1000)}` }));
+    sentence.hidden = !text;
+    sentence.replaceChildren(make("bdi", { text: `${text} · ${clockTime(Date.now() / 1000)}` }));
     announce(text);
   }
 
@@ -256,22 +256,22 @@ function render({ model, el }) {
     const done = await link.act("probe", { to, pattern });
     clearTimeout(slow);
     if (mine !== asked || !form || !done) return;
-    const found = done.value, parts = [];
-    if (found.fault) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: found.fault })));
+    const probe = done.value, parts = [];
+    if (probe.fault) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.fault })));
     else {
-      parts.push(make("div", { class: "mew-says" }, make("bdi", { class: "mew-code", text: head.holders.find((one) => one[0] === to)?.[1] ?? "" }), " may then ", make("bdi", { text: found.phrase }), "."));
-      if (found.barred) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: found.barred })));
-      for (const text of found.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
-      for (const text of found.lines) parts.push(make("div", {}, make("bdi", { text })));
-      if (found.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...found.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${at} ` }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
-      if (found.smallest) parts.push(make("div", {}, "The smallest message that it newly allows: ", make("code", { dir: "ltr", text: found.smallest })));
-      else if (found.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that it newly allows." }));
-      announce([found.barred, ...found.lines].filter(Boolean).join(" "));
+      parts.push(make("div", { class: "mew-says" }, make("bdi", { class: "mew-code", text: head.holders.find((holder) => holder[0] === to)?.[1] ?? "" }), " may then ", make("bdi", { text: probe.phrase }), "."));
+      if (probe.barred) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.barred })));
+      for (const text of probe.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
+      for (const text of probe.lines) parts.push(make("div", {}, make("bdi", { text })));
+      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${at} ` }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
+      if (probe.smallest) parts.push(make("div", {}, "The smallest message that it newly allows: ", make("code", { dir: "ltr", text: probe.smallest })));
+      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that it newly allows." }));
+      announce([probe.barred, ...probe.lines].filter(Boolean).join(" "));
     }
     form.answer.replaceChildren(...parts);
-    form.probed = found.fault || found.barred ? null : { to, pattern };
+    form.probed = probe.fault || probe.barred ? null : { to, pattern };
     set(form.send, "aria-disabled", form.probed ? "false" : "true");
-    form.send.title = found.barred ?? "";
+    form.send.title = probe.barred ?? "";
   }
 
   async function give() {

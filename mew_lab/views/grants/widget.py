@@ -26,8 +26,8 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
-from mew_lab.views.grants.probing import Probe, probe
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.grants.probe import Probe, probe
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -88,7 +88,7 @@ class GrantsView(ActingWidget):
             "now": self.clock().timestamp(),
             "me": visible(self._session.me.name),
             "choices": _choices(),
-            "rows": [_shown(row) for row in rows],
+            "rows": [_pack(row) for row in rows],
         } | self._head
 
     def _news(self) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ class GrantsView(ActingWidget):
             items.append(
                 {
                     "t": "rows",
-                    "rows": [_shown(row) | {"after": before[row.key]} for row in sent],
+                    "rows": [_pack(row) | {"after": before[row.key]} for row in sent],
                     "gone": gone[:MOST_ROWS],
                 }
             )
@@ -138,22 +138,22 @@ class GrantsView(ActingWidget):
             "of": self._of,
         }
 
-    def _probe(self, given: Mapping[str, Any]) -> Future[ActResult]:
-        to, text = _words(given, "to", "pattern")
+    def _probe(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        to, text = _words(params, "to", "pattern")
         self._question += 1
         return self._session.loop.submit(self._answer(to, text, self._question))
 
     async def _answer(self, to: str, text: str, number: int) -> ActResult:
         try:
-            found = await probe(self._session, to, text, wanted=lambda: number == self._question)
+            result = await probe(self._session, to, text, wanted=lambda: number == self._question)
         except MewError as fault:
             # What is half written is no failure that somebody has to dismiss.
             return ActResult("", {"fault": one_line(str(fault), 300)})
-        return ActResult("", _answered(found, to))
+        return ActResult("", _pack_probe(result, to))
 
-    def _grant(self, given: Mapping[str, Any]) -> Future[str]:
-        to, text = _words(given, "to", "pattern")
-        minutes, uses = given.get("minutes"), given.get("uses")
+    def _grant(self, params: Mapping[str, Any]) -> Future[str]:
+        to, text = _words(params, "to", "pattern")
+        minutes, uses = params.get("minutes"), params.get("uses")
         for limit in (minutes, uses):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
                 raise MewError("For how long is a number of minutes or of uses.")
@@ -161,26 +161,26 @@ class GrantsView(ActingWidget):
             self._holdings.grant(to, text, minutes=minutes, uses=None if uses is None else int(uses))
         )
 
-    def _revoke(self, given: Mapping[str, Any]) -> Future[str]:
-        (key,) = _words(given, "key")
+    def _revoke(self, params: Mapping[str, Any]) -> Future[str]:
+        (key,) = _words(params, "key")
         return self._session.loop.submit(self._holdings.revoke(key))
 
-    def _tools(self, given: Mapping[str, Any]) -> Future[ActResult]:
+    def _tools(self, params: Mapping[str, Any]) -> Future[ActResult]:
         return self._session.loop.submit(self._look_up())
 
     async def _look_up(self) -> ActResult:
-        found, silent = await gather_tools(self._session, None, patience=PATIENCE)
+        tools, silent = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
             [who, str(tool.get("name"))[:128], one_line(f"{who}/{tool.get('name')}", 80)]
-            for who, tool in found[:MOST_TOOLS]
+            for who, tool in tools[:MOST_TOOLS]
         ]
         without = f"; no answer from {', '.join(silent)}" if silent else ""
-        return ActResult(f"{len(found)} tools{one_line(without, 200)}", names)
+        return ActResult(f"{len(tools)} tools{one_line(without, 200)}", names)
 
-    def _of(self, given: Mapping[str, Any]) -> ActResult:
-        (holder,) = _words(given, "holder")
+    def _of(self, params: Mapping[str, Any]) -> ActResult:
+        (holder,) = _words(params, "holder")
         rows = [row for row in self._holdings.rows if holder in ("", row.holder)]
-        return ActResult(f"{len(rows)} capabilities", [_shown(row) for row in rows[:MOST_ROWS]])
+        return ActResult(f"{len(rows)} capabilities", [_pack(row) for row in rows[:MOST_ROWS]])
 
     # Pictures.
 
@@ -207,20 +207,20 @@ class GrantsView(ActingWidget):
         return picture(title, columns, cells, notes=filter(None, notes), code=("holder", "pattern"))
 
 
-def _words(given: Mapping[str, Any], *names: str) -> list[str]:
-    found = [given.get(name) for name in names]
-    if not all(isinstance(one, str) for one in found):
+def _words(params: Mapping[str, Any], *names: str) -> list[str]:
+    values = [params.get(name) for name in names]
+    if not all(isinstance(value, str) for value in values):
         raise MewError("The view sent something other than a choice of a person, so nothing was done.")
-    return [str(one) for one in found]
+    return [str(value) for value in values]
 
 
 def _choices() -> list[list[Any]]:
     """Each pattern of a profile once: its JSON, what it allows, and in which profiles it stands."""
-    found: dict[str, list[str]] = {}
+    profiles_by_text: dict[str, list[str]] = {}
     for name, patterns in PROFILES.items():
-        for one in patterns:
-            found.setdefault(compact(one), []).append(name)
-    return [[text, phrase(json.loads(text)), profiles] for text, profiles in found.items()]
+        for pattern in patterns:
+            profiles_by_text.setdefault(compact(pattern), []).append(name)
+    return [[text, phrase(json.loads(text)), profiles] for text, profiles in profiles_by_text.items()]
 
 
 def _origin(row: Holding) -> str:
@@ -235,7 +235,7 @@ def _origin(row: Holding) -> str:
     return words[row.origin]
 
 
-def _shown(row: Holding) -> dict[str, Any]:
+def _pack(row: Holding) -> dict[str, Any]:
     """A row as the views get it: `key` and `who` to be sent back, everything else visible text."""
     return {
         "key": row.key,
@@ -253,32 +253,32 @@ def _shown(row: Holding) -> dict[str, Any]:
     }
 
 
-def _answered(found: Probe, to: str) -> dict[str, Any]:
+def _pack_probe(result: Probe, to: str) -> dict[str, Any]:
     who = one_line(to, 64)
     lines: list[str] = []
-    if not found.adds:
+    if not result.adds:
         lines.append(f"It adds nothing: {who} may send all of it already.")
     else:
-        sent = f"{found.looked_at} logged envelope{'' if found.looked_at == 1 else 's'} of {who}"
-        refused = f" ({found.refused} of them were refused)" if found.refused else ""
-        lines.append(f"It would allow {found.fresh} of {sent} that it may not send now{refused}.")
-    if found.proposals:
-        many = "proposal" if found.proposals == 1 else "proposals"
+        sent = f"{result.looked_at} logged envelope{'' if result.looked_at == 1 else 's'} of {who}"
+        refused = f" ({result.refused} of them were refused)" if result.refused else ""
+        lines.append(f"It would allow {result.fresh} of {sent} that it may not send now{refused}.")
+    if result.proposals:
+        many = "proposal" if result.proposals == 1 else "proposals"
         lines.append(
-            f"{found.proposals} {many} of {who} could have been sent as requests, without your approval."
+            f"{result.proposals} {many} of {who} could have been sent as requests, without your approval."
         )
-    if found.already and found.adds:
-        lines.append(f"{found.already} more are allowed by what it holds already.")
+    if result.already and result.adds:
+        lines.append(f"{result.already} more are allowed by what it holds already.")
     examples = [
-        [clock_time(one.t), visible(one.kind), visible(", ".join(one.to[:8])), one.what]
-        for one in found.examples
+        [clock_time(example.t), visible(example.kind), visible(", ".join(example.to[:8])), example.what]
+        for example in result.examples
     ]
     return {
-        "phrase": found.phrase,
-        "adds": found.adds,
+        "phrase": result.phrase,
+        "adds": result.adds,
         "lines": lines,
         "examples": examples,
-        "smallest": found.smallest,
-        "barred": found.barred,
-        "warnings": list(found.warnings),
+        "smallest": result.smallest,
+        "barred": result.barred,
+        "warnings": list(result.warnings),
     }

@@ -70,8 +70,8 @@ function render({ model, el, host, signal }) {
 
   function choose(name) {
     chosen = name;
-    for (const [one, tab] of buttons) {
-      const on = one === name;
+    for (const [button, tab] of buttons) {
+      const on = button === name;
       tab.button.setAttribute("aria-selected", String(on));
       tab.button.tabIndex = on ? 0 : -1;
       tab.sheet.hidden = !on;

@@ -40,18 +40,18 @@ PLACES: Mapping[str, str] = {
 def view_of(session: Session, views: Any) -> PanelView:
     """Makes the panel of this space; its parts are attributes of `views` by name, as of `lab.view`."""
     view = PanelView(session.space, {name: getattr(views, name) for name in PLACES})
-    session.loop.call(lambda: session.following.add(view.ear, earlier=False))
-    view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.ear)))
+    session.loop.call(lambda: session.following.add(view.waker, earlier=False))
+    view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
     return view
 
 
-class _Ear(Follower):
+class _Waker(Follower):
     """Wakes the panel when something was said: counts may have changed."""
 
     def __init__(self, view: PanelView) -> None:
         self._view = view
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         self._view.wake()
 
 
@@ -67,7 +67,7 @@ class PanelView(LiveWidget):
         self._space = space
         self._parts = parts
         self._badges: dict[str, str] = {}
-        self.ear = _Ear(self)
+        self.waker = _Waker(self)
         super().__init__(**traits)
 
     def on_close(self, leave: Any) -> None:
@@ -75,7 +75,7 @@ class PanelView(LiveWidget):
         self._leave = leave
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._badges = self._counted()
+        self._badges = self._collect_badges()
         # `ref` is how one anywidget names another to the page.
         parts = [
             {"name": name, "place": PLACES[name], "ref": f"anywidget:{part.model_id}"}
@@ -84,13 +84,13 @@ class PanelView(LiveWidget):
         return {"parts": parts, "badges": self._badges, "space": self._space}
 
     def _news(self) -> list[dict[str, Any]]:
-        badges = self._counted()
+        badges = self._collect_badges()
         if badges == self._badges:
             return []
         self._badges = badges
         return [{"t": "badges", "badges": badges}]
 
-    def _counted(self) -> dict[str, str]:
+    def _collect_badges(self) -> dict[str, str]:
         return {name: part.badge() for name, part in self._parts.items()}
 
     def _static_text(self) -> str:

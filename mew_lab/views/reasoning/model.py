@@ -26,8 +26,17 @@ from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.views.reasoning.call_rows import CallRow, changed, row_of
-from mew_lab.views.reasoning.sequences import MAX_KIND, MAX_TO, SequenceRow, StepRow, facts_of, text_of
+from mew_lab.views.reasoning.rows import (
+    MAX_KIND,
+    MAX_NAMES,
+    CallRow,
+    SequenceRow,
+    StepRow,
+    apply_change,
+    facts_of,
+    row_of,
+    text_of,
+)
 
 __all__ = ["REASONS", "Mirror", "ReasoningModel"]
 
@@ -139,7 +148,7 @@ class ReasoningModel:
             mirror.take(frame.data)
             self.on_change(key, -1)
 
-    def rights_changed(self) -> None:
+    def refresh_active(self) -> None:
         """Tells of every active sequence, for a button may have to appear or to go."""
         for row in self.sequences:
             if row.state == "active":
@@ -183,7 +192,7 @@ class ReasoningModel:
             sender=entry.sender,
             kind=cut(entry.kind, MAX_KIND),
             path=change.path,
-            to=cut_names(entry.to, most=MAX_TO),
+            to=cut_names(entry.to, most=MAX_NAMES),
             text=text,
             more=more,
             call=call,
@@ -216,7 +225,7 @@ class ReasoningModel:
             return
         if step.kind != change.call.entry.kind:  # a request may have the id of somebody's proposal
             return
-        call = changed(step.call, change)
+        call = apply_change(step.call, change)
         self._steps[key][n] = replace(step, call=call)
         row = self._rows[key]
         if step.call.is_open != call.is_open:
@@ -274,15 +283,15 @@ def _line_text(line: str) -> str:
     if not line.strip():
         return ""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return line + "\n"
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return line + "\n"
-    if found.get("type") == "token":
-        piece = found.get("text")
+    if value.get("type") == "token":
+        piece = value.get("text")
         return piece if isinstance(piece, str) else ""
     for name in ("message", "text"):
-        if isinstance(found.get(name), str):
-            return f"\n{found[name]}\n"
+        if isinstance(value.get(name), str):
+            return f"\n{value[name]}\n"
     return ""

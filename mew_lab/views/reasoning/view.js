@@ -40,7 +40,7 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         reasons = item.reasons;
         number = item.no;
-        const held = new Set(item.sequences.map((one) => one.key));
+        const held = new Set(item.sequences.map((sequence) => sequence.key));
         sequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
         steps(item.steps);
         item.streams.forEach(stream);
@@ -56,7 +56,7 @@ function render({ model, el }) {
   });
 
   const now = () => Date.now() / 1000 + offset;
-  const isActive = (branch) => branch.one.state === "active";
+  const isActive = (branch) => branch.data.state === "active";
 
   // A line of the tree: what it says is its name, what is below it is its group.
   function item(level, css) {
@@ -83,7 +83,7 @@ function render({ model, el }) {
     node.setAttribute("aria-expanded", String(open));
     group.hidden = !open;
     node.querySelector(":scope > .mew-row .mew-twist").textContent = open ? "▾" : "▸";
-    const branch = [...branches.values()].find((one) => one.node === node);
+    const branch = [...branches.values()].find((branch) => branch.node === node);
     if (open && branch) complete(branch);
     if (!open && here && node.contains(here) && here !== node) focusOn(node, false);
   }
@@ -92,22 +92,22 @@ function render({ model, el }) {
     forgotten = count;
     const over = new Set(gone);
     for (const key of gone) forget(key, over);
-    if (!first && changed.some((one) => !branches.has(one.key))) foldSeen();
-    for (const one of changed) {
-      const branch = branches.get(one.key);
+    if (!first && changed.some((item) => !branches.has(item.key))) foldSeen();
+    for (const item of changed) {
+      const branch = branches.get(item.key);
       if (!branch) {
-        begin(one, first);
+        begin(item, first);
         if (!first) {
           tail.arrived(1);
-          announce(`${one.owner} begins to reason: ${one.text.slice(0, 120)}`);
+          announce(`${item.owner} begins to reason: ${item.text.slice(0, 120)}`);
         }
       } else {
-        const was = branch.one;
-        branch.one = one;
-        if (was.state === "active" && one.state !== "active") announce(`The reasoning of ${one.owner}: ${ending(one)}`);
+        const was = branch.data;
+        branch.data = item;
+        if (was.state === "active" && item.state !== "active") announce(`The reasoning of ${item.owner}: ${ending(item)}`);
       }
     }
-    for (const one of changed) paint(branches.get(one.key));
+    for (const item of changed) paint(branches.get(item.key));
   }
 
   // What began within a sequence that is forgotten may go on: it takes its place.
@@ -117,7 +117,7 @@ function render({ model, el }) {
     branches.delete(key);
     for (const other of branch.group.querySelector(".mew-sequence") ? branches.values() : []) {
       const above = other.node.parentNode.closest(".mew-sequence");
-      if (above !== branch.node || gone.has(other.one.key)) continue;
+      if (above !== branch.node || gone.has(other.data.key)) continue;
       const less = Number(other.node.getAttribute("aria-level")) - Number(branch.node.getAttribute("aria-level"));
       for (const node of [other.node, ...other.node.querySelectorAll('[role="treeitem"]')]) {
         const level = Number(node.getAttribute("aria-level")) - less;
@@ -131,78 +131,78 @@ function render({ model, el }) {
     branch.node.remove();
   }
 
-  function begin(one, first) {
-    const above = branches.get(one.parent);
+  function begin(sequence, first) {
+    const above = branches.get(sequence.parent);
     const level = above ? Number(above.node.getAttribute("aria-level")) + 1 : 1;
     const { node, row } = item(level, "mew-sequence");
-    const branch = { one, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
+    const branch = { data: sequence, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
     branch.sign = make("span", { class: "mew-sign", "aria-hidden": "true" });
-    branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: one.owner });
-    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: one.text || "its beginning was not heard" });
+    branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: sequence.owner });
+    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: sequence.text || "its beginning was not heard" });
     branch.facts = make("span", { class: "mew-facts" });
-    branch.time = make("span", { class: "mew-time mew-num", title: `begun ${new Date(one.started * 1000).toLocaleString()} · context ${one.id}` });
-    const { group, twist } = parent(node, !first || one.state === "active");
+    branch.time = make("span", { class: "mew-time mew-num", title: `begun ${new Date(sequence.started * 1000).toLocaleString()} · context ${sequence.id}` });
+    const { group, twist } = parent(node, !first || sequence.state === "active");
     branch.group = group;
     branch.dropped = make("div", { class: "mew-dim mew-note", hidden: true });
     branch.mirror = make("div", { class: "mew-mirror", hidden: true });
     group.append(branch.dropped);
     row.append(twist, branch.sign, branch.owner, branch.text, branch.facts, branch.time);
-    if (one.more) row.append(whole(branch, 0, row));
+    if (sequence.more) row.append(whole(branch, 0, row));
     node.append(branch.mirror);
-    branches.set(one.key, branch);
-    if (above) inPlace(groupOf(above, one.path, one.place), node, one.place);
+    branches.set(sequence.key, branch);
+    if (above) inPlace(groupOf(above, sequence.path, sequence.place), node, sequence.place);
     else tree.append(node);
     if (!here) focusOn(node, false);
   }
 
-  function ending(one) {
-    const by = one.by ? ` by ${one.by}` : "";
-    return `${ENDS[one.state][1]}${by}${one.reason ? ` (${one.reason})` : ""}`;
+  function ending(sequence) {
+    const by = sequence.by ? ` by ${sequence.by}` : "";
+    return `${ENDS[sequence.state][1]}${by}${sequence.reason ? ` (${sequence.reason})` : ""}`;
   }
 
   function paint(branch) {
     if (!branch) return;
-    const one = branch.one, active = isActive(branch);
-    write(branch.sign, ENDS[one.state][0]);
-    branch.node.className = `mew-item mew-sequence mew-state-${one.state}`;
+    const sequence = branch.data, active = isActive(branch);
+    write(branch.sign, ENDS[sequence.state][0]);
+    branch.node.className = `mew-item mew-sequence mew-state-${sequence.state}`;
     const facts = [
-      active ? "" : ending(one),
-      `${grouped(one.thoughts)} thought${one.thoughts === 1 ? "" : "s"}`, one.calls ? `${grouped(one.calls)} call${one.calls === 1 ? "" : "s"}` : "",
-      one.open ? `${one.open} wait${one.open === 1 ? "s" : ""}` : "",
+      active ? "" : ending(sequence),
+      `${grouped(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${grouped(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
+      sequence.open ? `${sequence.open} wait${sequence.open === 1 ? "s" : ""}` : "",
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
     elapsed(branch);
-    branch.dropped.hidden = one.dropped === 0;
-    write(branch.dropped, `${grouped(one.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
+    branch.dropped.hidden = sequence.dropped === 0;
+    write(branch.dropped, `${grouped(sequence.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
-      if (n > one.dropped) break;
-      if (!step.one.child) step.node.remove();
+      if (n > sequence.dropped) break;
+      if (!step.data.child) step.node.remove();
       branch.steps.delete(n);
     }
-    if (one.may && !branch.cancel) {
-      branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${one.owner}`, "aria-expanded": "false", onclick: (event) => {
+    if (sequence.may && !branch.cancel) {
+      branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${sequence.owner}`, "aria-expanded": "false", onclick: (event) => {
         event.stopPropagation();
         whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
-          const done = await link.act("cancel", { key: one.key, reason });
+          const done = await link.act("cancel", { key: sequence.key, reason });
           if (done) announce(done.said);
           return Boolean(done);
         });
       } });
       branch.row.append(branch.cancel);
-    } else if (!one.may && branch.cancel) {
+    } else if (!sequence.may && branch.cancel) {
       const had = [branch.cancel, branch.form].some((node) => node?.contains(document.activeElement));
       branch.cancel.remove();
       branch.form?.remove();
       branch.cancel = branch.form = null;
       if (had) focusOn(branch.node);
     }
-    if (branch.one.stream) mirrored(branch);
-    if (open(branch.node) && held(branch) < one.steps - one.dropped) complete(branch);
+    if (branch.data.stream) mirrored(branch);
+    if (open(branch.node) && held(branch) < sequence.steps - sequence.dropped) complete(branch);
   }
 
   function elapsed(branch) {
-    const { one } = branch;
-    write(branch.time, lasted((one.ended ?? now()) - one.started));
+    const { data: sequence } = branch;
+    write(branch.time, lasted((sequence.ended ?? now()) - sequence.started));
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
@@ -210,12 +210,12 @@ function render({ model, el }) {
 
   // A step that was lost on the way, or never sent because its branch was folded, is asked for.
   function complete(branch) {
-    if (branch.asking || held(branch) >= branch.one.steps - branch.one.dropped) return;
+    if (branch.asking || held(branch) >= branch.data.steps - branch.data.dropped) return;
     branch.asking = setTimeout(async () => {
-      let after = branch.one.dropped;
+      let after = branch.data.dropped;
       while (branch.steps.has(after + 1)) after += 1;
       const before = held(branch);
-      const done = after < branch.one.steps && root.isConnected ? await link.act("steps", { key: branch.one.key, after }) : null;
+      const done = after < branch.data.steps && root.isConnected ? await link.act("steps", { key: branch.data.key, after }) : null;
       branch.asking = null;
       if (!done) return;
       steps(done.value.steps);
@@ -226,38 +226,38 @@ function render({ model, el }) {
 
   function steps(changed) {
     let other = 0;
-    for (const one of changed) {
-      const branch = branches.get(one.key);
-      if (!branch || one.n <= branch.one.dropped) continue;
-      const step = branch.steps.get(one.n);
-      if (step) step.one = one;
-      else if (!one.child) {
-        add(branch, one);
+    for (const item of changed) {
+      const branch = branches.get(item.key);
+      if (!branch || item.n <= branch.data.dropped) continue;
+      const step = branch.steps.get(item.n);
+      if (step) step.data = item;
+      else if (!item.child) {
+        add(branch, item);
         other += 1;
-      } else branch.steps.set(one.n, { one, node: branches.get(one.child)?.node ?? make("div") });
-      const drawn = branch.steps.get(one.n);
-      if (one.call) fate(drawn);
+      } else branch.steps.set(item.n, { data: item, node: branches.get(item.child)?.node ?? make("div") });
+      const drawn = branch.steps.get(item.n);
+      if (item.call) fate(drawn);
     }
     tail.arrived(other);
   }
 
-  function add(branch, one) {
-    const group = groupOf(branch, one.path, one.n);
+  function add(branch, data) {
+    const group = groupOf(branch, data.path, data.n);
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
-    const { glyph, name: kindFamily } = family(one.kind);
-    const short = one.kind.split("/").at(-1);
+    const { glyph, name: kindFamily } = family(data.kind);
+    const short = data.kind.split("/").at(-1);
     const { node, row } = item(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
-    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: one.kind, text: glyph }));
-    if (one.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
-    if (one.from !== branch.one.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: one.from }));
-    if (one.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: one.to.join(", ") }));
-    row.append(make("bdi", { class: `mew-what${one.call ? " mew-code" : ""}`, dir: "ltr", text: one.text }));
-    const step = { one, node, row, branch };
-    if (one.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
-    if (one.more) row.append(whole(branch, one.n, row));
-    row.append(make("span", { class: "mew-time mew-num", title: new Date(one.t * 1000).toLocaleString(), text: `+${lasted(one.t - branch.one.started)}` }));
-    branch.steps.set(one.n, step);
-    inPlace(group, node, one.n);
+    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: data.kind, text: glyph }));
+    if (data.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
+    if (data.from !== branch.data.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
+    if (data.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
+    row.append(make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text }));
+    const step = { data, node, row, branch };
+    if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
+    if (data.more) row.append(whole(branch, data.n, row));
+    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${lasted(data.t - branch.data.started)}` }));
+    branch.steps.set(data.n, step);
+    inPlace(group, node, data.n);
     if (branch.steps.size > 1) sorted(branch);
   }
 
@@ -279,22 +279,22 @@ function render({ model, el }) {
     let group = branch.group, at = "";
     for (const part of path) {
       at += `/${part}`;
-      let found = branch.groups.get(at);
-      if (!found) {
+      let entry = branch.groups.get(at);
+      if (!entry) {
         const { node, row } = item(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
         const made = parent(node, true);
         row.append(made.twist, make("span", { class: "mew-dim", text: "in " }), make("bdi", { class: "mew-code", dir: "ltr", text: part }));
         inPlace(group, node, n);
         branch.groups.set(at, made.group);
-        found = made.group;
+        entry = made.group;
       }
-      group = found;
+      group = entry;
     }
     return group;
   }
 
   function fate(step) {
-    const { one } = step, call = one.call;
+    const { data } = step, call = data.call;
     const [sign, words] = STATES[call.state] ?? ["•", call.state];
     const by = call.by ? (call.state === "rejected" || call.state === "refused" ? ` by ${call.by}` : ` · approved by ${call.by}`) : "";
     const waits = call.ended === null;
@@ -305,7 +305,7 @@ function render({ model, el }) {
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
     if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · not believed: ${claim}` }));
-    write(step.since, waits ? `for ${lasted(now() - one.t)}` : `in ${lasted(call.ended - one.t)}`);
+    write(step.since, waits ? `for ${lasted(now() - data.t)}` : `in ${lasted(call.ended - data.t)}`);
   }
 
   function whole(branch, n, row) {
@@ -318,7 +318,7 @@ function render({ model, el }) {
         write(button, "▸ all");
         return;
       }
-      const done = await link.act("whole", { key: branch.one.key, n });
+      const done = await link.act("whole", { key: branch.data.key, n });
       if (!done || row.parentNode.querySelector(":scope > .mew-whole")) return;
       row.after(make("pre", { class: "mew-whole mew-code", dir: "ltr", tabindex: 0, "aria-label": "All of it", text: done.value.text }));
       button.setAttribute("aria-expanded", "true");
@@ -331,12 +331,12 @@ function render({ model, el }) {
   // --- the stream beside a sequence ---
 
   function mirrored(branch) {
-    const { one, mirror } = branch;
+    const { data: sequence, mirror } = branch;
     if (!branch.said) {
       branch.said = make("div", { class: "mew-live", dir: "ltr" });
       branch.saying = make("span");
       const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all that is held of the stream", onclick: async () => {
-        const done = branch.opened ? null : await link.act("stream", { key: one.key });
+        const done = branch.opened ? null : await link.act("stream", { key: sequence.key });
         if (!done && !branch.opened) return;
         branch.opened = !branch.opened;
         write(branch.said, branch.opened ? done.value.text : branch.latest);
@@ -347,7 +347,7 @@ function render({ model, el }) {
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${one.streaming ? "● live" : "was said"} on ${one.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
+    write(branch.saying, `${sequence.streaming ? "● live" : "was said"} on ${sequence.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
@@ -376,11 +376,11 @@ function render({ model, el }) {
     const view = scroller.getBoundingClientRect();
     for (const branch of branches.values()) {
       if (isActive(branch)) elapsed(branch);
-      else if (!branch.seen && !document.hidden && now() - branch.one.ended > SEEN_AFTER) {
+      else if (!branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER) {
         const box = branch.node.getBoundingClientRect();
         branch.seen = box.bottom > view.top && box.top < view.bottom;
       }
-      if (branch.one.open) for (const step of branch.steps.values()) if (step.one.call?.ended === null) write(step.since, `for ${lasted(now() - step.one.t)}`);
+      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${lasted(now() - step.data.t)}`);
     }
   }
 
@@ -392,7 +392,7 @@ function render({ model, el }) {
     write(lost, `${grouped(forgotten)} earlier sequences are not held here any more: lab.log.df has them.`);
     write(counts, `${active.length} active · ${all.length - active.length} ended`);
     root.dataset.active = String(active.length);
-    root.dataset.steps = String(all.reduce((sum, one) => sum + one.steps.size, 0));
+    root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));
     for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);
     if (here && !here.isConnected) here = null;
     if (!here && all.length) focusOn(all.at(-1).node, false);
@@ -434,7 +434,7 @@ function render({ model, el }) {
   function toggle(node) {
     if (!node.hasAttribute("aria-expanded")) return;
     expand(node, !open(node));
-    const branch = [...branches.values()].find((one) => one.node === node);
+    const branch = [...branches.values()].find((branch) => branch.node === node);
     if (branch) branch.byHand = true;
     tidy();
     tail.hold();

@@ -24,10 +24,9 @@ from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.reasoning.call_rows import CallRow
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
-from mew_lab.views.reasoning.sequences import SequenceRow, StepRow
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
@@ -55,7 +54,7 @@ def view_of(session: Session, rows: Rows) -> ReasoningView:
 
     def join() -> None:
         ends.append(me.client.on_stream_data(thoughts.frame))
-        ends.append(me.rights.on_capabilities_changed(lambda change: thoughts.rights_changed()))
+        ends.append(me.rights.on_capabilities_changed(lambda change: thoughts.refresh_active()))
         session.following.add(thoughts)
 
     def leave() -> None:
@@ -128,14 +127,16 @@ class ReasoningView(ActingWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         sequences = self._thoughts.sequences
         steps: list[dict[str, Any]] = []
-        for one in reversed(sequences):
-            if one.state == "active" and len(steps) < PAGE:
-                held = self._thoughts.steps(one.key)[-(PAGE - len(steps)) :]
-                steps = [_step(one.key, step) for step in held] + steps
+        for sequence in reversed(sequences):
+            if sequence.state == "active" and len(steps) < PAGE:
+                held = self._thoughts.steps(sequence.key)[-(PAGE - len(steps)) :]
+                steps = [_pack_step(sequence.key, step) for step in held] + steps
         return {
-            "sequences": [self._sequence(one) for one in sequences],
+            "sequences": [self._sequence(sequence) for sequence in sequences],
             "steps": steps,
-            "streams": [self._stream(one.key) for one in sequences if one.streaming][-MOST_STREAMS:],
+            "streams": [self._stream(sequence.key) for sequence in sequences if sequence.streaming][
+                -MOST_STREAMS:
+            ],
             "reasons": list(REASONS.items()),
             "now": self.clock().timestamp(),
             "forgotten": self._thoughts.forgotten,
@@ -156,13 +157,13 @@ class ReasoningView(ActingWidget):
         items: list[dict[str, Any]] = []
         held = [self._thoughts.sequence(key) for key in keys]
         if keys:
-            gone = [key for key, one in zip(keys, held, strict=True) if one is None]
-            shown = [self._sequence(one) for one in held if one is not None]
+            gone = [key for key, sequence in zip(keys, held, strict=True) if sequence is None]
+            shown = [self._sequence(sequence) for sequence in held if sequence is not None]
             items.append(
                 {"t": "sequences", "sequences": shown, "gone": gone, "forgotten": self._thoughts.forgotten}
             )
-        found = [(key, self._thoughts.step(key, n)) for key, n in numbers]
-        if steps := [_step(key, one) for key, one in found if one is not None]:
+        pairs = [(key, self._thoughts.step(key, n)) for key, n in numbers]
+        if steps := [_pack_step(key, step) for key, step in pairs if step is not None]:
             items.append({"t": "steps", "steps": steps})
         if streams:
             items.append({"t": "streams", "streams": [self._stream(key) for key in streams]})
@@ -173,29 +174,29 @@ class ReasoningView(ActingWidget):
             items.insert(0, {"t": "next", "no": self._number})
         return items
 
-    def _sequence(self, one: SequenceRow) -> dict[str, Any]:
+    def _sequence(self, sequence: SequenceRow) -> dict[str, Any]:
         return {
-            "key": one.key,
-            "id": middle(one.id, 28),
-            "owner": visible(one.owner),
-            "text": one_line(one.text, HEAD),
-            "more": one.more or len(one.text) > HEAD,
-            "started": round(one.started, 3),
-            "ended": None if one.ended is None else round(one.ended, 3),
-            "state": one.state,
-            "by": visible(one.by) if one.by != one.owner else "",
-            "reason": one.reason,
-            "parent": one.parent,
-            "place": one.place,
-            "path": _parts(one.path),
-            "steps": one.steps,
-            "dropped": one.dropped,
-            "thoughts": one.thoughts,
-            "calls": one.calls,
-            "open": one.open_calls,
-            "stream": visible(one.stream),
-            "streaming": one.streaming,
-            "may": one.state == "active" and self._thoughts.may_cancel(one),
+            "key": sequence.key,
+            "id": middle(sequence.id, 28),
+            "owner": visible(sequence.owner),
+            "text": one_line(sequence.text, HEAD),
+            "more": sequence.more or len(sequence.text) > HEAD,
+            "started": round(sequence.started, 3),
+            "ended": None if sequence.ended is None else round(sequence.ended, 3),
+            "state": sequence.state,
+            "by": visible(sequence.by) if sequence.by != sequence.owner else "",
+            "reason": sequence.reason,
+            "parent": sequence.parent,
+            "place": sequence.place,
+            "path": _parts(sequence.path),
+            "steps": sequence.steps,
+            "dropped": sequence.dropped,
+            "thoughts": sequence.thoughts,
+            "calls": sequence.calls,
+            "open": sequence.open_calls,
+            "stream": visible(sequence.stream),
+            "streaming": sequence.streaming,
+            "may": sequence.state == "active" and self._thoughts.may_cancel(sequence),
         }
 
     def _stream(self, key: int) -> dict[str, Any]:
@@ -207,47 +208,47 @@ class ReasoningView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {
             "cancel": self._cancel,
-            "steps": self._steps_asked,
+            "steps": self._send_steps,
             "whole": self._whole,
-            "stream": self._stream_asked,
+            "stream": self._send_stream,
         }
 
-    def _cancel(self, given: Mapping[str, Any]) -> Future[Any]:
-        reason = given.get("reason")
+    def _cancel(self, params: Mapping[str, Any]) -> Future[Any]:
+        reason = params.get("reason")
         if not isinstance(reason, str) or not reason.strip() or len(reason) > 80:
             raise MewError("Nothing was cancelled: a reason has 1 to 80 characters. Choose one of the list.")
-        return self._submit(self._thoughts.cancel(_number(given, "key"), reason.strip()))
+        return self._submit(self._thoughts.cancel(_number(params, "key"), reason.strip()))
 
-    def _steps_asked(self, given: Mapping[str, Any]) -> ActResult:
-        key, after = _number(given, "key"), _number(given, "after")
+    def _send_steps(self, params: Mapping[str, Any]) -> ActResult:
+        key, after = _number(params, "key"), _number(params, "after")
         steps = self._thoughts.steps(key, after=after, limit=PAGE)
-        return ActResult(f"{len(steps)} steps.", {"steps": [_step(key, one) for one in steps]})
+        return ActResult(f"{len(steps)} steps.", {"steps": [_pack_step(key, step) for step in steps]})
 
-    def _whole(self, given: Mapping[str, Any]) -> ActResult:
-        key, n = _number(given, "key"), _number(given, "n")
+    def _whole(self, params: Mapping[str, Any]) -> ActResult:
+        key, n = _number(params, "key"), _number(params, "n")
         text = self._text_of(key, n)
         if text is None:
             raise MewError("All of it is not held here any more: lab.log.df has it.")
         cut = f"\n… and {len(text) - WHOLE} characters more" if len(text) > WHOLE else ""
         return ActResult("All of it.", {"text": plain(text[:WHOLE]) + cut})
 
-    def _stream_asked(self, given: Mapping[str, Any]) -> ActResult:
-        text, total = self._thoughts.mirrored(_number(given, "key"))
+    def _send_stream(self, params: Mapping[str, Any]) -> ActResult:
+        text, total = self._thoughts.mirrored(_number(params, "key"))
         left = f"… {total - len(text)} characters before this are not held.\n" if total > len(text) else ""
         return ActResult("All that is held of the stream.", {"text": left + plain(text)})
 
     def _text_of(self, key: int, n: int) -> str | None:
         """All that a step says: of a call its payload and its answer's; with n = 0, what the sequence set out to do."""
-        one, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
-        if one is None or (n and step is None):
+        sequence, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
+        if sequence is None or (n and step is None):
             return None
-        said = self._payload(step.seq if step is not None else one.seq)
-        if said is None:
+        payload = self._payload(step.seq if step is not None else sequence.seq)
+        if payload is None:
             return None
         if step is None or step.call is None:
-            text = said.get("message", said.get("text"))
-            return text if isinstance(text, str) else _indented(said)
-        parts = [_indented(said.get("params", said))]
+            text = payload.get("message", payload.get("text"))
+            return text if isinstance(text, str) else _indented(payload)
+        parts = [_indented(payload.get("params", payload))]
         if step.call.result_seq and (answer := self._payload(step.call.result_seq)) is not None:
             parts.append(_result(answer))
         return "\n\n".join(parts)
@@ -260,24 +261,32 @@ class ReasoningView(ActingWidget):
 
     def badge(self) -> str:
         """How many sequences are not over."""
-        active = sum(one.state == "active" for one in self._thoughts.sequences)
+        active = sum(sequence.state == "active" for sequence in self._thoughts.sequences)
         return f"{active} active" if active else ""
 
     def _static_text(self) -> str:
         sequences = self._thoughts.sequences
-        active = [one for one in sequences if one.state == "active"]
+        active = [sequence for sequence in sequences if sequence.state == "active"]
         first = f", newest: {one_line(active[-1].owner, 64)} “{active[-1].text[:80]}”" if active else ""
         return f"Reasoning: {len(active)} active, {len(sequences) - len(active)} ended{first}"
 
     def _static_html(self) -> str:
         sequences = self._thoughts.sequences
         rows: list[tuple[str, ...]] = []
-        for one in sequences:
-            rows.append((clock_time(one.started), one.owner, _ended(one), one.text, _summary(one)))
-            for step in self._thoughts.steps(one.key):
-                said = step.sender if step.sender != one.owner else ""
-                told = _told(step.call) if step.call is not None else ""
-                rows.append((f"+{step.t - one.started:.1f} s", said, step.kind, step.text, told))
+        for sequence in sequences:
+            rows.append(
+                (
+                    clock_time(sequence.started),
+                    sequence.owner,
+                    _state_of(sequence),
+                    sequence.text,
+                    _summary(sequence),
+                )
+            )
+            for step in self._thoughts.steps(sequence.key):
+                sender = step.sender if step.sender != sequence.owner else ""
+                outcome = _outcome_of(step.call) if step.call is not None else ""
+                rows.append((f"+{step.t - sequence.started:.1f} s", sender, step.kind, step.text, outcome))
         notes = [
             f"{len(rows) - MOST_ROWS} earlier lines are not shown." if len(rows) > MOST_ROWS else "",
             ""
@@ -285,14 +294,14 @@ class ReasoningView(ActingWidget):
             else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
             f"A picture: nothing can be cancelled here. The live view {INSTALL}.",
         ]
-        active = sum(one.state == "active" for one in sequences)
+        active = sum(sequence.state == "active" for sequence in sequences)
         title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(sequences)} in all"
         columns = ("when", "who", "state", "what", "then")
         return picture(title, columns, rows[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
 
 
-def _number(given: Mapping[str, Any], name: str) -> int:
-    number = given.get(name)
+def _number(params: Mapping[str, Any], name: str) -> int:
+    number = params.get(name)
     if not isinstance(number, int) or isinstance(number, bool):
         raise MewError("The view named no sequence, so nothing was done. Run its cell again.")
     return number
@@ -310,30 +319,32 @@ def _result(payload: Mapping[str, Any]) -> str:
     """What a tool answered: its texts, else the JSON."""
     result = payload.get("result")
     content = result.get("content") if isinstance(result, dict) else None
-    texts = [one.get("text") for one in content if isinstance(one, dict)] if isinstance(content, list) else []
-    if texts and all(isinstance(one, str) for one in texts):
+    texts = (
+        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    if texts and all(isinstance(text, str) for text in texts):
         return "\n".join(map(str, texts))
     return _indented(payload.get("error", result))
 
 
-def _step(key: int, one: StepRow) -> dict[str, Any]:
+def _pack_step(key: int, step: StepRow) -> dict[str, Any]:
     """A step as the views get it; its text and the lines of its call are visible text already."""
     return {
         "key": key,
-        "n": one.n,
-        "t": round(one.t, 3),
-        "kind": visible(one.kind),
-        "from": visible(one.sender),
-        "to": [visible(name) for name in one.to[:4]],
-        "path": _parts(one.path),
-        "text": one.text,
-        "more": one.more,
-        "child": one.child,
-        "call": _fate(one.call) if one.call is not None else None,
+        "n": step.n,
+        "t": round(step.t, 3),
+        "kind": visible(step.kind),
+        "from": visible(step.sender),
+        "to": [visible(name) for name in step.to[:4]],
+        "path": _parts(step.path),
+        "text": step.text,
+        "more": step.more,
+        "child": step.child,
+        "call": _pack_call(step.call) if step.call is not None else None,
     }
 
 
-def _fate(call: CallRow) -> dict[str, Any]:
+def _pack_call(call: CallRow) -> dict[str, Any]:
     return {
         "state": call.state,
         "by": visible(call.by),
@@ -343,18 +354,18 @@ def _fate(call: CallRow) -> dict[str, Any]:
     }
 
 
-def _told(call: CallRow) -> str:
+def _outcome_of(call: CallRow) -> str:
     """What became of a call, for a picture."""
     by = f" by {call.by}" if call.by and call.state in ("rejected", "refused") else ""
     return f"{call.state}{by}{f': {call.result}' if call.result else ''}"
 
 
-def _ended(one: SequenceRow) -> str:
-    lasted = f" after {one.ended - one.started:.1f} s" if one.ended is not None else ""
-    return f"{one.state}{lasted}"
+def _state_of(sequence: SequenceRow) -> str:
+    lasted = f" after {sequence.ended - sequence.started:.1f} s" if sequence.ended is not None else ""
+    return f"{sequence.state}{lasted}"
 
 
-def _summary(one: SequenceRow) -> str:
-    by = f"by {one.by}" if one.by and one.by != one.owner else ""
-    parts = [f"{one.thoughts} thoughts", f"{one.calls} calls", by, one.reason]
+def _summary(sequence: SequenceRow) -> str:
+    by = f"by {sequence.by}" if sequence.by and sequence.by != sequence.owner else ""
+    parts = [f"{sequence.thoughts} thoughts", f"{sequence.calls} calls", by, sequence.reason]
     return ", ".join(filter(None, parts))

@@ -1,25 +1,29 @@
-"""The participants of a space as rows: who is in it, how each of them is, and what it may do.
+"""The participants of a space as rows: who is in it, how each of them is, and what it may do; and how one is invited.
 
 Who is present, paused, shut down or removed is read from the space where it runs here, else from `ledger.members`,
 which also tells why and since when. The last `participant/status` of each is kept here. Rows are
 replaced, never changed, so any thread may read `rows`; they keep the order in which participants came to be known,
 and those that left stay in it. At most 1000 participants, 2000 statuses; sentences in bounded length.
 
-Nothing is sent from here; `lab.actions` does that.
+The rows send nothing; `lab.actions` does that. `invite` alone asks the gateway, which answers the inviter alone. From
+the first moment the token of an invitation is a `Token`, so that nothing of this process can show it by accident; a
+caller that hands it on has to call `reveal()`.
 
-Spec: §3.7, §3.9.1, §3.9.4, ruling R14.
+Spec: §3.6.5, §3.6.6, §3.7, §3.9.1, §3.9.4, rulings R14, R15.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mew_lab.errors import NoReply, Refused
 from mew_lab.lab.actions import ACTIONS, ParticipantActions
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
@@ -28,11 +32,14 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.ui.debounce import Debounce
 
-__all__ = ["MemberRow", "MemberStatus", "RosterModel"]
+__all__ = ["Invitation", "MemberRow", "MemberStatus", "RosterModel", "invite"]
 
 MOST_KEPT = 2000  # statuses that are remembered
 MOST_TEXT = 300
@@ -83,7 +90,7 @@ class MemberRow:
     ids: tuple[str, ...]
     sentence: str
     patterns: tuple[str, ...]
-    told: MemberStatus | None
+    status: MemberStatus | None
     paused: PauseFacts | None
     against: Mapping[str, str]
 
@@ -104,7 +111,7 @@ class RosterModel:
         self.steering = steering or ParticipantActions(session)
         self._session = session
         self._clock = clock
-        self._told: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
+        self._statuses: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
         self._ledger = MemberLedger(logical=self._who)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
@@ -117,7 +124,7 @@ class RosterModel:
 
     def find(self, name: str) -> MemberRow | None:
         """The participant of that name."""
-        return next((one for one in self.rows if one.name == name), None)
+        return next((row for row in self.rows if row.name == name), None)
 
     # --- what the log tells, on the loop's thread ---
 
@@ -126,7 +133,7 @@ class RosterModel:
         if entry.refused:
             return
         if entry.kind == "participant/status":
-            self._told[self._who(entry.sender)] = _status(entry)
+            self._statuses[self._who(entry.sender)] = _status(entry)
         self._ledger.observe(entry)
         self.refresh_soon()
 
@@ -143,7 +150,7 @@ class RosterModel:
         """Makes `rows` anew; tells the subscribers where something is different."""
         self._soon.cancel()
         now = self._clock().timestamp()
-        by_name = {standing.name: standing for standing in (*standings(self._session), *self._left())}
+        by_name = {standing.name: standing for standing in (*standings(self._session), *self._former())}
         # Places do not move: who was known stands where it stood.
         order = dict.fromkeys((*(row.name for row in self.rows if row.name in by_name), *by_name))
         rows = tuple(self._row(by_name[name], now) for name in order)
@@ -154,7 +161,7 @@ class RosterModel:
             self.rows = rows
             self._subscribers.tell()
 
-    def _left(self) -> Iterator[ParticipantStanding]:
+    def _former(self) -> Iterator[ParticipantStanding]:
         """Those that have left a space that runs elsewhere, as they were; of its own space a lab knows everybody."""
         here = self._session.me.participant.client.participants
         for member in self._ledger if self._session.host is None else ():
@@ -162,60 +169,62 @@ class RosterModel:
             if row is not None and not row.you and member.came and not member.ids and member.name not in here:
                 yield ParticipantStanding(member.name, (), (), row.patterns, certain=False)
 
-    def _row(self, one: ParticipantStanding, now: float) -> MemberRow:
-        member = self._ledger.get(one.name)
-        paused, shut_down = self._held_back(one, now)
-        kicked = one.kicked or (not one.certain and not one.ids and member is not None and member.removed)
+    def _row(self, standing: ParticipantStanding, now: float) -> MemberRow:
+        member = self._ledger.get(standing.name)
+        paused, shut_down = self._find_pause(standing, now)
+        kicked = standing.kicked or (
+            not standing.certain and not standing.ids and member is not None and member.removed
+        )
         against = {
             deed: why
             for deed in ACTIONS
-            if (why := self.steering.find_obstacle(deed, self._judged(one, paused)))
+            if (why := self.steering.find_obstacle(deed, self._with_pause(standing, paused)))
         }
         presence = (
             "removed" if kicked
-            else "invited" if not one.came and not one.ids
+            else "invited" if not standing.came and not standing.ids
             else "shut down" if shut_down
-            else "left" if not one.ids
+            else "left" if not standing.ids
             else "paused" if paused
             else "here"
         )  # fmt: skip
-        seat = self._session.seats.get(one.name)
+        seat = self._session.seats.get(standing.name)
         return MemberRow(
-            name=one.name,
-            you=one.name == self._session.me.name,
+            name=standing.name,
+            you=standing.name == self._session.me.name,
             what=seat.what if seat is not None else "elsewhere",
             presence=presence,
             since=member.since if member is not None else None,
-            ids=one.ids,
-            sentence=_sentence(one.texts),
-            patterns=one.texts,
-            told=self._told.get(one.name),
+            ids=standing.ids,
+            sentence=_sentence(standing.texts),
+            patterns=standing.texts,
+            status=self._statuses.get(standing.name),
             paused=None if kicked else paused,
             against=against,
         )
 
-    def _held_back(self, one: ParticipantStanding, now: float) -> tuple[PauseFacts | None, bool]:
-        member = self._ledger.get(one.name)
-        told = member.pause if member is not None else None
-        if one.certain:
-            if not one.paused_by:
-                return None, one.shut_down
-            known = told if told is not None and told.by == one.paused_by else None
+    def _find_pause(self, standing: ParticipantStanding, now: float) -> tuple[PauseFacts | None, bool]:
+        member = self._ledger.get(standing.name)
+        known_pause = member.pause if member is not None else None
+        if standing.certain:
+            if not standing.paused_by:
+                return None, standing.shut_down
+            known = known_pause if known_pause is not None and known_pause.by == standing.paused_by else None
             since, reason = (known.since, known.reason) if known is not None else (None, "")
-            paused: PauseFacts | None = PauseFacts(one.paused_by, reason, since, one.until)
+            paused: PauseFacts | None = PauseFacts(standing.paused_by, reason, since, standing.until)
         else:
-            paused = told
-        shut_down = one.shut_down if one.certain else member is not None and member.shut_down
+            paused = known_pause
+        shut_down = standing.shut_down if standing.certain else member is not None and member.shut_down
         return paused if paused is not None and paused.holds(now) else None, shut_down
 
     @staticmethod
-    def _judged(one: ParticipantStanding, paused: PauseFacts | None) -> ParticipantStanding:
-        return one._replace(paused_by=paused.by if paused else "")
+    def _with_pause(standing: ParticipantStanding, paused: PauseFacts | None) -> ParticipantStanding:
+        return standing._replace(paused_by=paused.by if paused else "")
 
 
 @lru_cache(maxsize=2000)
 def _sentence(patterns: tuple[str, ...]) -> str:
-    return one_line(sentence([json.loads(one) for one in patterns]), 600)
+    return one_line(sentence([json.loads(pattern) for pattern in patterns]), 600)
 
 
 def _status(entry: Entry) -> MemberStatus:
@@ -249,3 +258,81 @@ def _text(value: object) -> str:
 
 def _figure(value: object) -> str:
     return one_line(value if isinstance(value, str) else compact(value), 60)
+
+
+ANSWERED_WITHIN = 10.0  # seconds
+
+
+class Invitation(NamedTuple):
+    """Who may join, with which token, and where (empty where the gateway does not say)."""
+
+    id: str
+    participant: str
+    token: Token
+    url: str
+
+
+async def invite(
+    inviter: MEWParticipant,
+    name: str,
+    capabilities: Iterable[Mapping[str, Any]] | None = None,
+    *,
+    reason: str | None = None,
+    timeout: float = ANSWERED_WITHIN,
+) -> Invitation:
+    """Lets `name` join; returns once the gateway has made the token.
+
+    Args:
+        capabilities: None gives the restricted starter profile.
+        timeout: seconds.
+
+    Raises:
+        Refused: the gateway says why: the name is known already, or the inviter may not give that.
+        CapabilityViolation: the inviter may not invite.
+        NoReply: no answer came in time.
+        LocalProtocolError, ConnectionLost: as `MessageSender.say`.
+
+    Spec: §3.6.5, §3.6.6.
+    """
+    payload: dict[str, Any] = {"participant_id": name}
+    if capabilities is not None:
+        payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
+    if reason:
+        payload["reason"] = reason
+    envelope = inviter.saying.complete("space/invite", payload)
+    answer: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
+
+    def take(reply: Envelope) -> None:
+        is_answer = reply.kind == "space/invite-ack" and reply.sender == GATEWAY
+        if is_answer and envelope.id in reply.correlation_id and not answer.done():
+            answer.set_result(reply)
+
+    end = inviter.client.on_message(take)
+    # A refusal of the name comes as an answer without an echo, any other as an error without an answer.
+    sending = asyncio.ensure_future(inviter.saying.send_accepted(envelope, timeout=timeout))
+    try:
+        await asyncio.wait({sending, answer}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            if sending.done():
+                await sending
+            await asyncio.wait({answer}, timeout=timeout)
+        if not answer.done():
+            sentence = (
+                f"The gateway did not answer the invitation of {one_line(name, 64)!r} within {timeout:g} s"
+            )
+            raise NoReply(sentence, after_s=timeout, waiting_for="the gateway")
+        return _invitation(envelope.id, name, answer.result())
+    finally:
+        end()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+def _invitation(id: str, name: str, answer: Envelope) -> Invitation:
+    payload = answer.payload
+    token, url, status = payload.get("token"), payload.get("connection_url"), payload.get("status")
+    if status != "created" or not isinstance(token, str) or not token:
+        why = one_line(str(payload.get("message") or "it says no more"), 300)
+        sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({one_line(str(status), 40)})"
+        raise Refused(sentence, code=str(status), envelope=None)
+    return Invitation(id, name, Token(token), one_line(url, 300) if isinstance(url, str) else "")

@@ -42,7 +42,7 @@ function render({ model, el }) {
         for (const row of item.rows) put(row);
         lead(item);
       } else if (item.t === "rows") for (const row of item.rows) put(row, room);
-      else if (item.t === "told") for (const [id, told] of item.told) hear(id, told);
+      else if (item.t === "told") for (const [id, status] of item.told) hear(id, status);
       else if (item.t === "head") lead(item);
     },
     done: paint,
@@ -57,8 +57,8 @@ function render({ model, el }) {
     inviter.title = item.barred || "Let somebody new join";
     if (item.barred) inviter.setAttribute("aria-description", item.barred);
     else inviter.removeAttribute("aria-description");
-    for (const one of item.invited) invitation(one);
-    for (const [id, node] of invitations) if (!item.invited.some((one) => one.id === id)) { node.remove(); invitations.delete(id); }
+    for (const invited of item.invited) invitation(invited);
+    for (const [id, node] of invitations) if (!item.invited.some((invited) => invited.id === id)) { node.remove(); invitations.delete(id); }
   }
 
   async function showMore() {
@@ -73,7 +73,7 @@ function render({ model, el }) {
   function room(data) {
     if (rows.size < PAGE) return true;
     if (GONE.has(data.presence)) return false;
-    const [id, row] = [...rows].find(([, one]) => GONE.has(one.data.presence) && !one.place.firstChild && !one.node.contains(document.activeElement)) ?? [];
+    const [id, row] = [...rows].find(([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !row.node.contains(document.activeElement)) ?? [];
     if (!row) return false;
     row.node.remove();
     rows.delete(id);
@@ -89,10 +89,10 @@ function render({ model, el }) {
     fill(row);
   }
 
-  function hear(id, told) {
+  function hear(id, lastStatus) {
     const row = rows.get(id);
     if (!row) return;
-    row.data.told = told;
+    row.data.told = lastStatus;
     status(row);
   }
 
@@ -164,26 +164,26 @@ function render({ model, el }) {
   // How somebody is: what it told of itself.
 
   function status(row) {
-    const told = row.data.told;
+    const lastStatus = row.data.told;
     row.aged = null;
-    if (!told) {
+    if (!lastStatus) {
       row.status.replaceChildren();
       return;
     }
     const parts = [];
-    if (told.usage !== null) {
-      const part = Math.min(told.usage, 1), percent = `${Math.floor(told.usage * 100)} %`;
-      const text = `${grouped(told.tokens)} of ${grouped(told.max_tokens)} tokens, ${percent}`;
+    if (lastStatus.usage !== null) {
+      const part = Math.min(lastStatus.usage, 1), percent = `${Math.floor(lastStatus.usage * 100)} %`;
+      const text = `${grouped(lastStatus.tokens)} of ${grouped(lastStatus.max_tokens)} tokens, ${percent}`;
       const fill = make("span", { class: "mew-fill" });
       fill.style.width = `${part * 100}%`;
-      parts.push(make("div", { class: told.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: text }, fill));
-      parts.push(make("span", { class: "mew-figure", text: `${told.near_limit ? "⚠ " : ""}${grouped(told.tokens)} / ${grouped(told.max_tokens)} tokens` }));
-    } else if (told.tokens !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(told.tokens)} tokens` }));
-    if (told.messages !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(told.messages)} messages` }));
-    if (told.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(Math.round(told.latency_ms))} ms` }));
-    if (told.status) parts.push(make("bdi", { class: "mew-state", text: told.status }));
-    row.aged = make("span", { class: "mew-dim mew-aged", title: `told at ${clockTime(told.at)}` });
-    const rest = told.more.map(([name, value]) => `${name}: ${value}`).join("\n");
+      parts.push(make("div", { class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: text }, fill));
+      parts.push(make("span", { class: "mew-figure", text: `${lastStatus.near_limit ? "⚠ " : ""}${grouped(lastStatus.tokens)} / ${grouped(lastStatus.max_tokens)} tokens` }));
+    } else if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(lastStatus.tokens)} tokens` }));
+    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(lastStatus.messages)} messages` }));
+    if (lastStatus.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(Math.round(lastStatus.latency_ms))} ms` }));
+    if (lastStatus.status) parts.push(make("bdi", { class: "mew-state", text: lastStatus.status }));
+    row.aged = make("span", { class: "mew-dim mew-aged", title: `told at ${clockTime(lastStatus.at)}` });
+    const rest = lastStatus.more.map(([name, value]) => `${name}: ${value}`).join("\n");
     row.status.title = rest;
     row.status.replaceChildren(...parts, row.aged);
     age(row);
@@ -289,9 +289,9 @@ function render({ model, el }) {
     const words = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closePlace(row, true) });
     const go = async () => {
-      const given = Object.fromEntries(Object.entries(collect).map(([name, read]) => [name, read()]));
+      const choices = Object.fromEntries(Object.entries(collect).map(([name, read]) => [name, read()]));
       closePlace(row, true);
-      await carryOut(row, deed, given);
+      await carryOut(row, deed, choices);
     };
     const sure = doer(words[1], go, { class: grave ? "mew-sure mew-grave" : "mew-sure", "aria-label": `${words[1]} ${row.data.name}` });
     const question = make("div", { class: "mew-question" }, `${words[0]} `, make("bdi", { class: "mew-code", text: row.data.name }), grave ? "?" : "");
@@ -314,9 +314,9 @@ function render({ model, el }) {
     }
   }
 
-  async function carryOut(row, deed, given) {
+  async function carryOut(row, deed, choices) {
     say(row, `${(VERBS[deed] ?? deed).replace("…", "")}: asked at ${clockTime(now())}, waiting for the answer`);
-    const done = await link.act("do", { deed, target: row.data.id, ...given });
+    const done = await link.act("do", { deed, target: row.data.id, ...choices });
     say(row, done ? `${done.said} · ${clockTime(now())}` : "");
     if (done) announce(done.said);
   }
@@ -333,12 +333,12 @@ function render({ model, el }) {
     if (form.firstChild) return closeInvite();
     const name = make("input", { type: "text", maxlength: 64, "aria-label": "id of the new participant", placeholder: "its id, such as reviewer" });
     const can = make("select", { "aria-label": "what it may do" }, make("option", { value: "starter", text: "starter: the restricted profile" }),
-      ...profiles.map(([one]) => make("option", { value: one, text: one })), make("option", { value: "patterns", text: "patterns of your own" }));
+      ...profiles.map(([profile]) => make("option", { value: profile, text: profile })), make("option", { value: "patterns", text: "patterns of your own" }));
     const words = make("div", { class: "mew-dim" });
     const patterns = make("textarea", { rows: 3, class: "mew-code", "aria-label": "capability patterns, a JSON list", hidden: true, spellcheck: "false", text: '[{"kind": "chat"}]' });
     const tell = () => {
       patterns.hidden = can.value !== "patterns";
-      write(words, can.value === "starter" ? "may propose; withdraw; answer; chat; tell its status" : profiles.find(([one]) => one === can.value)?.[1] ?? "what your patterns say");
+      write(words, can.value === "starter" ? "may propose; withdraw; answer; chat; tell its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "what your patterns say");
     };
     can.addEventListener("change", tell);
     tell();
@@ -362,24 +362,24 @@ function render({ model, el }) {
     if (had) inviter.focus();
   }
 
-  function invitation(one) {
-    let node = invitations.get(one.id);
+  function invitation(invitee) {
+    let node = invitations.get(invitee.id);
     if (!node) {
       node = make("li", { class: "mew-invitation" });
-      invitations.set(one.id, node);
+      invitations.set(invitee.id, node);
       invited.append(node);
     }
     // What is shown stays until it is hidden: it comes only once. And a button that is looked for is not made anew.
-    const state = String(one.shown ?? "");
+    const state = String(invitee.shown ?? "");
     if (node.dataset.open || node.dataset.state === state) return;
     node.dataset.state = state;
-    const says = make("span", {}, "token for ", make("bdi", { class: "mew-code", text: one.name }), one.shown ? ` was shown at ${clockTime(one.shown)}` : " ready: it is shown once");
-    const button = doer("Show the token", () => reveal(one, node), { "aria-label": `Show the token of ${one.name}, once` });
-    node.replaceChildren(says, make("span", { class: "mew-gap" }), ...(one.shown ? [] : [button]));
+    const says = make("span", {}, "token for ", make("bdi", { class: "mew-code", text: invitee.name }), invitee.shown ? ` was shown at ${clockTime(invitee.shown)}` : " ready: it is shown once");
+    const button = doer("Show the token", () => reveal(invitee, node), { "aria-label": `Show the token of ${invitee.name}, once` });
+    node.replaceChildren(says, make("span", { class: "mew-gap" }), ...(invitee.shown ? [] : [button]));
   }
 
-  async function reveal(one, node) {
-    const done = await link.act("reveal", { id: one.id });
+  async function reveal(invited, node) {
+    const done = await link.act("reveal", { id: invited.id });
     if (!done) return;
     node.dataset.open = "1";
     const had = atHand(node);
@@ -390,11 +390,11 @@ function render({ model, el }) {
     const hide = make("button", { type: "button", text: "Hide for good", onclick: () => {
       delete node.dataset.open;
       delete node.dataset.state;
-      invitation({ ...one, shown: head.invited.find((other) => other.id === one.id)?.shown ?? now() });
+      invitation({ ...invited, shown: head.invited.find((other) => other.id === invited.id)?.shown ?? now() });
       inviter.focus();
     } });
     node.replaceChildren(
-      make("div", { class: "mew-token" }, make("span", {}, "token of ", make("bdi", { class: "mew-code", text: one.name }), " – hand it over by a private way:"), secret),
+      make("div", { class: "mew-token" }, make("span", {}, "token of ", make("bdi", { class: "mew-code", text: invited.name }), " – hand it over by a private way:"), secret),
       make("div", { class: "mew-dim" }, "Its holder joins with MEW_TOKEN set: ", make("code", { dir: "ltr", text: done.value.line })),
       make("span", { class: "mew-gap" }), copy, hide);
     if (had) hide.focus();

@@ -28,9 +28,8 @@ from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.roster.inviting import Invitation, invite
-from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.roster.model import Invitation, MemberRow, MemberStatus, RosterModel, invite
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -97,7 +96,7 @@ class RosterView(ActingWidget):
             "me": visible(self._session.me.name),
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
             "deeds": [[name, deed.about, deed.grave] for name, deed in ACTIONS.items()],
-            "rows": [_shown(row) for row in rows[:MOST_ROWS]],
+            "rows": [_pack(row) for row in rows[:MOST_ROWS]],
         } | self._head
 
     def _news(self) -> list[dict[str, Any]]:
@@ -106,12 +105,12 @@ class RosterView(ActingWidget):
         if changed:
             sent = changed[:MOST_ROWS]
             # Most that happens is that somebody tells how it is: that goes without what it may do.
-            fresh = [row for row in sent if not self._has_told(row)]
-            told = [[row.name, _told(row.told)] for row in sent if self._has_told(row)]
+            fresh = [row for row in sent if not self._is_status_alone(row)]
+            statuses = [[row.name, _pack_status(row.status)] for row in sent if self._is_status_alone(row)]
             if fresh:
-                items.append({"t": "rows", "rows": [_shown(row) for row in fresh]})
-            if told:
-                items.append({"t": "told", "told": told})
+                items.append({"t": "rows", "rows": [_pack(row) for row in fresh]})
+            if statuses:
+                items.append({"t": "told", "told": statuses})
             self._known |= {row.name: row for row in sent}
             if len(changed) > MOST_ROWS:
                 self.wake()
@@ -124,10 +123,10 @@ class RosterView(ActingWidget):
         """Where not all can be shown, those who are gone are left out first."""
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
 
-    def _has_told(self, row: MemberRow) -> bool:
+    def _is_status_alone(self, row: MemberRow) -> bool:
         """Whether nothing has changed but what it says of itself."""
         known = self._known.get(row.name)
-        return known is not None and replace(known, told=row.told) == row
+        return known is not None and replace(known, status=row.status) == row
 
     def _heading(self) -> dict[str, Any]:
         rows = self._members.rows
@@ -162,18 +161,18 @@ class RosterView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {"do": self._do, "invite": self._invite, "reveal": self._reveal, "more": self._more}
 
-    def _do(self, given: Mapping[str, Any]) -> Future[str]:
-        deed, target = given.get("deed"), given.get("target")
+    def _do(self, params: Mapping[str, Any]) -> Future[str]:
+        deed, target = params.get("deed"), params.get("target")
         if not isinstance(deed, str) or not isinstance(target, str) or self._members.find(target) is None:
             raise MewError("That participant is not known here, so nothing was sent.")
-        choices = {name: given[name] for name in _GIVEN if given.get(name) not in (None, "")}
+        choices = {name: params[name] for name in _GIVEN if params.get(name) not in (None, "")}
         return self._session.loop.submit(self._members.steering.perform(deed, target, choices))
 
-    def _invite(self, given: Mapping[str, Any]) -> Future[ActResult]:
-        name, can, reason = given.get("name"), given.get("can"), given.get("reason")
+    def _invite(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        name, can, reason = params.get("name"), params.get("can"), params.get("reason")
         if not isinstance(name, str) or not name.strip():
             raise MewError("Who is invited? Give an id of letters, digits, dots and dashes.")
-        patterns = _wanted(can, given.get("patterns"))
+        patterns = _read_patterns(can, params.get("patterns"))
         why = reason[:300] if isinstance(reason, str) else ""
         return self._session.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
 
@@ -185,32 +184,32 @@ class RosterView(ActingWidget):
         self.wake()
         return ActResult(f"{name} is invited; its token is ready and can be shown once")
 
-    def _reveal(self, given: Mapping[str, Any]) -> ActResult:
-        id = given.get("id")
+    def _reveal(self, params: Mapping[str, Any]) -> ActResult:
+        id = params.get("id")
         with self._book:
-            found = self._tokens.pop(id, None) if isinstance(id, str) else None
+            invitation = self._tokens.pop(id, None) if isinstance(id, str) else None
             name, at, shown = self._invited.get(str(id), ("", 0.0, None))
-            if found is not None:
+            if invitation is not None:
                 shown = self.clock().timestamp()
-                self._invited[found.id] = (name, at, shown)
-        if found is None:
+                self._invited[invitation.id] = (name, at, shown)
+        if invitation is None:
             when = f" at {clock_time(shown)}" if shown is not None else ""
             again = "; remove the participant and invite it again for a new one"
             raise MewError(
                 f"The token was shown{when}, and is not shown twice{again}." if name else "No such token."
             )
         self.wake()
-        line = join_line(found.url or "URL", space=self._session.space, token_env="MEW_TOKEN")
+        line = join_line(invitation.url or "URL", space=self._session.space, token_env="MEW_TOKEN")
         return ActResult(
             f"The token of {name} is shown, this once",
-            {"token": found.token.reveal(), "url": visible(found.url), "line": visible(line)},
+            {"token": invitation.token.reveal(), "url": visible(invitation.url), "line": visible(line)},
         )
 
-    def _more(self, given: Mapping[str, Any]) -> ActResult:
-        after = given.get("after")
+    def _more(self, params: Mapping[str, Any]) -> ActResult:
+        after = params.get("after")
         start = after if isinstance(after, int) and after > 0 else 0
         rows = self._first_who_is_here()[start : start + MOST_ROWS]
-        return ActResult(f"{len(rows)} more", [_shown(row) for row in rows])
+        return ActResult(f"{len(rows)} more", [_pack(row) for row in rows])
 
     # Pictures.
 
@@ -232,7 +231,7 @@ class RosterView(ActingWidget):
                 f"{row.name}{' (you)' if row.you else ''}",
                 row.what,
                 row.sentence,
-                _status(row.told),
+                _status(row.status),
             )
             for row in rows[:MOST_ROWS]
         ]
@@ -247,25 +246,25 @@ class RosterView(ActingWidget):
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))
 
 
-def _wanted(can: object, text: object) -> list[dict[str, Any]] | None:
+def _read_patterns(can: object, text: object) -> list[dict[str, Any]] | None:
     """The capabilities that the form asks for; None for what an invitation gives by itself."""
     if can in (None, "", "starter"):
         return None
     if isinstance(can, str) and can in PROFILES:
-        return [dict(one) for one in PROFILES[can]]
+        return [dict(pattern) for pattern in PROFILES[can]]
     try:
         wanted = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError) as fault:
         raise MewError(f"The patterns are no JSON: {one_line(str(fault), 200)}") from None
     wanted = [wanted] if isinstance(wanted, dict) else wanted
-    if not isinstance(wanted, list) or not all(isinstance(one, dict) for one in wanted):
+    if not isinstance(wanted, list) or not all(isinstance(pattern, dict) for pattern in wanted):
         raise MewError('The patterns are a list such as [{"kind": "chat"}].')
     return wanted
 
 
-def _shown(row: MemberRow) -> dict[str, Any]:
+def _pack(row: MemberRow) -> dict[str, Any]:
     """A row as the views get it: `id` to be sent back, everything else visible text."""
-    patterns = [one_line(one, PATTERN) for one in row.patterns[:MOST_PATTERNS]]
+    patterns = [one_line(pattern, PATTERN) for pattern in row.patterns[:MOST_PATTERNS]]
     return {
         "id": row.name,
         "name": middle(row.name, 40),
@@ -274,17 +273,17 @@ def _shown(row: MemberRow) -> dict[str, Any]:
         "what": one_line(row.what, 80),
         "presence": row.presence,
         "since": row.since,
-        "ids": [one_line(one, 80) for one in row.ids if one != row.name][:8],
+        "ids": [one_line(id, 80) for id in row.ids if id != row.name][:8],
         "sentence": row.sentence,
         "patterns": patterns,
         "left": len(row.patterns) - len(patterns),
-        "told": _told(row.told),
-        "paused": None if row.paused is None else _paused(row.paused),
+        "told": _pack_status(row.status),
+        "paused": None if row.paused is None else _pack_pause(row.paused),
         "against": dict(row.against),
     }
 
 
-def _paused(paused: PauseFacts) -> dict[str, Any]:
+def _pack_pause(paused: PauseFacts) -> dict[str, Any]:
     return {
         "by": one_line(paused.by, 64),
         "reason": paused.reason,
@@ -293,13 +292,13 @@ def _paused(paused: PauseFacts) -> dict[str, Any]:
     }
 
 
-def _told(told: MemberStatus | None) -> dict[str, Any] | None:
-    if told is None:
+def _pack_status(status: MemberStatus | None) -> dict[str, Any] | None:
+    if status is None:
         return None
-    return told._asdict() | {
-        "usage": told.usage,
-        "near_limit": told.near_limit,
-        "more": [list(p) for p in told.more],
+    return status._asdict() | {
+        "usage": status.usage,
+        "near_limit": status.near_limit,
+        "more": [list(p) for p in status.more],
     }
 
 
@@ -308,15 +307,15 @@ def _until(paused: PauseFacts) -> str:
     return f"{by} until resumed" if paused.until is None else f"{by} until {clock_time(paused.until)}"
 
 
-def _status(told: MemberStatus | None) -> str:
-    if told is None:
+def _status(status: MemberStatus | None) -> str:
+    if status is None:
         return ""
-    words = [told.status] if told.status else []
-    if told.tokens is not None:
-        most = f" of {told.max_tokens}" if told.max_tokens else ""
-        words.append(f"{told.tokens}{most} tokens")
-    if told.messages is not None:
-        words.append(f"{told.messages} messages")
-    if told.latency_ms is not None:
-        words.append(f"{told.latency_ms:g} ms")
-    return f"{', '.join(words)} (told at {clock_time(told.at)})"
+    words = [status.status] if status.status else []
+    if status.tokens is not None:
+        most = f" of {status.max_tokens}" if status.max_tokens else ""
+        words.append(f"{status.tokens}{most} tokens")
+    if status.messages is not None:
+        words.append(f"{status.messages} messages")
+    if status.latency_ms is not None:
+        words.append(f"{status.latency_ms:g} ms")
+    return f"{', '.join(words)} (told at {clock_time(status.at)})"

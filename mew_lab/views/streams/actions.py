@@ -3,25 +3,29 @@
 The gateway decides whether she may; its own sentence is what she reads. Everything here is async and runs on the loop.
 Which streams there are stands in `model`.
 
+Nothing in the name or the place of a saved file is a peer's choice: of the stream's id only letters, digits, dot, dash
+and underscore remain, behind a fixed beginning. A file that exists is never touched, and a link is never followed.
+
 Spec: §3.10.1, §3.10.4 to §3.10.7.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.sdk.stream import Stream
-from mew_lab.views.streams.file import file_name, write_new
-from mew_lab.views.streams.kinds import Kind
 from mew_lab.views.streams.model import StreamsModel
-from mew_lab.views.streams.pictures import last_picture
-from mew_lab.views.streams.row import StreamRow
+from mew_lab.views.streams.readers import last_picture, picture_type
+from mew_lab.views.streams.row import Kind, StreamRow
 
-__all__ = ["SavedStream", "StreamActions"]
+__all__ = ["SavedStream", "StreamActions", "file_name", "write_new"]
 
 
 class SavedStream(NamedTuple):
@@ -87,9 +91,9 @@ class StreamActions:
     def _stream(self, key: int) -> Stream:
         row, me = self._streaming.row(key), self._streaming.me
         if row is None or row.state != "open":
-            said = "That stream is not listed any more" if row is None else f"{row.id or 'It'} is {row.state}"
+            what = "That stream is not listed any more" if row is None else f"{row.id or 'It'} is {row.state}"
             why = f" ({row.reason})" if row is not None and row.reason else ""
-            raise MewError(f"{said}{why}, so nothing was sent; open another one")
+            raise MewError(f"{what}{why}, so nothing was sent; open another one")
         stream = me.streams.active.get(row.id)
         if stream is None:
             raise MewError(
@@ -97,3 +101,41 @@ class StreamActions:
                 "connected"
             )
         return stream
+
+
+_ENDINGS = {"text": "txt", "json": "jsonl", "numbers": "txt", "hex": "bin", "image": "bin"}
+_PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+MOST_TRIES = 100
+
+
+def file_name(id: str, kind: Kind, *, first: bytes, now: datetime) -> str:
+    """`stream-3-20260102-030405.txt`: the ending follows from how it is looked at, of a picture from its first bytes."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", id)[:60].strip(".")
+    stem = plain if plain.startswith("stream-") else f"stream-{plain}"
+    ending = _PICTURES.get(picture_type(first), "bin") if kind == "image" else _ENDINGS[kind]
+    return f"{stem}-{now:%Y%m%d-%H%M%S}.{ending}"
+
+
+def write_new(folder: Path, name: str, frames: Iterable[bytes]) -> Path:
+    """Writes the frames, nothing between them, to a file that was not there before; `name-2` and so on where it was.
+
+    Raises:
+        MewError: the folder cannot be written to, or holds too many of that name.
+    """
+    stem, _, ending = name.rpartition(".")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    for n in range(1, MOST_TRIES):
+        path = folder / (name if n == 1 else f"{stem}-{n}.{ending}")
+        try:
+            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                file.writelines(frames)
+        except FileExistsError:
+            continue
+        except OSError as fault:
+            raise MewError(
+                f"Cannot write {path}: {fault.strerror or fault}. Change to a folder that takes it: %cd …"
+            ) from None
+        return path
+    raise MewError(
+        f"Cannot save: {folder} holds {MOST_TRIES} files named like {name} already; move them away"
+    )

@@ -137,10 +137,10 @@ export function hexViewer() {
 
 export function pictureViewer() {
   const image = make("img", { alt: "The last picture of the stream", hidden: true });
-  const said = make("div", { class: "mew-dim", text: "No whole picture has come yet." });
-  const node = make("div", { class: "mew-picture" }, image, said);
+  const caption = make("div", { class: "mew-dim", text: "No whole picture has come yet." });
+  const node = make("div", { class: "mew-picture" }, image, caption);
   let fresh = null, address = "";
-  image.addEventListener("error", () => { image.hidden = true; said.textContent = "The browser cannot read this picture. Look at it as hex, or save it."; });
+  image.addEventListener("error", () => { image.hidden = true; caption.textContent = "The browser cannot read this picture. Look at it as hex, or save it."; });
 
   function forget() {
     if (address) URL.revokeObjectURL(address);
@@ -161,9 +161,9 @@ export function pictureViewer() {
         image.src = address;
         image.alt = `The last picture of the stream, ${width} by ${height} pixels`;
         image.hidden = false;
-        said.textContent = `${type}, ${width} × ${height}, ${grouped(bytes.length)} bytes, picture ${grouped(count)}`;
+        caption.textContent = `${type}, ${width} × ${height}, ${grouped(bytes.length)} bytes, picture ${grouped(count)}`;
       }
-      if (note) said.textContent = note;
+      if (note) caption.textContent = note;
     },
     end: forget,
   };

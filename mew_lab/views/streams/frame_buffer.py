@@ -68,7 +68,7 @@ class FrameStore:
             if self.cost > self._together:
                 relieved = max(0, self._together - RELIEF)
                 while self.cost > relieved:
-                    most = max(self._held, key=lambda one: one.cost)
+                    most = max(self._held, key=lambda buffer: buffer.cost)
                     self._shrink(most, max(0, most.cost - (self.cost - relieved)))
 
     def forget(self, held: FrameBuffer) -> None:

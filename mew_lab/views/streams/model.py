@@ -82,8 +82,8 @@ class StreamsModel:
             self._adopt(stream)
         self._leave = [
             streams.on_open(self._adopt),
-            streams.on_change(self._adopted_changed),
-            streams.on_close(self._adopted_closed),
+            streams.on_change(self._on_adopted_change),
+            streams.on_close(self._on_adopted_close),
             client.on_stream_data(self._frame),
             self.me.rights.on_capabilities_changed(lambda _: self._judge()),
             lambda: following.remove(self),
@@ -161,9 +161,9 @@ class StreamsModel:
             self._refuse(self._requested.get(facts.request_id) or self._add_request(change), facts.reason)
         elif change.what == "opened":
             known = self._open.get(facts.id)
-            told = facts.open_envelope_id and facts.open_envelope_id in self._opened
+            is_known = facts.open_envelope_id and facts.open_envelope_id in self._opened
             # A welcome that lists it says nothing new, nor does the log of what the participant knows already.
-            if not told and (known is None or (known.stream is None and facts.open_envelope_id)):
+            if not is_known and (known is None or (known.stream is None and facts.open_envelope_id)):
                 self._begin(facts)
         else:
             track = self._open.get(facts.id)
@@ -217,12 +217,12 @@ class StreamsModel:
             track.buffer = FrameBuffer(FramePosition(stream.frames, stream.bytes))
         self._refresh(track)
 
-    def _adopted_changed(self, stream: Stream) -> None:
+    def _on_adopted_change(self, stream: Stream) -> None:
         track = self._open.get(stream.id)
         if track is not None and track.stream is stream:
             self._refresh(track)
 
-    def _adopted_closed(self, stream: Stream) -> None:
+    def _on_adopted_close(self, stream: Stream) -> None:
         track = self._open.get(stream.id)
         if track is not None and track.stream is stream:
             self._close(track, stream.closed)

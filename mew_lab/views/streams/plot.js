@@ -43,7 +43,7 @@ export function plot() {
       return { last, a: a === Infinity ? null : a, b: b === -Infinity ? null : b };
     });
     while (legend.rows.length > names.length) legend.lastChild.remove();
-    each.forEach((one, n) => {
+    each.forEach((series, n) => {
       let line = legend.rows[n];
       if (!line) {
         const swatch = make("canvas", { class: "mew-swatch", width: 24, height: 4, "aria-hidden": true });
@@ -54,7 +54,7 @@ export function plot() {
       sample.clearRect(0, 0, 24, 4);
       stroke(sample, n, (ink) => { ink.moveTo(0, 2); ink.lineTo(24, 2); });
       write(line.cells[0].lastChild, names[n]);
-      [one.last, one.a, one.b].forEach((value, m) => write(line.cells[m + 1], brief(value)));
+      [series.last, series.a, series.b].forEach((value, m) => write(line.cells[m + 1], brief(value)));
     });
     write(bad, lost ? `${grouped(lost)} ${lost === 1 ? "line" : "lines"} held no number.` : "");
     write(high, points.length ? brief(greatest) : "");

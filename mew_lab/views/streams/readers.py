@@ -1,26 +1,44 @@
-"""Reads the bytes of a stream as text, as JSON lines, as hexadecimal or as numbers.
+"""Reads the bytes of a stream as text, as JSON lines, as hexadecimal, as numbers or as pictures.
 
 A reader is fed pieces of data in their order, and gives what a page can show: plain JSON values in which every unseen
 character is written as an escape. It never fails: what it cannot read it marks or counts. What a reader keeps between
-two pieces is bounded: a line of at most 256 KiB, the rest of a character, of a number. Pictures are read by `pictures`.
+two pieces is bounded: a line of at most 256 KiB, the rest of a character, of a number, a picture of at most 4 MiB.
+
+A picture is known by its first bytes, whatever was announced. A frame that begins as a PNG, a JPEG, a GIF or a WebP
+begins a picture; later frames continue it until it is whole. SVG and HTML are no pictures here: they can hold script. A
+picture of more than 4 MiB, or of more pixels than a page should unpack, is not shown, and a sentence says so. Of a
+picture nothing but its size is read.
 
 Spec: §3.10.1, §3.10.3.
 """
 
 from __future__ import annotations
 
+import base64
 import codecs
 import json
 import math
 import re
 import struct
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 from mew_lab.protocol.visible import visible
-from mew_lab.views.streams.kinds import FLOATS
+from mew_lab.views.streams.row import FLOATS
 
-__all__ = ["HEX_LINES", "FrameReader", "HexReader", "JsonReader", "NumberReader", "TextReader"]
+__all__ = [
+    "HEX_LINES",
+    "FrameReader",
+    "HexReader",
+    "JsonReader",
+    "NumberReader",
+    "Picture",
+    "PictureReader",
+    "TextReader",
+    "last_picture",
+    "picture_type",
+    "size_of",
+]
 
 LINE = 256 * 1024  # bytes of one line; a longer one is broken there, and marked
 ROW = 2000  # characters of a line that are shown
@@ -104,7 +122,7 @@ class _Lines:
 
 class _JsonLines(_Lines):
     def stands_alone(self, frame: bytes) -> bool:
-        return _parsed(frame) is not None
+        return _parse_line(frame) is not None
 
 
 class JsonReader:
@@ -129,17 +147,17 @@ class JsonReader:
 
     def _row(self, line: bytes) -> None:
         self._count += 1
-        found = _parsed(line)
+        parsed = _parse_line(line)
         text = line.strip().decode("utf-8", "replace")
-        if found is not None:
+        if parsed is not None:
             try:
-                text = json.dumps(found[0], ensure_ascii=False)
+                text = json.dumps(parsed[0], ensure_ascii=False)
             except RecursionError:
-                found = None
-        self._rows.append([self._count, found is not None, visible(text[:ROW]), max(0, len(text) - ROW)])
+                parsed = None
+        self._rows.append([self._count, parsed is not None, visible(text[:ROW]), max(0, len(text) - ROW)])
 
 
-def _parsed(line: bytes) -> tuple[Any] | None:
+def _parse_line(line: bytes) -> tuple[Any] | None:
     """The value in a tuple of one, for it may be null; None where there is none."""
     try:
         return (json.loads(line, parse_constant=_no_constant),)
@@ -180,7 +198,7 @@ class HexReader:
         lines = []
         for at in range(0, len(data), 16):
             line = data[at : at + 16]
-            shown = "".join(chr(one) if 0x20 <= one < 0x7F else "·" for one in line)
+            shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
             lines.append([self._offset + at, line.hex(" "), shown])
         whole = len(data) - len(data) % 16
         self._offset += whole
@@ -232,9 +250,9 @@ class NumberReader:
         self._told = list(self._names)
         return {"points": points, "names": self._told, "bad": self._bad}
 
-    def _point(self, found: dict[str, float]) -> None:
+    def _point(self, values: dict[str, float]) -> None:
         self._more = True
-        finite = {name: value for name, value in found.items() if math.isfinite(value)}
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
         if not finite:
             self._bad += 1
             return
@@ -248,12 +266,12 @@ _BETWEEN = re.compile(r"[\s,;]+")
 
 
 def _numbers(line: bytes) -> dict[str, float]:
-    found = _parsed(line)
-    value = found[0] if found else None
+    parsed = _parse_line(line)
+    value = parsed[0] if parsed else None
     if isinstance(value, dict):
-        return {visible(key[:40]): float(one) for key, one in value.items() if _is_number(one)}
+        return {visible(key[:40]): float(number) for key, number in value.items() if _is_number(number)}
     if isinstance(value, list):
-        return {str(n): float(one) for n, one in enumerate(value[:SERIES], 1) if _is_number(one)}
+        return {str(n): float(number) for n, number in enumerate(value[:SERIES], 1) if _is_number(number)}
     if value is not None and _is_number(value):
         return {"1": float(value)}
     words = _BETWEEN.split(line[:1000].decode("utf-8", "replace").strip())
@@ -273,3 +291,163 @@ def _spread(text: str) -> str:
     """Visible text that keeps its line ends and tabs."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
+
+
+MOST_BYTES = 4 * 1024 * 1024
+MOST_PIXELS = 25_000_000
+
+
+class Picture(NamedTuple):
+    """One whole picture."""
+
+    type: str
+    data: bytes
+    width: int
+    height: int
+
+
+def picture_type(data: bytes) -> str:
+    """The MIME type that the first bytes tell; empty for all but the four."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return ""
+
+
+def size_of(type: str, data: bytes) -> tuple[int, int]:
+    """Width and height in pixels, as the picture's head states them; (0, 0) where it states none."""
+    try:
+        if type == "image/png":
+            return (_big(data[16:20]), _big(data[20:24])) if data[12:16] == b"IHDR" else (0, 0)
+        if type == "image/gif":
+            return _little(data[6:8]), _little(data[8:10])
+        if type == "image/jpeg":
+            return _jpeg(data)
+        return _webp(data)
+    except IndexError:
+        return 0, 0
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at + 9 <= len(data):
+        if data[at] != 0xFF:
+            return 0, 0
+        marker = data[at + 1]
+        if marker in (0xFF, 0x01) or 0xD0 <= marker <= 0xD7:
+            at += 1 if marker == 0xFF else 2
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
+        at += 2 + max(2, _big(data[at + 2 : at + 4]))
+    return 0, 0
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    chunk = data[12:16]
+    if chunk == b"VP8X":
+        return _little(data[24:27]) + 1, _little(data[27:30]) + 1
+    if chunk == b"VP8L":
+        bits = _little(data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if chunk == b"VP8 ":
+        return _little(data[26:28]) & 0x3FFF, _little(data[28:30]) & 0x3FFF
+    return 0, 0
+
+
+def _big(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _little(data: bytes | bytearray) -> int:
+    return int.from_bytes(data, "little")
+
+
+class PictureReader:
+    """The last whole picture; those before it are counted."""
+
+    def __init__(self) -> None:
+        self.last: Picture | None = None
+        self._parts = bytearray()
+        self._type = ""
+        self._count = 0
+        self._note = ""
+        self._fresh = False
+
+    def read(self, data: bytes, *, whole: bool) -> None:
+        """The next frame."""
+        type = picture_type(data)
+        if type:
+            self._parts, self._type = bytearray(data), type
+        elif self._type:
+            self._parts += data
+        else:
+            self._say(
+                f"No picture: a PNG, JPEG, GIF or WebP begins otherwise than {data[:8].hex(' ') or 'empty'}."
+            )
+            return
+        if len(self._parts) > MOST_BYTES:
+            self._drop(f"A picture of more than {MOST_BYTES // 1024 // 1024} MiB is not shown.")
+        elif self._is_whole():
+            self._complete()
+
+    def gap(self, size: int) -> None:
+        """A picture in the making is lost."""
+        self._parts, self._type = bytearray(), ""
+
+    def take(self) -> dict[str, Any]:
+        """The last picture as base64 with its type and size, or why there is none."""
+        if not self._fresh:
+            return {}
+        self._fresh = False
+        shown: dict[str, Any] = {"count": self._count, "note": self._note}
+        if self.last is not None:
+            shown |= {
+                "type": self.last.type,
+                "data": base64.b64encode(self.last.data).decode(),
+                "width": self.last.width,
+                "height": self.last.height,
+            }
+            self.last = None
+        return shown
+
+    def _is_whole(self) -> bool:
+        parts = self._parts
+        if self._type == "image/png":
+            return parts.endswith(b"IEND\xaeB`\x82")
+        if self._type == "image/jpeg":
+            return parts.endswith(b"\xff\xd9")
+        if self._type == "image/gif":
+            return parts.endswith(b"\x3b") and len(parts) > 13
+        return len(parts) >= 8 + _little(parts[4:8])
+
+    def _complete(self) -> None:
+        data, type = bytes(self._parts), self._type
+        self._parts, self._type = bytearray(), ""
+        width, height = size_of(type, data)
+        if not 0 < width * height <= MOST_PIXELS:
+            self._say(f"A picture of {width} × {height} pixels is not shown.")
+            return
+        self._count += 1
+        self.last, self._note, self._fresh = Picture(type, data, width, height), "", True
+
+    def _drop(self, note: str) -> None:
+        self._parts, self._type = bytearray(), ""
+        self._say(note)
+
+    def _say(self, note: str) -> None:
+        if note != self._note:
+            self._note, self._fresh = note, True
+
+
+def last_picture(frames: Iterable[bytes]) -> Picture | None:
+    """The last whole picture among frames that follow each other."""
+    reader = PictureReader()
+    for data in frames:
+        reader.read(data, whole=True)
+    return reader.last

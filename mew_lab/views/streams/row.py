@@ -1,4 +1,6 @@
-"""A row of the list of streams: data, bounded whatever a peer said.
+"""A row of the list of streams, bounded whatever a peer said, and the ways in which a stream can be shown.
+
+The bytes may be something else than the request said, so a person can always choose another way than the first.
 
 Spec: §3.10.1, §3.10.2, ruling R16.
 """
@@ -11,9 +13,48 @@ from typing import Any, Literal
 
 from mew_lab.ledger.streams import StreamFacts
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.views.streams.kinds import Kind, kind_of
 
-__all__ = ["NAMES", "OWNER_ACTIONS", "WORDS", "StreamRow", "people", "row_of", "text_in", "words_in"]
+__all__ = [
+    "FLOATS",
+    "KINDS",
+    "NAMES",
+    "OWNER_ACTIONS",
+    "PICTURES",
+    "WORDS",
+    "Kind",
+    "StreamRow",
+    "kind_of",
+    "people",
+    "row_of",
+    "text_in",
+    "words_in",
+]
+
+Kind = Literal["text", "json", "hex", "numbers", "image"]
+KINDS: tuple[Kind, ...] = ("text", "json", "hex", "numbers", "image")
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+FLOATS = {"float32": "<f", "float64": "<d"}
+
+
+def kind_of(content_type: str, format: str) -> Kind:
+    """How a stream is looked at first, by what its request said of it; text where that tells nothing.
+
+    Only the four kinds of picture that cannot hold script are `image`; SVG and HTML are text like any other.
+    """
+    mime = content_type.split(";")[0].strip().lower()
+    form = format.strip().lower()
+    if mime in PICTURES:
+        return "image"
+    if form in FLOATS or form in ("numbers", "number"):
+        return "numbers"
+    if form in ("jsonl", "ndjson", "json", "json-lines") or mime.endswith(("json", "jsonl", "-json-seq")):
+        return "json"
+    if form.startswith("binary") or mime == "application/octet-stream":
+        return "hex"
+    if mime.startswith(("audio/", "video/", "font/", "image/")) and not mime.endswith("+xml"):
+        return "hex"
+    return "text"
+
 
 WORDS = 300  # characters of a text that a peer chose
 NAMES = 100  # writers or targets that a row names
@@ -62,7 +103,7 @@ def text_in(fields: Mapping[str, Any], key: str) -> str:
 
 def people(names: Sequence[str]) -> tuple[str, ...]:
     """Those whom a row names: as many, and as much of each name, as it has room for."""
-    return tuple(one[:WORDS] for one in names[:NAMES])
+    return tuple(name[:WORDS] for name in names[:NAMES])
 
 
 def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:

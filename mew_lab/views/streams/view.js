@@ -28,7 +28,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  const rows = new Map(), lines = new Map(), counts = new Map(), heard = new Map(), dirty = new Set();
+  const rows = new Map(), lines = new Map(), counts = new Map(), countedAt = new Map(), dirty = new Set();
   let head = { open: 0, requested: 0, over: 0, leftOut: 0, others: [], mayRequest: true }, offset = 0, ready = false;
   let chosen = 0, kind = "text", viewer = null, parts = null, paused = false, skipped = 0, frame = 0;
 
@@ -77,7 +77,7 @@ function render({ model, el }) {
 
   function count([key, frames, bytes, rate]) {
     counts.set(key, { frames, bytes, rate });
-    heard.set(key, performance.now());
+    countedAt.set(key, performance.now());
     dirty.add(key);
   }
 
@@ -123,15 +123,15 @@ function render({ model, el }) {
       for (const cell of [...node.cells].slice(1, 7)) cell.append(make("bdi"));
       lines.set(row.key, node);
       // Rows come in their order; one that was left out for a while goes back to its place.
-      const after = [...body.rows].find((one) => Number(one.dataset.key) > row.key);
+      const after = [...body.rows].find((next) => Number(next.dataset.key) > row.key);
       body.insertBefore(node, after ?? null);
     }
     const button = node.cells[0].firstChild, people = (names) => names.join(", ");
     write(button, called(row), row.id);
     button.setAttribute("aria-expanded", String(row.key === chosen));
     node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
-    const said = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
-    const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), said];
+    const label = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
+    const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
     write(node.cells[7], row.reaches ? grouped(frames) : "–", row.reaches ? "" : "Its frames go to others only.");
@@ -141,14 +141,14 @@ function render({ model, el }) {
 
   // One button of the table is a stop for Tab; the arrows go from row to row.
   function rove(here) {
-    const buttons = [...body.rows].map((one) => one.cells[0].firstChild);
-    const stop = here ?? buttons.find((one) => one === document.activeElement) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((one) => one.tabIndex === 0) ?? buttons[0];
-    for (const one of buttons) { const wanted = one === stop ? 0 : -1; if (one.tabIndex !== wanted) one.tabIndex = wanted; }
+    const buttons = [...body.rows].map((row) => row.cells[0].firstChild);
+    const stop = here ?? buttons.find((button) => button === document.activeElement) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((button) => button.tabIndex === 0) ?? buttons[0];
+    for (const button of buttons) { const wanted = button === stop ? 0 : -1; if (button.tabIndex !== wanted) button.tabIndex = wanted; }
   }
 
   function rate(key) {
-    const found = counts.get(key);
-    return found && performance.now() - heard.get(key) < 2500 ? found.rate : 0;
+    const count = counts.get(key);
+    return count && performance.now() - countedAt.get(key) < 2500 ? count.rate : 0;
   }
 
   // What changes with the time alone.
@@ -175,7 +175,7 @@ function render({ model, el }) {
   function choose(key) {
     const before = chosen;
     chosen = rows.has(key) ? key : 0;
-    for (const one of [before, chosen]) if (rows.has(one)) line(rows.get(one));
+    for (const key of [before, chosen]) if (rows.has(key)) line(rows.get(key));
     detail.hidden = !chosen;
     viewer?.end();
     viewer = parts = null;
@@ -279,8 +279,8 @@ function render({ model, el }) {
     if (button.title !== why) button.title = why;
   }
 
-  async function act(name, given) {
-    const done = await link.act(name, given);
+  async function act(name, choices) {
+    const done = await link.act(name, choices);
     if (!done) return null;
     if (name === "save") link.notice(done.said, "status");
     announce(done.said);
@@ -321,8 +321,8 @@ function render({ model, el }) {
     if (opening) return;
     opening = true;
     try {
-      const given = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.value]));
-      const done = await act("open", given);
+      const choices = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.value]));
+      const done = await act("open", choices);
       if (!done) return;
       showForm(false);
       if (rows.has(done.value.key)) choose(done.value.key);

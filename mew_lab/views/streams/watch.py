@@ -14,16 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 from mew_lab.views.streams.frame_buffer import EACH, FrameBuffer, FramePosition, FrameStore
-from mew_lab.views.streams.kinds import Kind
-from mew_lab.views.streams.pictures import PictureReader
 from mew_lab.views.streams.readers import (
     HEX_LINES,
     FrameReader,
     HexReader,
     JsonReader,
     NumberReader,
+    PictureReader,
     TextReader,
 )
+from mew_lab.views.streams.row import Kind
 
 __all__ = ["RATE", "StreamWatch", "reader_of"]
 
@@ -77,13 +77,13 @@ class StreamWatch:
         self._then = now
         if self.paused or (self._budget <= 0 and self.kind != "image"):
             return {}
-        told = self._read()
+        update = self._read()
         if self._budget > 0:
             shown = self._reader.take()
             if shown:
                 self._budget -= len(json.dumps(shown))
-                told |= shown
-        return told
+                update |= shown
+        return update
 
     def _read(self) -> dict[str, Any]:
         most = {"image": EACH, "hex": HEX_LINES * 16}.get(self.kind, max(1, int(self._budget)))
@@ -95,14 +95,14 @@ class StreamWatch:
             pieces = [(pieces[0][0][-most:], False)]
         if missing:
             self._reader.gap(missing)
-        told: dict[str, Any] = {}
+        update: dict[str, Any] = {}
         if not self._began:
             self._began = True
-            told["before"] = missing
+            update["before"] = missing
         elif missing and self.kind != "hex":
             self.skipped += missing
-            told["skipped"] = self.skipped
+            update["skipped"] = self.skipped
         for data, whole in pieces:
             self._reader.read(data, whole=whole)
         self._place = some.end
-        return told
+        return update

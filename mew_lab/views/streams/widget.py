@@ -25,12 +25,10 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.streams.actions import StreamActions
-from mew_lab.views.streams.kinds import KINDS, Kind
 from mew_lab.views.streams.model import StreamsModel
-from mew_lab.views.streams.row import StreamRow
-from mew_lab.views.streams.stills import CODE, COLUMNS, cells_of, last_lines
+from mew_lab.views.streams.row import KINDS, Kind, StreamRow
 from mew_lab.views.streams.watch import StreamWatch
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -93,7 +91,7 @@ class StreamsView(ActingWidget):
         rows = self._listed()
         counts = [[row.key, *self._traffic(row.key)] for row in rows]
         return {
-            "rows": [_packed(row) for row in rows],
+            "rows": [_pack(row) for row in rows],
             "counts": counts,
             "now": self.clock().timestamp(),
             "empty": EMPTY,
@@ -118,11 +116,11 @@ class StreamsView(ActingWidget):
         if gone := [key for key in self._sent if key not in rows]:
             items.append({"t": "gone", "keys": gone})
         if changed := [row for key, row in rows.items() if self._sent.get(key) is not row]:
-            items.append({"t": "rows", "rows": [_packed(row) for row in changed]})
+            items.append({"t": "rows", "rows": [_pack(row) for row in changed]})
         self._sent = rows
         head, now = self._heading(), time.monotonic()
         counts = {key: self._traffic(key) for key in rows}
-        moved = [[key, *found] for key, found in counts.items() if self._counts.get(key) != found]
+        moved = [[key, *count] for key, count in counts.items() if self._counts.get(key) != count]
         if moved and now - self._counted < COUNTS_EVERY:
             self.wake()
         elif moved:
@@ -188,52 +186,54 @@ class StreamsView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {
             "open": self._open,
-            "close": lambda given: self._do(self._close(_key(given))),
-            "grant": lambda given: self._do(self._grant_write(_key(given), _name(given))),
-            "revoke": lambda given: self._do(self._revoke_write(_key(given), _name(given))),
-            "transfer": lambda given: self._do(self._transfer(_key(given), _name(given))),
-            "save": lambda given: self._do(self._save(_key(given), given.get("kind"))),
+            "close": lambda params: self._do(self._close(_key(params))),
+            "grant": lambda params: self._do(self._grant_write(_key(params), _name(params))),
+            "revoke": lambda params: self._do(self._revoke_write(_key(params), _name(params))),
+            "transfer": lambda params: self._do(self._transfer(_key(params), _name(params))),
+            "save": lambda params: self._do(self._save(_key(params), params.get("kind"))),
         }
 
     def _do(self, work: Coroutine[Any, Any, ActResult]) -> Future[ActResult]:
         return self._loop.submit(work)
 
-    def _open(self, given: Mapping[str, Any]) -> Future[ActResult]:
+    def _open(self, params: Mapping[str, Any]) -> Future[ActResult]:
         asked = {
-            name: one.strip() for name in _ASKED if isinstance(one := given.get(name), str) and one.strip()
+            name: text.strip()
+            for name in _ASKED
+            if isinstance(text := params.get(name), str) and text.strip()
         }
-        target = given.get("target")
+        target = params.get("target")
         if isinstance(target, str) and target:
             asked["target"] = target
 
-        async def opened() -> ActResult:
+        async def open_stream() -> ActResult:
             row = await self.actions.open(**asked)
             return ActResult(f"{row.id} is open; you own it.", {"key": row.key})
 
-        return self._do(opened())
+        return self._do(open_stream())
 
     async def _close(self, key: int) -> ActResult:
         await self.actions.close(key)
-        return ActResult(f"{self._called(key)} is closed.")
+        return ActResult(f"{self._label_of(key)} is closed.")
 
     async def _grant_write(self, key: int, who: str) -> ActResult:
         await self.actions.grant_write(key, who)
-        return ActResult(f"{who} may write to {self._called(key)}.")
+        return ActResult(f"{who} may write to {self._label_of(key)}.")
 
     async def _revoke_write(self, key: int, who: str) -> ActResult:
         await self.actions.revoke_write(key, who)
-        return ActResult(f"{who} may write to {self._called(key)} no longer.")
+        return ActResult(f"{who} may write to {self._label_of(key)} no longer.")
 
     async def _transfer(self, key: int, who: str) -> ActResult:
         await self.actions.transfer_ownership(key, who)
-        return ActResult(f"{self._called(key)} belongs to {who} now.")
+        return ActResult(f"{self._label_of(key)} belongs to {who} now.")
 
     async def _save(self, key: int, kind: Any) -> ActResult:
         saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
         missing = f" The {saved.missing} bytes before are not held any more." if saved.missing else ""
-        return ActResult(f"{saved.bytes} bytes of {self._called(key)} are in {saved.path}.{missing}")
+        return ActResult(f"{saved.bytes} bytes of {self._label_of(key)} are in {saved.path}.{missing}")
 
-    def _called(self, key: int) -> str:
+    def _label_of(self, key: int) -> str:
         row = self.streaming.row(key)
         return row.id if row else "The stream"
 
@@ -261,21 +261,21 @@ class StreamsView(ActingWidget):
         return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
 
 
-def _key(given: Mapping[str, Any]) -> int:
-    key = given.get("key")
+def _key(params: Mapping[str, Any]) -> int:
+    key = params.get("key")
     if not isinstance(key, int) or isinstance(key, bool):
         raise MewError("The view named no stream, so nothing was done. Run its cell again.")
     return key
 
 
-def _name(given: Mapping[str, Any]) -> str:
-    name = given.get("participant")
+def _name(params: Mapping[str, Any]) -> str:
+    name = params.get("participant")
     if not isinstance(name, str) or not name or len(name) > 256:
         raise MewError("Nobody was chosen, so nothing was done. Choose a participant first.")
     return name
 
 
-def _packed(row: StreamRow) -> dict[str, Any]:
+def _pack(row: StreamRow) -> dict[str, Any]:
     """A row as the views get it: visible text."""
     return {
         "key": row.key,
@@ -283,8 +283,8 @@ def _packed(row: StreamRow) -> dict[str, Any]:
         "state": row.state,
         "reason": visible(row.reason),
         "owner": visible(row.owner),
-        "writers": [visible(one) for one in row.writers],
-        "target": [visible(one) for one in row.target],
+        "writers": [visible(name) for name in row.writers],
+        "target": [visible(name) for name in row.target],
         "direction": visible(row.direction),
         "description": visible(row.description),
         "type": visible(row.content_type),
@@ -299,3 +299,44 @@ def _packed(row: StreamRow) -> dict[str, Any]:
         "may": sorted(row.may),
         "kind": row.kind,
     }
+
+
+COLUMNS = ("stream", "what for", "owner", "writers", "to", "type", "state", "frames", "bytes", "since")
+CODE = ("stream", "owner", "writers", "to", "type")
+LAST_LINES = 20
+
+
+def cells_of(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]:
+    """The cells of a row, in the order of COLUMNS; `traffic` as `StreamsModel.traffic` tells it."""
+    state = f"{row.state}: {one_line(row.reason, 120)}" if row.reason else row.state
+    type = " ".join(filter(None, (row.content_type, row.format)))
+    to = ", ".join(row.target) or "everybody"
+    who = (one_line(row.owner, 60), one_line(", ".join(row.writers), 120), one_line(to, 120))
+    counts = (str(traffic[0]), str(traffic[1])) if row.reaches else ("not for you", "")
+    words = (one_line(row.id, 60), one_line(row.description, 200))
+    return (*words, *who, one_line(type, 80), state, *counts, clock_time(row.since))
+
+
+def last_lines(streaming: StreamsModel, key: int, kind: Kind) -> str:
+    """A table of the last 20 lines that are held of a stream, read in that way; empty when it is not kept any more."""
+    held, row = streaming.buffer(key), streaming.row(key)
+    if held is None or row is None:
+        return ""
+    shown = StreamWatch(streaming.frames, held, kind, format=row.format).next()
+    if kind == "image":
+        size = f"{shown['type']}, {shown['width']} × {shown['height']}" if "type" in shown else "no picture"
+        lines = [f"{size} {shown.get('note', '')}".strip()]
+    elif kind == "json":
+        lines = [("" if good else "not JSON: ") + text for _, good, text, _ in shown.get("rows", [])]
+    elif kind == "hex":
+        lines = [f"{offset:08x}  {data:<47}  {text}" for offset, data, text in shown.get("lines", [])]
+    elif kind == "numbers":
+        lines = [
+            "  ".join("–" if value is None else f"{value:g}" for value in p) for p in shown.get("points", [])
+        ]
+    else:
+        lines = str(shown.get("text", "")).rstrip("\n").split("\n")
+    cells = [(one_line(line, 400),) for line in lines[-LAST_LINES:]]
+    way = {"json": "JSON lines", "hex": "hexadecimal"}.get(kind, kind)
+    title = f"{row.id} of {row.owner} as {way}: the last {len(cells)} lines of {held.end.bytes} bytes"
+    return picture(title, (row.id,), cells, code=(row.id,))

@@ -25,7 +25,7 @@ from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture

@@ -42,18 +42,18 @@ def blocks(raw: Any) -> list[Block]:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("content"), list):
         return [_as_json(raw)]
     content = raw["content"]
-    shown = [_block(one) for one in islice(content, MAX_BLOCKS)]
+    shown = [_block(part) for part in islice(content, MAX_BLOCKS)]
     if len(content) > MAX_BLOCKS:
         shown.append(Block("note", f"{len(content) - MAX_BLOCKS} more parts are not shown."))
     structured = raw.get("structuredContent")
-    if structured is not None and not any(_says(one, structured) for one in islice(content, MAX_BLOCKS)):
+    if structured is not None and not any(_says(part, structured) for part in islice(content, MAX_BLOCKS)):
         shown.append(_as_json(structured))
     return shown
 
 
-def _says(one: Any, value: Any) -> bool:
+def _says(part: Any, value: Any) -> bool:
     """Whether a part is a text that is JSON of the same value."""
-    text = one.get("text") if isinstance(one, Mapping) else None
+    text = part.get("text") if isinstance(part, Mapping) else None
     if not isinstance(text, str) or text[:1] not in ("{", "["):
         return False
     try:
@@ -62,20 +62,20 @@ def _says(one: Any, value: Any) -> bool:
         return False
 
 
-def _block(one: Any) -> Block:
-    kind = one.get("type") if isinstance(one, Mapping) else None
-    if kind == "text" and isinstance(one.get("text"), str):
-        return _as_text(one["text"])
+def _block(part: Any) -> Block:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text" and isinstance(part.get("text"), str):
+        return _as_text(part["text"])
     if kind == "image":
-        return picture_of(one.get("data"))
-    if kind == "resource" and isinstance(resource := one.get("resource"), Mapping):
+        return picture_of(part.get("data"))
+    if kind == "resource" and isinstance(resource := part.get("resource"), Mapping):
         if isinstance(resource.get("text"), str):
             return _as_text(resource["text"])
         return Block(
             "note", f"A resource that is no text is not shown: {one_line(str(resource.get('uri')), 200)}"
         )
     if kind == "resource_link":
-        return Block("note", f"It points to a resource: {one_line(str(one.get('uri')), 200)}")
+        return Block("note", f"It points to a resource: {one_line(str(part.get('uri')), 200)}")
     return Block("note", f"A part of type {one_line(str(kind), 40)} is not shown.")
 
 
@@ -84,20 +84,20 @@ def _as_text(text: str) -> Block:
         try:
             # The numbers keep the digits that came: read and written again 1e400 would be another number.
             if not raw_text(json.loads(text))[1]:
-                return Block("json", _bounded(lay_out(text, MAX_LAID_OUT)))
+                return Block("json", _bound(lay_out(text, MAX_LAID_OUT)))
         except (ValueError, RecursionError):
             pass
-    return Block("text", _bounded(text))
+    return Block("text", _bound(text))
 
 
 def _as_json(value: Any) -> Block:
     text, why = raw_text(value)
     if why:
-        return Block("text", _bounded(text))
-    return Block("json", _bounded(json.dumps(value, ensure_ascii=False, indent=2)))
+        return Block("text", _bound(text))
+    return Block("json", _bound(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
-def _bounded(text: str) -> str:
+def _bound(text: str) -> str:
     """Visible text that keeps its lines; what is cut is said."""
     lines = "\n".join(visible(line).replace("\\t", "    ") for line in text[:MAX_TEXT].split("\n"))
     return (
@@ -119,7 +119,7 @@ def picture_of(data: Any) -> Block:
         body = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return Block("note", "A picture that is no base64 is not shown.")
-    mime, width, height = _measured(body)
+    mime, width, height = _measure(body)
     if not mime:
         return Block("note", "A picture that is no PNG, JPEG, GIF or WebP is not shown.")
     if not 0 < width * height <= MAX_PIXELS:
@@ -127,7 +127,7 @@ def picture_of(data: Any) -> Block:
     return Block("image", base64.b64encode(body).decode(), mime)
 
 
-def _measured(body: bytes) -> tuple[str, int, int]:
+def _measure(body: bytes) -> tuple[str, int, int]:
     """Type and size in pixels by the bytes alone; an empty type where they are of no picture that is shown."""
     try:
         if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":

@@ -4,6 +4,10 @@ It keeps what `discovery` learns about each participant, judges arguments before
 `ToolRuns`, which follows them. It changes on the loop's thread alone; whatever other threads read is replaced, never
 changed. It never calls by itself and knows no form.
 
+`find_tools` ranks the tools that a few words may mean, best first. Every word must stand somewhere: in the tool's name,
+its participant, the names of its arguments, its description. Where it stands decides the rank; ties go by participant
+and name, so that nothing moves without a reason.
+
 Bounds: 5000 tools, 1000 participants.
 
 Spec: §3.1, §3.2, §4.1, SDK "Tool Discovery and State Management".
@@ -14,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,10 +33,11 @@ from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.tools.runs import ToolRun, ToolRuns
 
+__all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
+
 if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
     from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 
-__all__ = ["Checked", "Permission", "ToolCatalog", "ToolList", "ToolOwner", "read_arguments"]
 
 MAX_TOOLS = 5000
 MAX_VALIDATORS = 20
@@ -76,7 +81,7 @@ class Permission(NamedTuple):
     why: str
 
 
-class Checked(NamedTuple):
+class ToolCheck(NamedTuple):
     """What is wrong with arguments, what could not be checked, what may be done with them, and the filled prompt if
     there is one."""
 
@@ -121,10 +126,7 @@ class ToolCatalog:
         Args:
             patience: seconds that it waits for the answers, at most.
         """
-        self._ends = [
-            self.me.discovery.on_tools_changed(lambda change: self._refresh()),
-            self.me.on_change(lambda change: self.runs.moved(change.proposal.id)),
-        ]
+        self._ends = [self.me.discovery.on_tools_changed(lambda change: self._refresh())]
         self._following.add(self)
         self.me.discovery.enable_auto_discovery()
         if patience:
@@ -141,18 +143,18 @@ class ToolCatalog:
             self._timer.cancel()
         self._subscribers.clear()
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Takes note of one envelope of the space."""
-        if heard.kind in _TELLING or (
-            heard.kind == "mcp/request"
-            and str(heard.payload.get("method")).startswith(("tools/", "notifications/tools"))
+        if entry.kind in _TELLING or (
+            entry.kind == "mcp/request"
+            and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
         ):
             self._refresh_after(_SOON)
-        self.runs.take(heard)
+        self.runs.take(entry)
 
     async def ask_again(self, participant: str = "") -> str:
         """Asks one participant for its tools, or all of them; how many are known then, as a sentence."""
-        names = [participant] if participant else [one.name for one in self.listed.people]
+        names = [participant] if participant else [owner.name for owner in self.listed.people]
         known = set(self.me.client.participants)
         if participant and participant not in known:
             raise MewError(f"{one_line(participant, 80)} is not here, so it cannot be asked for its tools.")
@@ -160,11 +162,11 @@ class ToolCatalog:
         asked = [self.me.discovery.discover_tools(name) for name in names if name in known]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         self._refresh()
-        failed = [one for one in answers if isinstance(one, MewError)]
+        failed = [answer for answer in answers if isinstance(answer, MewError)]
         if participant and failed:
             raise failed[0]
-        told = len(answers) - len(failed)
-        return f"{told} of {len(answers)} told their tools; {len(self.listed.tools)} tools are known."
+        answered = len(answers) - len(failed)
+        return f"{answered} of {len(answers)} told their tools; {len(self.listed.tools)} tools are known."
 
     async def start(self, target: str, text: str, *, propose: bool) -> ToolRun:
         """Sends the call or the proposal of `participant/tool` with these arguments, JSON text.
@@ -176,7 +178,7 @@ class ToolCatalog:
         Spec: §3.1, §3.2.
         """
         what = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
-        self.runs.room(what)
+        self.runs.check_room(what)
         tool = self._known(target)
         arguments = read_arguments(text)
         checked = self.check(target, text)
@@ -196,7 +198,7 @@ class ToolCatalog:
 
     def tool(self, target: str) -> DiscoveredTool | None:
         """The tool `participant/name` if it is known."""
-        return next((one for one in self.listed.tools if f"{one.participant}/{one.name}" == target), None)
+        return next((tool for tool in self.listed.tools if f"{tool.participant}/{tool.name}" == target), None)
 
     def permission(self, tool: DiscoveredTool, arguments: Mapping[str, Any]) -> Permission:
         """What may be done with these arguments. Spec: §4.1."""
@@ -206,7 +208,7 @@ class ToolCatalog:
         proposal = permit("mcp/proposal", to, asked)
         return Permission(request.allowed, proposal.allowed, "" if request.allowed else request.nearest)
 
-    def check(self, target: str, text: str) -> Checked:
+    def check(self, target: str, text: str) -> ToolCheck:
         """What a call of `participant/tool` with these arguments (JSON text) would run into. Sends nothing.
 
         Raises:
@@ -224,7 +226,7 @@ class ToolCatalog:
                 preview = shows(arguments)
             except Exception as fault:
                 preview = f"cannot be shown: {type(fault).__name__}: {fault}"
-        return Checked(validation.violations, validation.notes, self.permission(tool, arguments), preview)
+        return ToolCheck(validation.violations, validation.notes, self.permission(tool, arguments), preview)
 
     def _known(self, target: str) -> DiscoveredTool:
         tool = self.tool(target)
@@ -246,10 +248,10 @@ class ToolCatalog:
             self._timer = None
         discovery, old = self.me.discovery, self.listed
         everything = discovery.get_available_tools()
-        tools = tuple(sorted(everything, key=lambda one: (one.participant, one.name))[:MAX_TOOLS])
+        tools = tuple(sorted(everything, key=lambda tool: (tool.participant, tool.name))[:MAX_TOOLS])
         counts: dict[str, int] = {}
-        for one in everything:
-            counts[one.participant] = counts.get(one.participant, 0) + 1
+        for tool in everything:
+            counts[tool.participant] = counts.get(tool.participant, 0) + 1
         people = tuple(
             ToolOwner(name, _STATES[status.state], counts.get(name, 0), one_line(status.error, 300))
             for name, status in sorted(discovery.get_discovery_status().items())
@@ -297,5 +299,66 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _place(path: tuple[str | int, ...]) -> str:
     return one_line(
-        "arguments" + "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path), 200
+        "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path), 200
     )
+
+
+MAX_QUERY = 200  # characters
+MAX_WORDS = 8
+
+
+def words_of(query: str) -> list[str]:
+    """The words that are looked for, in lower case; at most 8, of the first 200 characters."""
+    return query[:MAX_QUERY].lower().split()[:MAX_WORDS]
+
+
+def find_tools(tools: Sequence[DiscoveredTool], query: str) -> list[DiscoveredTool]:
+    """The tools that hold all words, best first; without a word all of them, as they come."""
+    words = words_of(query)
+    if not words:
+        return list(tools)
+    ranked = [(_rank(tool, words), tool) for tool in tools]
+    fitting = [(rank, tool) for rank, tool in ranked if rank is not None]
+    fitting.sort(key=lambda pair: (-pair[0], pair[1].participant, pair[1].name))
+    return [tool for _, tool in fitting]
+
+
+def _rank(tool: DiscoveredTool, words: Sequence[str]) -> int | None:
+    name, participant = tool.name.lower(), tool.participant.lower()
+    about = tool.description.lower()
+    properties = tool.input_schema.get("properties")
+    arguments = [str(key).lower() for key in properties] if isinstance(properties, Mapping) else []
+    whole = 0
+    for word in words:
+        best = max(
+            _in_name(word, name, participant),
+            _in_words(word, participant, 30),
+            _in_arguments(word, arguments),
+        )
+        if not best and word in about:
+            best = 10
+        if not best:
+            return None
+        whole += best
+    return whole
+
+
+def _in_name(word: str, name: str, participant: str) -> int:
+    if word in (name, f"{participant}/{name}"):
+        return 100
+    return max(
+        _in_words(word, name, 60), 50 if "/" in word and f"{participant}/{name}".startswith(word) else 0
+    )
+
+
+def _in_words(word: str, text: str, best: int) -> int:
+    """`best` at the beginning, less at the beginning of a part, least inside."""
+    if text.startswith(word):
+        return best
+    if any(f"{mark}{word}" in text for mark in "_-. "):
+        return best - 10
+    return best - 20 if word in text else 0
+
+
+def _in_arguments(word: str, arguments: Sequence[str]) -> int:
+    return max((_in_words(word, argument, 25) for argument in arguments), default=0)

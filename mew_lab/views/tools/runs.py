@@ -1,5 +1,8 @@
 """Follows each of this participant's calls to its end, and keeps the last ones with their results.
 
+What became of a call is the ledger's to say (`ledger.calls`), which reads the entries of the log: so a row of the feed
+is known for the call and for its answer. The result, or the reason why there is none, is that of the `Call` itself.
+
 It changes on the loop's thread alone; whatever other threads read is replaced, never changed. It does not judge whether
 a call may be sent. Bounds: the last 20 calls, at most 20 that wait, at most a million characters of each result.
 
@@ -11,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
@@ -24,7 +28,7 @@ __all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
-MAX_CLAIMS = 8  # requests that claim to fulfil one proposal
+MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls of the space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +61,16 @@ class ToolRun:
         return self.ended is None
 
 
-@dataclass(slots=True)
-class _Going:
-    """What is needed to follow one call; only the loop's thread touches it."""
-
-    call: Call
-    started: float
-    names: set[str] = field(default_factory=set)
-
-
 class ToolRuns:
-    """The calls, oldest first, as `all`. `told` is called after each change, on the loop's thread."""
+    """The calls, oldest first, as `all`. `on_change` is called after each change, on the loop's thread."""
 
-    def __init__(self, told: Callable[[], None], *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, on_change: Callable[[], None], *, clock: Callable[[], float] = time.time) -> None:
         self.all: tuple[ToolRun, ...] = ()
-        self._told = told
+        self._on_change = on_change
         self._clock = clock
+        self._ledger = CallLedger(weight=MAX_WEIGHT)
         self._results: dict[int, Any] = {}
-        self._going: dict[int, _Going] = {}
+        self._waiting: dict[int, tuple[Call, float]] = {}  # with the moment at which it began
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
 
@@ -86,9 +82,9 @@ class ToolRuns:
 
     # --- on the loop ---
 
-    def room(self, what: str) -> None:
+    def check_room(self, what: str) -> None:
         """Raises a MewError when so many calls wait that none more can be followed."""
-        if len(self._going) >= MAX_RUNS:
+        if len(self._waiting) >= MAX_RUNS:
             raise MewError(f"Cannot {what}: {MAX_RUNS} calls wait already; withdraw one of them first.")
 
     def follow(self, call: Call, *, target: str, text: str) -> ToolRun:
@@ -103,50 +99,34 @@ class ToolRuns:
             state=call.state,
             began=self._clock(),
         )
-        self._going[run.number] = _Going(call, time.monotonic(), {call.id})
+        self._waiting[run.number] = (call, time.monotonic())
         self.all = (*self.all, run)
         self._forget()
         task = asyncio.get_running_loop().create_task(self._follow(run.number, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._told()
+        self._on_change()
         return run
 
     async def stop(self, number: int) -> str:
         """Withdraws a proposal that waits, or stops waiting for an answer; what was done. Spec: §3.3.1."""
-        going = self._going.get(number)
-        if going is None:
+        call, _ = self._waiting.get(number, (None, 0.0))
+        if call is None:
             raise MewError("That call has ended already; nothing was withdrawn.")
-        proposed = going.call.kind == "mcp/proposal" and going.call.state == "open"
-        await going.call.withdraw("no_longer_needed")
-        what = one_line(going.call.what, 120)
+        proposed = call.kind == "mcp/proposal" and call.state == "open"
+        await call.withdraw("no_longer_needed")
+        what = one_line(call.what, 120)
         return (
             f"The proposal of {what} is withdrawn."
             if proposed
             else f"Nobody waits for {what} any more; it may have run."
         )
 
-    def take(self, heard: Entry) -> None:
-        """Takes note of the rows of the feed in which the calls and their answers stand."""
-        if heard.refused or (not self._going and not any(run.seq == 0 for run in self.all)):
-            return
-        for run in self.all:
-            if heard.id == run.id and not run.seq:
-                self._change(run.number, seq=heard.seq)
-            going = self._going.get(run.number)
-            if going is None or not (named := going.names & set(heard.correlation_id)):
-                continue
-            if heard.kind == "mcp/request" and run.id in named and len(going.names) <= MAX_CLAIMS:
-                going.names.add(heard.id)
-            elif heard.kind == "mcp/response" and heard.sender in going.call.asked:
-                self._change(run.number, answer_seq=heard.seq)
-
-    def moved(self, id: str) -> None:
-        """Something was learnt about the proposal of that id."""
-        for number, going in self._going.items():
-            if going.call.id == id:
-                # The call hears of the change in the same turn, perhaps after this.
-                asyncio.get_running_loop().call_soon(self._moved_to, number)
+    def take(self, entry: Entry) -> None:
+        """Takes note of one envelope of the log: of a call made here, of its decision or of its answer."""
+        if self.all and entry.kind in CALL_KINDS:
+            for change in self._ledger.observe(entry):
+                self._note(change)
 
     def close(self) -> None:
         """Follows nothing any more. Calls that wait go on without it."""
@@ -164,10 +144,10 @@ class ToolRuns:
             result = fault.data if isinstance(fault.data, dict) and "content" in fault.data else None
         except MewError as fault:
             error = str(fault)
-        going = self._going.pop(number)
+        _, began = self._waiting.pop(number)
         if result is not None and len(text := raw_text(result)[0]) > MAX_RESULT:
-            said = f"{text[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
-            result = {"content": [{"type": "text", "text": said}]}
+            note = f"{text[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
+            result = {"content": [{"type": "text", "text": note}]}
         if result is not None:
             self._results[number] = result
         self._change(
@@ -175,24 +155,33 @@ class ToolRuns:
             state=call.state,
             by=call.by,
             ended=self._clock(),
-            took=time.monotonic() - going.started,
+            took=time.monotonic() - began,
             error=error,
             has_result=result is not None,
         )
 
-    def _moved_to(self, number: int) -> None:
-        going = self._going.get(number)
-        run = self._run(number)
-        if going is not None and run is not None and (going.call.state, going.call.by) != (run.state, run.by):
-            decided = self._clock() if going.call.state == "fulfilled" else run.decided
-            self._change(number, state=going.call.state, by=going.call.by, decided=decided)
+    def _note(self, change: Change) -> None:
+        call, entry = change.call, change.entry
+        run = next((run for run in self.all if (run.id, run.kind) == (call.id, call.entry.kind)), None)
+        if run is None:
+            return
+        match change.what:
+            case "requested" | "proposed" if not run.seq:
+                self._change(run.number, seq=entry.seq)
+            case "fulfilled":
+                self._change(run.number, decided=entry.t or self._clock(), **self._standing(run, change))
+            case "rejected":
+                self._change(run.number, **self._standing(run, change))
+            case "answered":
+                self._change(run.number, answer_seq=entry.seq)
 
-    def _run(self, number: int) -> ToolRun | None:
-        return next((run for run in self.all if run.number == number), None)
+    def _standing(self, run: ToolRun, change: Change) -> dict[str, str]:
+        """The state by the ledger, while the call waits; how it ended is known from the call."""
+        return {"state": change.call.state, "by": change.entry.sender} if run.waits else {}
 
     def _change(self, number: int, **changes: Any) -> None:
         self.all = tuple(replace(run, **changes) if run.number == number else run for run in self.all)
-        self._told()
+        self._on_change()
 
     def _forget(self) -> None:
         ended = [run.number for run in self.all if not run.waits]

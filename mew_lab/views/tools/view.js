@@ -82,7 +82,7 @@ function render({ model, el }) {
     if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
     // Who was asked from there: the keyboard stays with that line while there is one.
     if (from !== null && !people.contains(document.activeElement)) {
-      const line = lines.find((one) => one.dataset.who === from);
+      const line = lines.find((line) => line.dataset.who === from);
       (line?.querySelector("button") ?? line ?? refresh).focus();
     }
     announce(counts.textContent);
@@ -131,8 +131,8 @@ function render({ model, el }) {
     const line = make("span", { class: "mew-tool-line" }, name, " ", ...row.badges.flatMap((text) => [badge(text), " "]));
     if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not allowed" }));
     const about = make("span", { class: "mew-tool-about" }, marked(row.about || "It says nothing about itself.", words));
-    const hit = words.length ? row.arguments.filter(([one]) => words.some((word) => one.toLowerCase().includes(word))) : [];
-    if (hit.length) about.prepend(make("span", { class: "mew-code" }, marked(hit.map(([one]) => one).join(", "), words)), " · ");
+    const hit = words.length ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word))) : [];
+    if (hit.length) about.prepend(make("span", { class: "mew-code" }, marked(hit.map(([name]) => name).join(", "), words)), " · ");
     button.append(line, about);
     return make("li", {}, button);
   }
@@ -152,7 +152,7 @@ function render({ model, el }) {
     if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n])) list.replaceChildren(...nodes);
     for (const node of nodes) mark(node.firstChild);
     const buttons = [...list.querySelectorAll("button")];
-    const here = buttons.find((one) => one.dataset.target === (had ?? chosen?.target)) ?? buttons[0];
+    const here = buttons.find((button) => button.dataset.target === (had ?? chosen?.target)) ?? buttons[0];
     if (here) here.tabIndex = 0;
     if (had && here?.dataset.target === had) here.focus();
     count.textContent = query.trim() ? `${grouped(total)} found` : "";
@@ -183,7 +183,7 @@ function render({ model, el }) {
     event.preventDefault();
     if (to < 0) return search.focus();
     const next = buttons[Math.min(to, buttons.length - 1)];
-    for (const one of buttons) one.tabIndex = one === next ? 0 : -1;
+    for (const button of buttons) button.tabIndex = button === next ? 0 : -1;
     next.focus();
   });
 
@@ -206,12 +206,12 @@ function render({ model, el }) {
     const result = make("div", { class: "mew-result" });
     chosen = { target, tool, note, notes, preview, reason, call, propose, result, checks: 0, form: null };
     const mine = chosen;
-    for (const one of list.querySelectorAll("button")) mark(one);
+    for (const button of list.querySelectorAll("button")) mark(button);
     if (!list.querySelector("button[tabindex='0']")) list.querySelector("button")?.setAttribute("tabindex", 0);
     mine.form = schemaForm(tool.plan, { changed: () => { if (mine === chosen) soon(mine); } });
     const arrow = make("span", { class: "mew-of mew-code", text: `${tool.participant}/` });
     pane.replaceChildren(
-      make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((one) => badge(one))),
+      make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((label) => badge(label))),
       make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "It says nothing about itself." }), note, mine.form.node, notes, preview,
       make("div", { class: "mew-buttons" }, propose, call, reason), result);
     if (text !== null) {
@@ -232,55 +232,55 @@ function render({ model, el }) {
     pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: "is not known any more" })), chosen.result);
   }
 
-  function soon(one, after = WAITING) {
+  function soon(pane, after = WAITING) {
     clearTimeout(due);
-    if (one.form.asJson && one.form.text() === null) return unreadable(one, "The JSON cannot be read yet.");
+    if (pane.form.asJson && pane.form.text() === null) return unreadable(pane, "The JSON cannot be read yet.");
     // A check is on its way: what is pressed now would be pressed on an older one.
-    off(one.call, true);
-    off(one.propose, true);
-    due = setTimeout(() => check(one), after);
+    off(pane.call, true);
+    off(pane.propose, true);
+    due = setTimeout(() => check(pane), after);
   }
 
-  async function check(one) {
-    one.checks += 1;
-    const mine = one.checks, text = one.form.text(), part = text === null ? one.form.part() : null;
+  async function check(pane) {
+    pane.checks += 1;
+    const mine = pane.checks, text = pane.form.text(), part = text === null ? pane.form.part() : null;
     const asked = text ?? part.text;
-    if (asked === null) return unreadable(one, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
-    const got = await link.act("check", { tool: one.target, text: asked });
+    if (asked === null) return unreadable(pane, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
+    const got = await link.act("check", { tool: pane.target, text: asked });
     // A newer one is on its way, or another tool was chosen.
-    if (mine !== one.checks || one !== chosen || !got || one.form.text() !== text) return;
-    verdict(one, got.value, text);
-    if (part) unreadable(one, `Not complete yet: ${[...new Set(part.unread)].slice(0, 4).join(", ")}.`);
+    if (mine !== pane.checks || pane !== chosen || !got || pane.form.text() !== text) return;
+    verdict(pane, got.value, text);
+    if (part) unreadable(pane, `Not complete yet: ${[...new Set(part.unread)].slice(0, 4).join(", ")}.`);
   }
 
-  function unreadable(one, why) {
-    one.text = null;
-    allow(one, why);
+  function unreadable(pane, why) {
+    pane.text = null;
+    allow(pane, why);
   }
 
-  function verdict(one, checked, text) {
-    one.form.show(checked.faults);
-    one.text = checked.faults.length ? null : text;
-    one.may = { call: checked.call, propose: checked.propose };
-    write(one.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither call nor propose it. ${checked.why}`);
-    one.note.hidden = !one.note.textContent;
-    write(one.notes, checked.notes.join(" "));
-    one.notes.hidden = !checked.notes.length;
-    one.preview.hidden = !checked.preview;
-    write(one.preview.querySelector("pre"), checked.preview);
+  function verdict(pane, checked, text) {
+    pane.form.show(checked.faults);
+    pane.text = checked.faults.length ? null : text;
+    pane.may = { call: checked.call, propose: checked.propose };
+    write(pane.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither call nor propose it. ${checked.why}`);
+    pane.note.hidden = !pane.note.textContent;
+    write(pane.notes, checked.notes.join(" "));
+    pane.notes.hidden = !checked.notes.length;
+    pane.preview.hidden = !checked.preview;
+    write(pane.preview.querySelector("pre"), checked.preview);
     const missing = checked.faults.filter((fault) => fault.said === "is required").map((fault) => fault.shown.join(" › "));
     const wrong = checked.faults.length - missing.length;
     const why = [missing.length ? `Still needed: ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? ` and ${missing.length - 4} more` : ""}.` : "",
       wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : ""].filter(Boolean).join(" ");
-    allow(one, why);
+    allow(pane, why);
   }
 
-  function allow(one, why) {
-    write(one.reason, why);
-    off(one.call, Boolean(why) || !one.may?.call);
-    off(one.propose, Boolean(why) || !one.may?.propose);
-    one.call.hidden = one.may ? !one.may.call : false;
-    one.propose.classList.toggle("mew-only", Boolean(one.may && !one.may.call));
+  function allow(pane, why) {
+    write(pane.reason, why);
+    off(pane.call, Boolean(why) || !pane.may?.call);
+    off(pane.propose, Boolean(why) || !pane.may?.propose);
+    pane.call.hidden = pane.may ? !pane.may.call : false;
+    pane.propose.classList.toggle("mew-only", Boolean(pane.may && !pane.may.call));
   }
 
   function off(button, value) {
@@ -289,18 +289,18 @@ function render({ model, el }) {
   }
 
   async function start(how) {
-    const one = chosen, text = one.form.text();
+    const pane = chosen, text = pane.form.text();
     // What is sent is what was checked and is still there.
-    if (text === null || text !== one.text) return soon(one, 0);
-    write(one.reason, "sending…");
-    const got = await link.act("start", { tool: one.target, text, how });
-    write(one.reason, "");
+    if (text === null || text !== pane.text) return soon(pane, 0);
+    write(pane.reason, "sending…");
+    const got = await link.act("start", { tool: pane.target, text, how });
+    write(pane.reason, "");
     if (!got) return;
     shownRun = got.value.run;
     announce(got.said);
     paintRuns();
     // `doer` gives the button back, whatever was found out meanwhile.
-    setTimeout(() => soon(one, 0));
+    setTimeout(() => soon(pane, 0));
   }
 
   // --- what became of the calls ---
@@ -367,17 +367,17 @@ function render({ model, el }) {
   }
 
   function result(run, focus = false) {
-    const one = chosen;
-    if (one.shown === run) return focus ? one.result.querySelector(".mew-result-head")?.focus() : undefined;
-    one.shown = run;
-    one.line = make("span", { class: "mew-standing", text: standing(run) });
+    const pane = chosen;
+    if (pane.shown === run) return focus ? pane.result.querySelector(".mew-result-head")?.focus() : undefined;
+    pane.shown = run;
+    pane.line = make("span", { class: "mew-standing", text: standing(run) });
     const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
     const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
-      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), one.line, make("span", { class: "mew-dim", title: "where it stands in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
+      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, make("span", { class: "mew-dim", title: "where it stands in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
     if (run.waits) head.append(doer(run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Stop waiting", () => link.act("stop", { run: run.number }), { class: "mew-stop" }));
     const parts = make("div", { class: "mew-blocks" });
-    const had = one.result.contains(document.activeElement);
-    one.result.replaceChildren(head, parts);
+    const had = pane.result.contains(document.activeElement);
+    pane.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
     if (run.has_result) blocks(run, parts);
     else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "It answered with nothing." }));

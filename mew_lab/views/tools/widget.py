@@ -5,7 +5,7 @@ judged here, and again when they are sent. A page of tools travels when a view a
 at it. Nothing here is synced state, so no argument and no result is saved but in the still picture's list of calls.
 
 It does not know how tools are discovered or followed (`mew_lab.views.tools.model`), nor how a schema becomes fields
-(`mew_lab.views.tools.fields`); the form itself is form.js, which other views use too.
+(`mew_lab.views.tools.schema_form`); the form itself is form.js, which other views use too.
 
 Spec: §3.1, §3.2, §3.3.1.
 """
@@ -22,11 +22,10 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.blocks import blocks
-from mew_lab.views.tools.fields import plan, summary
-from mew_lab.views.tools.model import Checked, ToolCatalog, ToolList
+from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools
 from mew_lab.views.tools.runs import ToolRun
-from mew_lab.views.tools.search import find_tools
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.tools.schema_form import plan, summary
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -116,19 +115,19 @@ class ToolsView(ActingWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._open(0.0)
         # What the other views were told last stays as it is: their news are still to come.
-        runs = [_run(run) for run in self._catalog.runs.all]
-        return {"now": self.clock().timestamp(), "runs": runs, **_catalogue(self._catalog.listed)}
+        runs = [_pack_run(run) for run in self._catalog.runs.all]
+        return {"now": self.clock().timestamp(), "runs": runs, **_pack_catalogue(self._catalog.listed)}
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         catalogue = self._catalog.listed
         if catalogue.version != self._version:
             self._version = catalogue.version
-            items.append({"t": "catalogue"} | _catalogue(catalogue))
+            items.append({"t": "catalogue"} | _pack_catalogue(catalogue))
         runs = self._catalog.runs.all
         if runs is not self._runs:
             known = set(map(id, self._runs))
-            items += [{"t": "run", "run": _run(run)} for run in runs if id(run) not in known]
+            items += [{"t": "run", "run": _pack_run(run)} for run in runs if id(run) not in known]
             self._runs = runs
         return items
 
@@ -140,17 +139,17 @@ class ToolsView(ActingWidget):
             "form": self._form,
             "check": self._check,
             "start": self._start,
-            "stop": lambda given: self._submit(self._catalog.runs.stop(_number(given))),
+            "stop": lambda params: self._submit(self._catalog.runs.stop(_number(params))),
             "result": self._result,
             "again": self._again,
-            "ask": lambda given: self._submit(self._catalog.ask_again(_text(given, "participant"))),
+            "ask": lambda params: self._submit(self._catalog.ask_again(_text(params, "participant"))),
         }
 
-    def _find(self, given: Mapping[str, Any]) -> ActResult:
-        fitting = find_tools(self._catalog.listed.tools, _text(given, "query"))
-        start = given.get("start", 0)
+    def _find(self, params: Mapping[str, Any]) -> ActResult:
+        fitting = find_tools(self._catalog.listed.tools, _text(params, "query"))
+        start = params.get("start", 0)
         start = start if isinstance(start, int) and start >= 0 else 0
-        rows = [self._row(one) for one in fitting[start : start + PAGE]]
+        rows = [self._row(tool) for tool in fitting[start : start + PAGE]]
         return ActResult(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
 
     def _row(self, tool: DiscoveredTool) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class ToolsView(ActingWidget):
             "participant": visible(tool.participant),
             "name": visible(tool.name),
             "about": one_line(" ".join(tool.description.split()), MAX_SHOWN),
-            "arguments": [list(one) for one in summary(tool.input_schema)],
+            "arguments": [list(argument) for argument in summary(tool.input_schema)],
             "badges": _badges(tool.annotations),
             "may": self._may(tool),
         }
@@ -168,8 +167,8 @@ class ToolsView(ActingWidget):
         may = self._catalog.permission(tool, {})
         return "call" if may.call else "propose" if may.propose else "neither"
 
-    def _form(self, given: Mapping[str, Any]) -> ActResult:
-        target = _text(given, "tool")
+    def _form(self, params: Mapping[str, Any]) -> ActResult:
+        target = _text(params, "tool")
         tool = self._catalog.tool(target)
         if tool is None:
             raise MewError(
@@ -178,11 +177,13 @@ class ToolsView(ActingWidget):
         about = "\n".join(map(visible, tool.description.split("\n")))
         return ActResult("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
 
-    def _check(self, given: Mapping[str, Any]) -> ActResult:
-        return ActResult("checked", _checked(self._catalog.check(_text(given, "tool"), _text(given, "text"))))
+    def _check(self, params: Mapping[str, Any]) -> ActResult:
+        return ActResult(
+            "checked", _pack_check(self._catalog.check(_text(params, "tool"), _text(params, "text")))
+        )
 
-    def _start(self, given: Mapping[str, Any]) -> Future[Any]:
-        target, text, how = _text(given, "tool"), _text(given, "text"), _text(given, "how")
+    def _start(self, params: Mapping[str, Any]) -> Future[Any]:
+        target, text, how = _text(params, "tool"), _text(params, "text"), _text(params, "how")
         if how not in ("call", "propose"):
             raise MewError("A tool is called or proposed; nothing was sent.")
 
@@ -195,14 +196,14 @@ class ToolsView(ActingWidget):
 
         return self._submit(start())
 
-    def _result(self, given: Mapping[str, Any]) -> ActResult:
-        raw = self._catalog.runs.result(_number(given))
+    def _result(self, params: Mapping[str, Any]) -> ActResult:
+        raw = self._catalog.runs.result(_number(params))
         if raw is None:
             raise MewError("That result is not held here any more: lab.log.df has it.")
-        return ActResult("the result", [one._asdict() for one in blocks(raw)])
+        return ActResult("the result", [block._asdict() for block in blocks(raw)])
 
-    def _again(self, given: Mapping[str, Any]) -> ActResult:
-        run = next((run for run in self._catalog.runs.all if run.number == _number(given)), None)
+    def _again(self, params: Mapping[str, Any]) -> ActResult:
+        run = next((run for run in self._catalog.runs.all if run.number == _number(params)), None)
         if run is None:
             raise MewError("That call is not held here any more: lab.log.df has it.")
         return ActResult("its arguments", {"tool": run.target, "text": run.text})
@@ -211,7 +212,7 @@ class ToolsView(ActingWidget):
 
     def _static_text(self) -> str:
         catalogue = self._catalog.listed
-        names = ", ".join(f"{one.name} {one.tools}" for one in catalogue.people if one.tools)
+        names = ", ".join(f"{owner.name} {owner.tools}" for owner in catalogue.people if owner.tools)
         calls = len(self._catalog.runs.all)
         return f"Tools: {len(catalogue.tools)} known{f' ({names})' if names else ''}, {calls} calls made here"
 
@@ -220,19 +221,19 @@ class ToolsView(ActingWidget):
         shown = catalogue.tools[:MOST_ROWS]
         rows = [
             (
-                one.participant,
-                one.name,
+                tool.participant,
+                tool.name,
                 "\n".join(
                     f"{name}: {kind}{' (required)' if needed else ''}"
-                    for name, kind, needed in summary(one.input_schema)
+                    for name, kind, needed in summary(tool.input_schema)
                 )
                 or "none",
-                one_line(" ".join(one.description.split()), MAX_SHOWN),
-                ", ".join(_badges(one.annotations)),
+                one_line(" ".join(tool.description.split()), MAX_SHOWN),
+                ", ".join(_badges(tool.annotations)),
             )
-            for one in shown
+            for tool in shown
         ]
-        silent = [one for one in catalogue.people if one.state in ("unknown", "asking", "failed")][:10]
+        silent = [owner for owner in catalogue.people if owner.state in ("unknown", "asking", "failed")][:10]
         calls = [
             f"Call {run.number}: {one_line(run.target, 120)} {one_line(run.text, 120)}: {_state(run)}"
             for run in self._catalog.runs.all
@@ -240,7 +241,7 @@ class ToolsView(ActingWidget):
         hidden = len(catalogue.tools) - len(shown) + catalogue.left_out
         notes = [
             f"{hidden} more tools are not shown: lab.tools() has all." if hidden else "",
-            *(f"{one.name}: {one.state}{f', {one.error}' if one.error else ''}" for one in silent),
+            *(f"{owner.name}: {owner.state}{f', {owner.error}' if owner.error else ''}" for owner in silent),
             *calls,
             ""
             if rows
@@ -254,13 +255,13 @@ class ToolsView(ActingWidget):
         )
 
 
-def _text(given: Mapping[str, Any], key: str) -> str:
-    value = given.get(key, "")
+def _text(params: Mapping[str, Any], key: str) -> str:
+    value = params.get(key, "")
     return value if isinstance(value, str) else ""
 
 
-def _number(given: Mapping[str, Any]) -> int:
-    value = given.get("run")
+def _number(params: Mapping[str, Any]) -> int:
+    value = params.get("run")
     return value if isinstance(value, int) else 0
 
 
@@ -273,32 +274,32 @@ def _badges(annotations: Mapping[str, Any]) -> list[str]:
         ("idempotentHint", True, "repeatable"),
         ("openWorldHint", True, "reaches outside"),
     )
-    said = [word for key, value, word in words if annotations.get(key) is value]
-    return [word for word in said if not (word == "destroys" and "read-only" in said)]
+    hints = [word for key, value, word in words if annotations.get(key) is value]
+    return [word for word in hints if not (word == "destroys" and "read-only" in hints)]
 
 
-def _catalogue(catalogue: ToolList) -> dict[str, Any]:
+def _pack_catalogue(catalogue: ToolList) -> dict[str, Any]:
     # Whoever is still asked, or failed, is told first: the rest is in the list.
-    people = sorted(catalogue.people, key=lambda one: one.state == "ready")
+    people = sorted(catalogue.people, key=lambda owner: owner.state == "ready")
     return {
         "version": catalogue.version,
         "total": len(catalogue.tools),
         "left_out": catalogue.left_out,
-        "ready": sum(one.tools > 0 for one in catalogue.people),
+        "ready": sum(owner.tools > 0 for owner in catalogue.people),
         "people": [
-            [one.name, visible(one.name), one.state, one.tools, visible(one.error)]
-            for one in people[:MAX_PEOPLE]
+            [owner.name, visible(owner.name), owner.state, owner.tools, visible(owner.error)]
+            for owner in people[:MAX_PEOPLE]
         ],
         "more_people": max(0, len(people) - MAX_PEOPLE),
     }
 
 
-def _checked(checked: Checked) -> dict[str, Any]:
+def _pack_check(checked: ToolCheck) -> dict[str, Any]:
     return {
         "faults": [
             {
                 "path": list(fault.path),
-                "shown": [visible(str(one)) for one in fault.path],
+                "shown": [visible(str(part)) for part in fault.path],
                 "said": visible(fault.message),
             }
             for fault in checked.faults
@@ -326,7 +327,7 @@ def _state(run: ToolRun) -> str:
     return f"failed after {took[4:]}"
 
 
-def _run(run: ToolRun) -> dict[str, Any]:
+def _pack_run(run: ToolRun) -> dict[str, Any]:
     return {
         "number": run.number,
         "target": visible(run.target),

@@ -69,10 +69,10 @@ export function connect(model, root, on) {
     notices.append(line);
     while (notices.children.length > 5) notices.firstChild.remove();
   }
-  function act(name, given = {}, tell = notice) {
+  function act(name, choices = {}, tell = notice) {
     job += 1;
     const mine = job;
-    if (!send({ t: "act", view, job: mine, nonce, act: name, with: given })) return Promise.resolve(null);
+    if (!send({ t: "act", view, job: mine, nonce, act: name, with: choices })) return Promise.resolve(null);
     return new Promise((resolve) => {
       const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may hold it."), 3000);
       jobs.set(mine, { tell, end(item) {
@@ -84,28 +84,28 @@ export function connect(model, root, on) {
   }
   function ended(item) {
     if (item.view !== view) return;
-    const one = jobs.get(item.job), failed = item.t === "failed";
+    const job = jobs.get(item.job), failed = item.t === "failed";
     jobs.delete(item.job);
     // What was given up comes after all: it is said how it ended.
-    if (!one) return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
-    if (failed) one.tell(item.said);
-    one.end(failed ? null : item);
+    if (!job) return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
+    if (failed) job.tell(item.said);
+    job.end(failed ? null : item);
   }
   function doubt() {
     const open = [...jobs];
     jobs.clear();
-    for (const tell of new Set(open.map(([, one]) => one.tell))) tell(LOST);
-    for (const [mine, one] of open) {
+    for (const tell of new Set(open.map(([, job]) => job.tell))) tell(LOST);
+    for (const [mine, job] of open) {
       doubtful.add(mine);
-      one.end(null);
+      job.end(null);
     }
   }
   function receive(message) {
     if (!message || message.t !== "batch") return;
-    heard = performance.now();
+    lastBeat = performance.now();
     if (!over) leave("");
     // A message without items says how many there were.
-    const told = message.items.length > 0, lost = number !== null && message.no !== number + (told ? 1 : 0);
+    const hasItems = message.items.length > 0, lost = number !== null && message.no !== number + (hasItems ? 1 : 0);
     number = message.no;
     const away = on.rests && !root.getClientRects().length;
     let whole = false;
@@ -130,7 +130,7 @@ export function connect(model, root, on) {
       if (away && item.t !== "snapshot") missed = true;
       else on.item(item);
     }
-    if (told) on.done?.();
+    if (hasItems) on.done?.();
     if (!lost) return;
     doubt();
     if (whole || !answered) return;
@@ -139,7 +139,7 @@ export function connect(model, root, on) {
   }
   // Whether anybody is at the other end. The kernel sends a beat a second while it hears of the view now and then; and a
   // front end that knows what became of the kernel is believed at once.
-  let why = "", over = "", heard = performance.now(), looked = heard, pulse = null;
+  let why = "", over = "", lastBeat = performance.now(), looked = lastBeat, pulse = null;
   const kernel = kernelOf(model);
   const status = (_, now) => { if (KERNEL_ENDED.includes(now)) leave(KERNEL_GONE); };
   kernel?.statusChanged?.connect(status);
@@ -169,15 +169,15 @@ export function connect(model, root, on) {
   function check() {
     const now = performance.now();
     // A page that stood still has not listened.
-    if (now - looked > 1500) heard = Math.max(heard, now - 1000);
+    if (now - looked > 1500) lastBeat = Math.max(lastBeat, now - 1000);
     looked = now;
     if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) leave(KERNEL_GONE);
-    else if (pulse && !document.hidden && now - heard > KERNEL_SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
+    else if (pulse && !document.hidden && now - lastBeat > KERNEL_SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
   }
   const checks = setInterval(check, 250);
   const back = () => {
     if (document.hidden || !pulse) return;
-    heard = Math.max(heard, performance.now() - 1000);
+    lastBeat = Math.max(lastBeat, performance.now() - 1000);
     ping();
   };
   document.addEventListener("visibilitychange", back);

@@ -8,5 +8,5 @@ export function family(kind) {
 }
 
 export function glyphOf(name) {
-  return FAMILIES.find((one) => one.name === name)?.glyph ?? "SY";
+  return FAMILIES.find((row) => row.name === name)?.glyph ?? "SY";
 }

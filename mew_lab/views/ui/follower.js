@@ -5,7 +5,7 @@ import { grouped } from "./text.js";
 
 export function follower(scroller, button, back = () => {}) {
   let following = true, unseen = 0, placed = -1;
-  function told() {
+  function showNews() {
     button.hidden = following;
     const text = unseen ? `${grouped(unseen)} new ▾ follow` : "▾ follow";
     if (button.textContent !== text) button.textContent = text;
@@ -22,26 +22,26 @@ export function follower(scroller, button, back = () => {}) {
     placed = -1;
     following = atEnd();
     if (following) unseen = 0;
-    told();
+    showNews();
     if (following) back();
   });
   button.addEventListener("click", () => {
     following = true;
     unseen = 0;
     end();
-    told();
+    showNews();
     scroller.focus({ preventScroll: true });
     back();
   });
   // Out of the layout just now (a theme is being changed, a tab lies behind): it goes on where it was when it is back.
   const sizes = new ResizeObserver(() => { if (following && scroller.clientHeight) end(); });
   sizes.observe(scroller);
-  told();
+  showNews();
   return {
     follows: () => following,
-    arrived(n) { if (!following) unseen += n; told(); },
+    arrived(n) { if (!following) unseen += n; showNews(); },
     settle() { if (following && scroller.clientHeight) end(); },
-    hold() { following = atEnd(); told(); },
+    hold() { following = atEnd(); showNews(); },
     stop() { sizes.disconnect(); },
   };
 }

@@ -1,4 +1,4 @@
-// A form from the plan of a JSON Schema (mew_lab/views/tools/fields.py). It gives JSON text, exact to the digit, or null
+// A form from the plan of a JSON Schema (mew_lab/views/tools/schema_form.py). It gives JSON text, exact to the digit, or null
 // while something in it cannot be read; whether that text is right is judged in Python, and told by `show(faults)`.
 // A field that is not given is absent, which differs from empty: typing gives it, clearing takes it back, the tick does both.
 // Parts are built when they are opened, so that a schema without end costs nothing.
@@ -21,7 +21,7 @@ export function formHolds(plan, value) {
     case "choice": return plan.options.some(([, text]) => writeJson(readJson(text)) === writeJson(value));
     case "array": case "tuple": return Array.isArray(value) && value.length <= MOST_ROWS;
     case "object": return value instanceof Map && value.size <= MOST_ROWS;
-    case "variants": return plan.variants.some((one) => formHolds(one, value));
+    case "variants": return plan.variants.some((variant) => formHolds(variant, value));
     default: return true;
   }
 }
@@ -29,11 +29,11 @@ export function formHolds(plan, value) {
 // Of several forms that could hold an object, the one that names most of its members.
 export function formFitting(plan, value) {
   let best = -1, most = -1;
-  plan.variants.forEach((one, n) => {
-    if (!formHolds(one, value)) return;
-    let score = one.kind === "json" ? 0 : 1;
-    if (one.kind === "object" && value instanceof Map)
-      for (const member of one.members) if (value.has(member.key)) score += formHolds(member, value.get(member.key)) ? 2 : -4;
+  plan.variants.forEach((variant, n) => {
+    if (!formHolds(variant, value)) return;
+    let score = variant.kind === "json" ? 0 : 1;
+    if (variant.kind === "object" && value instanceof Map)
+      for (const member of variant.members) if (value.has(member.key)) score += formHolds(member, value.get(member.key)) ? 2 : -4;
     if (score > most) [best, most] = [n, score];
   });
   return best;
@@ -103,8 +103,8 @@ export function schemaForm(plan, { changed }) {
   }
 
   // `path` leads to a field, `shown` is the same to be read.
-  const sentence = (faults) => faults.map((one) => [one.shown.join(" › "), one.said].filter(Boolean).join(" ")).join("; ");
-  const below = (faults, key) => faults.filter((one) => one.path[0] === key).map((one) => ({ path: one.path.slice(1), shown: one.shown.slice(1), said: one.said }));
+  const sentence = (faults) => faults.map((fault) => [fault.shown.join(" › "), fault.said].filter(Boolean).join(" ")).join("; ");
+  const below = (faults, key) => faults.filter((fault) => fault.path[0] === key).map((fault) => ({ path: fault.path.slice(1), shown: fault.shown.slice(1), said: fault.said }));
 
   // A field of any kind. `label` names it; `settled` are those that are always given, such as the items of a list.
   function build(field, label, settled = field.required) {
@@ -145,15 +145,15 @@ export function schemaForm(plan, { changed }) {
       : make("textarea", { rows: many ? 4 : 1, autocomplete: "off", spellcheck: "false", dir: "ltr", class: many ? "mew-many" : "mew-single" });
     if (field.kind === "json") box.classList.add("mew-code");
     if (field.format && !many) box.classList.add("mew-formatted");
-    let given = false, value = "", touched = false;
+    let choices = false, value = "", touched = false;
     // A list's item is there because its row is; elsewhere an empty text must be asked for.
     const asked = field.kind === "string" && field.key !== undefined || !settled;
-    const tick = asked ? ticked(label, () => { given = tick.checked; touched = true; update(); if (given) box.focus(); changed(); }) : null;
+    const tick = asked ? ticked(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
     const parts = frame(field, box, { label, tick });
     parts.describe(box);
     box.addEventListener("input", () => {
       value = box.value;
-      given = value !== "";
+      choices = value !== "";
       touched = true;
       update();
       changed();
@@ -162,31 +162,31 @@ export function schemaForm(plan, { changed }) {
     // One line is meant, though several may be pasted: nothing that is pasted is lost.
     if (!many && box.tagName === "TEXTAREA") box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); });
     function update() {
-      if (tick) tick.checked = given;
+      if (tick) tick.checked = choices;
       if (box.tagName === "TEXTAREA" && !many) box.rows = Math.min(12, value.split("\n").length);
       parts.near("");
       read();
     }
     function read() {
-      if (field.kind === "string") return given || !asked ? value : ABSENT;
-      if (!given && value === "" && !settled) return ABSENT;
+      if (field.kind === "string") return choices || !asked ? value : ABSENT;
+      if (!choices && value === "" && !settled) return ABSENT;
       const written = value.trim();
-      if (written === "" && field.key !== undefined) return given && tick ? bad("Write a value, or take the tick away.") : ABSENT;
+      if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or take the tick away.") : ABSENT;
       if (field.kind === "json") {
         try { return readJson(written); } catch (error) { return bad(`This is no JSON: ${error.message}. A text stands in double quotes.`); }
       }
       return JSON_NUMBER.test(written) ? new JsonNumber(written) : bad(`Write a number, such as ${field.kind === "integer" ? "3" : "0.5"}; this is none.`);
     }
-    function bad(said) {
-      if (touched) parts.near(said);
+    function bad(why) {
+      if (touched) parts.near(why);
       unread.push(label);
       return BAD;
     }
     function set(next) {
-      given = next !== ABSENT;
-      value = !given ? "" : field.kind === "string" ? next : next instanceof JsonNumber ? next.text : writeJson(next, "  ");
+      choices = next !== ABSENT;
+      value = !choices ? "" : field.kind === "string" ? next : next instanceof JsonNumber ? next.text : writeJson(next, "  ");
       box.value = value;
-      touched = touched || given;
+      touched = touched || choices;
       update();
     }
     if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) set(at); }
@@ -195,7 +195,7 @@ export function schemaForm(plan, { changed }) {
       node: parts.node, set, rename: parts.rename,
       get: read,
       show(faults) {
-        const shown = touched ? faults : faults.filter((one) => one.said !== "is required");
+        const shown = touched ? faults : faults.filter((fault) => fault.said !== "is required");
         parts.far(sentence(shown));
       },
       focus: () => box.focus(),
@@ -226,7 +226,7 @@ export function schemaForm(plan, { changed }) {
         if (missing) unread.push(label);
         return missing ? BAD : box.value === "" ? ABSENT : readJson(options[Number(box.value)][1]);
       },
-      show: (faults) => parts.far(sentence(touched ? faults : faults.filter((one) => one.said !== "is required"))),
+      show: (faults) => parts.far(sentence(touched ? faults : faults.filter((fault) => fault.said !== "is required"))),
       focus: () => box.focus(),
     };
   }
@@ -268,9 +268,9 @@ export function schemaForm(plan, { changed }) {
       get: () => (open ? get() : ABSENT),
       set(value) { give(settled || value !== ABSENT); if (open && value !== ABSENT) set(value); },
       show(faults) {
-        const own = faults.filter((one) => !one.path.length), rest = faults.filter((one) => one.path.length);
+        const own = faults.filter((fault) => !fault.path.length), rest = faults.filter((fault) => fault.path.length);
         const left = open ? show(rest) : rest;
-        parts.far(sentence(open ? [...own, ...left] : [...own, ...left].filter((one) => one.said !== "is required")));
+        parts.far(sentence(open ? [...own, ...left] : [...own, ...left].filter((fault) => fault.said !== "is required")));
       },
       focus: () => (tick ?? inner.querySelector("button, input, textarea, select"))?.focus(),
     };
@@ -313,14 +313,14 @@ export function schemaForm(plan, { changed }) {
       const n = items.indexOf(item);
       items.splice(n, 1);
       items.splice(n + by, 0, item);
-      list.replaceChildren(...items.map((one) => one.node));
+      list.replaceChildren(...items.map((item) => item.node));
       renumber();
       const button = by < 0 ? item.up : item.down;
       (button.disabled ? (by < 0 ? item.down : item.up) : button).focus();
       changed();
     }
     function remove(item) {
-      items = items.filter((one) => one !== item);
+      items = items.filter((entry) => entry !== item);
       item.node.remove();
       renumber();
       add.focus();
@@ -349,7 +349,7 @@ export function schemaForm(plan, { changed }) {
       },
       show(faults) {
         items.forEach((item, n) => item.field.show(below(faults, n)));
-        return faults.filter((one) => !(one.path[0] < items.length));
+        return faults.filter((fault) => !(fault.path[0] < items.length));
       },
     });
   }
@@ -365,7 +365,7 @@ export function schemaForm(plan, { changed }) {
       other.say = (text_) => { fault.textContent = text_; fault.hidden = !text_; };
       other.node = make("div", { class: "mew-other" }, make("div", { class: "mew-other-name" }, name, make("button", {
         type: "button", class: "mew-small", text: "Remove", "aria-label": `Remove a member of ${label}`,
-        onclick: () => { others = others.filter((one) => one !== other); other.node.remove(); add?.focus(); changed(); },
+        onclick: () => { others = others.filter((entry) => entry !== other); other.node.remove(); add?.focus(); changed(); },
       })), other.field.node, fault);
       others.push(other);
       more.append(other.node);
@@ -376,42 +376,42 @@ export function schemaForm(plan, { changed }) {
         known = field.members.map((member) => ({ key: member.key, field: build(member, member.label) }));
         others = [];
         more.replaceChildren();
-        list.replaceChildren(...known.map((one) => one.field.node));
+        list.replaceChildren(...known.map((member) => member.field.node));
         inner.append(list, more);
         if (add) { add.setAttribute("aria-label", `Add a member to ${label}`); inner.append(add); }
       },
       set(value) {
-        const names = new Set(known.map((one) => one.key));
-        for (const one of known) one.field.set(value.has(one.key) ? value.get(one.key) : ABSENT);
+        const names = new Set(known.map((member) => member.key));
+        for (const member of known) member.field.set(value.has(member.key) ? value.get(member.key) : ABSENT);
         others = [];
         more.replaceChildren();
-        for (const [key, one] of value) if (!names.has(key)) append(key, field.other ?? { kind: "json", label: "value", about: "", limits: "", required: true }).field.set(one);
+        for (const [key, member] of value) if (!names.has(key)) append(key, field.other ?? { kind: "json", label: "value", about: "", limits: "", required: true }).field.set(member);
       },
       get() {
         const value = new Map();
         let bad = false;
-        for (const one of known) {
-          const got = one.field.get();
+        for (const member of known) {
+          const got = member.field.get();
           if (got === BAD) bad = true;
-          else if (got !== ABSENT) value.set(one.key, got);
+          else if (got !== ABSENT) value.set(member.key, got);
         }
-        const taken = new Set(known.map((one) => one.key));
+        const taken = new Set(known.map((member) => member.key));
         for (const other of others) {
           const got = other.field.get(), key = other.name.value;
-          const said = taken.has(key) ? "This name is there already." : "";
-          other.say(said);
+          const why = taken.has(key) ? "This name is there already." : "";
+          other.say(why);
           taken.add(key);
-          if (said) unread.push(label);
-          if (said || got === BAD || got === ABSENT) bad = true;
+          if (why) unread.push(label);
+          if (why || got === BAD || got === ABSENT) bad = true;
           else value.set(key, got);
         }
         return bad && !partly ? BAD : value;
       },
       show(faults) {
-        for (const one of known) one.field.show(below(faults, one.key));
+        for (const member of known) member.field.show(below(faults, member.key));
         for (const other of others) other.field.show(below(faults, other.name.value));
-        const here = new Set([...known.map((one) => one.key), ...others.map((one) => one.name.value)]);
-        return faults.filter((one) => !here.has(one.path[0]));
+        const here = new Set([...known.map((member) => member.key), ...others.map((other) => other.name.value)]);
+        return faults.filter((fault) => !here.has(fault.path[0]));
       },
     };
     return top ? parts : holder(field, label, settled, parts);
@@ -419,7 +419,7 @@ export function schemaForm(plan, { changed }) {
 
   function several(field, label, settled) {
     const select = make("select", { "aria-label": `Which form ${label} has`, onchange: () => { pick(Number(select.value)); changed(); } });
-    field.variants.forEach((one, n) => select.append(make("option", { value: n, text: one.label })));
+    field.variants.forEach((variant, n) => select.append(make("option", { value: n, text: variant.label })));
     const inner = make("div");
     let chosen = null;
     function pick(n) {
@@ -520,7 +520,7 @@ export function schemaForm(plan, { changed }) {
     show(faults) {
       far = "";
       if (asJson) far = sentence(faults);
-      else if (whole) far = sentence([...faults.filter((one) => !one.path.length), ...whole.show(faults.filter((one) => one.path.length))]);
+      else if (whole) far = sentence([...faults.filter((fault) => !fault.path.length), ...whole.show(faults.filter((fault) => fault.path.length))]);
       else single.show(faults);
       say(far);
     },

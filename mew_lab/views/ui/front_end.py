@@ -59,14 +59,14 @@ def read_module(path: str, source: str) -> Module:
     names, exports, lines = list[str](), list[str](), list[str]()
     is_view = source.endswith(f"\n{_DEFAULT}\n")
     for line in source.removesuffix(f"{_DEFAULT}\n" if is_view else "").splitlines():
-        if found := _IMPORT.fullmatch(line):
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), found[2]))
-            imports[target] = (*imports.get(target, ()), *found[1].split(", "))
+        if match := _IMPORT.fullmatch(line):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
+            imports[target] = (*imports.get(target, ()), *match[1].split(", "))
             continue
-        if found := _DECLARATION.match(line):
-            declared = _declared(line.removeprefix("export "))
+        if match := _DECLARATION.match(line):
+            declared = _read_declared_names(line.removeprefix("export "))
             names += declared
-            if found[1]:
+            if match[1]:
                 exports += declared
                 line = line.removeprefix("export ")
         if re.match(r"(import|export)\b", line):
@@ -76,7 +76,7 @@ def read_module(path: str, source: str) -> Module:
     return Module(path, imports, tuple(names), tuple(exports), text, is_view)
 
 
-def _declared(line: str) -> list[str]:
+def _read_declared_names(line: str) -> list[str]:
     """The names that the first line of a declaration binds: `const A = 1, [B, C] = …` binds three."""
     word, rest = line.removeprefix("async ").split(" ", 1)
     if word in ("function", "class"):

@@ -13,49 +13,49 @@ export function readJson(text) {
   let at = 0;
   function next() {
     token.lastIndex = at;
-    const found = token.exec(text);
-    if (!found) {
+    const match = token.exec(text);
+    if (!match) {
       const rest = text.slice(at).trimStart();
       throw new Error(rest ? `no JSON at “${rest.slice(0, 20)}” (character ${text.length - rest.length + 1})` : "the JSON ends too early");
     }
     at = token.lastIndex;
-    return found;
+    return match;
   }
   function string(written) {
     try { return JSON.parse(written); } catch (error) { throw new Error(`no JSON string: ${written.slice(0, 20)}`); }
   }
-  function value(found, depth) {
+  function value(match, depth) {
     if (depth > JSON_DEPTH) throw new Error(`nested more than ${JSON_DEPTH} levels deep`);
-    const [, sign, text_, number, word] = found;
+    const [, sign, text_, number, word] = match;
     if (text_ !== undefined) return string(text_);
     if (number !== undefined) return new JsonNumber(number);
     if (word !== undefined) return word === "null" ? null : word === "true";
     if (sign === "[") {
       const items = [];
-      let one = next();
-      if (one[1] === "]") return items;
+      let part = next();
+      if (part[1] === "]") return items;
       for (;;) {
-        items.push(value(one, depth + 1));
+        items.push(value(part, depth + 1));
         const after = next()[1];
         if (after === "]") return items;
         if (after !== ",") throw new Error("between the items of an array stands a comma");
-        one = next();
+        part = next();
       }
     }
     if (sign === "{") {
       const members = new Map();
-      let one = next();
-      if (one[1] === "}") return members;
+      let part = next();
+      if (part[1] === "}") return members;
       for (;;) {
-        if (one[2] === undefined) throw new Error("the name of a member stands in double quotes");
-        const name = string(one[2]);
-        if (members.has(name)) throw new Error(`the name ${one[2].slice(0, 40)} is given twice`);
+        if (part[2] === undefined) throw new Error("the name of a member stands in double quotes");
+        const name = string(part[2]);
+        if (members.has(name)) throw new Error(`the name ${part[2].slice(0, 40)} is given twice`);
         if (next()[1] !== ":") throw new Error("between a name and its value stands a colon");
         members.set(name, value(next(), depth + 1));
         const after = next()[1];
         if (after === "}") return members;
         if (after !== ",") throw new Error("between the members of an object stands a comma");
-        one = next();
+        part = next();
       }
     }
     throw new Error(`a value was expected, not ${sign}`);
@@ -70,10 +70,10 @@ export function writeJson(value, indent = "", before = "") {
   if (value instanceof JsonNumber) return value.text;
   const inside = before + indent, line = indent ? `\n${inside}` : "", end = indent ? `\n${before}` : "", comma = indent ? "," : ", ";
   if (Array.isArray(value)) {
-    return value.length ? `[${line}${value.map((one) => writeJson(one, indent, inside)).join(comma + line)}${end}]` : "[]";
+    return value.length ? `[${line}${value.map((item) => writeJson(item, indent, inside)).join(comma + line)}${end}]` : "[]";
   }
   if (value instanceof Map) {
-    const members = Array.from(value, ([name, one]) => `${JSON.stringify(name)}: ${writeJson(one, indent, inside)}`);
+    const members = Array.from(value, ([name, item]) => `${JSON.stringify(name)}: ${writeJson(item, indent, inside)}`);
     return members.length ? `{${line}${members.join(comma + line)}${end}}` : "{}";
   }
   return JSON.stringify(value);

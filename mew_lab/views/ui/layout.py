@@ -29,8 +29,8 @@ def lay_out(text: str, limit: int) -> str:
     parts: list[str] = []
     size = depth = 0
     before = ""
-    for found in _TOKEN.finditer(text):
-        token = found.group()
+    for match in _TOKEN.finditer(text):
+        token = match.group()
         shown = token if token in _SIGNS else visible(token)
         closes = token in ("}", "]")
         if closes:

@@ -47,7 +47,7 @@ __all__ = [
     "LiveWidget",
     "attended",
     "can_click_while_waiting",
-    "counted",
+    "count_while",
     "free_the_comm",
 ]
 
@@ -83,9 +83,9 @@ def can_click_while_waiting() -> ClickProbe:
         return ClickProbe(
             False, False, "There is no notebook front end here: decide in code, or set a policy."
         )
-    said = _version()
-    numbers = [int(part) for part in re.findall(r"\d+", said)[:2]]
-    version, name = (*numbers, 0, 0)[:2], f"ipykernel {said}"
+    text = _version()
+    numbers = [int(part) for part in re.findall(r"\d+", text)[:2]]
+    version, name = (*numbers, 0, 0)[:2], f"ipykernel {text}"
     if version < (7, 0):
         advice = "click first, then await in the next cell, or install ipykernel 7.4."
         return ClickProbe(False, False, f"{name} handles clicks only between cells: {advice}")
@@ -374,7 +374,7 @@ class LiveWidget(anywidget.AnyWidget):
 
 
 @contextlib.contextmanager
-def counted(add: Callable[[int], None]) -> Iterator[None]:
+def count_while(add: Callable[[int], None]) -> Iterator[None]:
     """Adds one for as long as the block runs."""
     add(1)
     try:

@@ -75,11 +75,11 @@ def _tree(text: str) -> list[Any] | None:
 def _picture(token: Any) -> str:
     alternative = one_line("".join(child.content for child in token.children or ()), 200)
     host = _host(str(token.attrGet("src") or ""))
-    said = f"[picture{': ' if alternative else ''}{alternative}{f', at {host}' if host else ''}, not loaded]"
-    return _escaped(said)
+    label = f"[picture{': ' if alternative else ''}{alternative}{f', at {host}' if host else ''}, not loaded]"
+    return _escape(label)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
@@ -102,15 +102,15 @@ class _Grower(HTMLParser):
         self._open: list[list[Any]] = [self.root]
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag[0] == "h" and tag[1:].isdigit():
             self._begin("p", {})
             self._begin("strong", {})
         elif tag == "a":
-            href = given.get("href") or ""
+            href = attributes.get("href") or ""
             self._begin("a", {"href": href} if _leads(href) else {})
-        elif tag == "ol" and (given.get("start") or "").isdigit():
-            self._begin("ol", {"start": str(int((given["start"] or "1")[:9]))})
+        elif tag == "ol" and (attributes.get("start") or "").isdigit():
+            self._begin("ol", {"start": str(int((attributes["start"] or "1")[:9]))})
         elif tag in TAGS:
             self._begin(tag, {})
             if tag in _VOID:
@@ -173,5 +173,5 @@ def _leads(href: str) -> bool:
         parts = urlsplit(href)
     except ValueError:
         return False
-    plain = len(href) <= MAX_HREF and visible(href) == href and not any(one.isspace() for one in href)
+    plain = len(href) <= MAX_HREF and visible(href) == href and not any(char.isspace() for char in href)
     return plain and parts.scheme in _SCHEMES and bool(_host(href)) and "@" not in parts.netloc

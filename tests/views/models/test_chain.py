@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from mew_lab.lab.rows import LiveRows
 from mew_lab.space.events import Record
-from mew_lab.views.feed.chain import Chain, chain_of
+from mew_lab.views.feed.detail import Chain, chain_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

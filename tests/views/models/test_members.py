@@ -111,8 +111,8 @@ def test_the_last_status_of_each_is_kept_with_its_figures(room: Room) -> None:
     }
     room.send("participant/status", {"messages_in_context": 1}, to="human", as_id="agent")
     room.send("participant/status", told | {"queue_depth": 3, "mood": "calm"}, to="human", as_id="agent")
-    room.until(lambda: (one := room.members.find("agent")) and one.told and one.told.tokens == 7200)
-    status = room.of("agent").told
+    room.until(lambda: (one := room.members.find("agent")) and one.status and one.status.tokens == 7200)
+    status = room.of("agent").status
     assert status is not None
     assert (status.messages, status.max_tokens, status.status, status.latency_ms) == (
         14,
@@ -137,8 +137,8 @@ def test_figures_that_are_none_are_not_shown(room: Room, payload: dict[str, Any]
     room.lab.loop.call(
         lambda: client.post({"kind": "participant/status", "payload": payload | {"mark": "x"}})
     )
-    room.until(lambda: (one := room.members.find("agent")) and one.told and one.told.more)
-    status = room.of("agent").told
+    room.until(lambda: (one := room.members.find("agent")) and one.status and one.status.more)
+    status = room.of("agent").status
     assert status is not None and status.usage is None and not status.near_limit
     assert status.tokens is None and status.status == "" and status.latency_ms is None
 

@@ -14,9 +14,9 @@ from mew_lab.errors import CapabilityViolation, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.client import StreamData
 from mew_lab.views.reasoning import model as whole
-from mew_lab.views.reasoning import sequences as module
+from mew_lab.views.reasoning import rows as module
 from mew_lab.views.reasoning.model import ReasoningModel
-from mew_lab.views.reasoning.sequences import SequenceRow
+from mew_lab.views.reasoning.rows import SequenceRow
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mew_lab.errors import MewError
-from mew_lab.views.streams.file import file_name, write_new
-from mew_lab.views.streams.kinds import Kind
+from mew_lab.views.streams.actions import file_name, write_new
+from mew_lab.views.streams.row import Kind
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import struct
 import zlib
 
 from mew_lab.views.streams.frame_buffer import FrameBuffer, FrameStore
-from mew_lab.views.streams.kinds import Kind
+from mew_lab.views.streams.row import Kind
 from mew_lab.views.streams.watch import RATE, StreamWatch
 
 

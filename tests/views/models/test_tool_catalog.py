@@ -12,8 +12,9 @@ from looking import approve
 
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
+from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
-from mew_lab.views.tools.model import ToolCatalog, read_arguments
+from mew_lab.views.tools.model import ToolCatalog, find_tools, read_arguments, words_of
 from mew_lab.views.tools.runs import ToolRun
 
 
@@ -195,3 +196,44 @@ def test_closed_it_tells_nothing_more(opened: Opened, lab: Lab) -> None:
     lab.join("bot", can="proposer")
     lab.leave("notebook")
     assert opened.catalog.listed.version == version and heard == []
+
+
+def tool(target: str, about: str = "", **properties: Any) -> DiscoveredTool:
+    participant, _, name = target.partition("/")
+    return DiscoveredTool(participant, name, about, {"type": "object", "properties": properties}, {})
+
+
+TOOLS = [
+    tool("calendar/list_events", "Shows what a log of the day holds."),
+    tool("files/search", "Finds text in files.", path={}, log={}),
+    tool("git/git_log", "Shows the last commits.", repo_path={}, max_count={}),
+    tool("git/git_show", "Shows one commit."),
+    tool("logbook/write", "Writes a line."),
+]
+
+
+def names(query: str) -> list[str]:
+    return [f"{one.participant}/{one.name}" for one in find_tools(TOOLS, query)]
+
+
+def test_without_a_word_all_come_as_they_stand() -> None:
+    assert find_tools(TOOLS, "  ") == TOOLS
+
+
+def test_a_name_counts_more_than_a_participant_an_argument_or_a_description() -> None:
+    assert names("log") == ["git/git_log", "logbook/write", "files/search", "calendar/list_events"]
+
+
+def test_all_words_must_stand_somewhere_in_any_case() -> None:
+    assert names("SHOWS commit") == ["git/git_log", "git/git_show"]
+    assert names("git repo_path") == ["git/git_log"]
+    assert names("git nothing") == []
+
+
+def test_the_whole_target_finds_that_tool_first() -> None:
+    assert names("git/git_show")[0] == "git/git_show"
+
+
+def test_a_query_is_bounded() -> None:
+    assert len(words_of("a " * 1000)) == 8
+    assert len("".join(words_of("x" * 10_000))) == 200

@@ -12,8 +12,8 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
-from mew_lab.views.feed import filtering
-from mew_lab.views.feed.filtering import compile_filter
+from mew_lab.views.feed import row_filter
+from mew_lab.views.feed.row_filter import compile_filter
 
 CASES = json.loads((Path(__file__).parents[1] / "filter_cases.json").read_text("utf-8"))
 
@@ -76,7 +76,7 @@ def test_threat_32_a_filter_is_words_to_look_for_and_never_code(
     assert list(tmp_path.iterdir()) == []
     called = {
         node.func.id
-        for node in ast.walk(ast.parse(inspect.getsource(filtering)))
+        for node in ast.walk(ast.parse(inspect.getsource(row_filter)))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not called & {"eval", "exec", "compile", "getattr", "__import__", "globals"}

@@ -1,23 +1,37 @@
-"""Says in words what the ledger knows of a call: one row for each call that was made while somebody reasoned.
+"""Rows of the reasoning view: one for each sequence, each step and each call, bounded whatever a peer said.
 
-`row_of` makes the row of a new call, `changed` the next one after each change of the ledger. Both are pure, and a row is
-bounded whatever a peer has said.
+Which step belongs to which sequence, and how a sequence ended, is the ledger's to say (`ledger.reasoning`), and so is
+what became of a call (`ledger.calls`). `row_of` makes the row of a new call, `apply_change` the next one after each
+change of the ledger. All of it is pure.
 
-Spec: §3.2.1, §3.3, ruling R17.
+Spec: §2 (context), §3.2.1, §3.3, §3.5, ruling R17.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from mew_lab.ledger.calls import Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["CallRow", "CallState", "changed", "row_of"]
+__all__ = [
+    "MAX_KIND",
+    "MAX_NAMES",
+    "MAX_TEXT",
+    "CallRow",
+    "CallState",
+    "SequenceRow",
+    "StepRow",
+    "apply_change",
+    "facts_of",
+    "row_of",
+    "text_of",
+]
 
 MAX_CLAIMS = 5  # kept of one call
 MAX_TO = 16  # addressees of a call
@@ -78,7 +92,7 @@ def row_of(call: Request | Proposal) -> CallRow:
     return replace(row, state="refused", by="the gateway", ended=entry.t, result=one_line(entry.code))
 
 
-def changed(row: CallRow, change: Change) -> CallRow:
+def apply_change(row: CallRow, change: Change) -> CallRow:
     """The row after a change of its call."""
     entry, call = change.entry, change.call
     match change.what:
@@ -101,3 +115,63 @@ def changed(row: CallRow, change: Change) -> CallRow:
 def _reason(entry: Entry) -> str:
     reason = entry.payload.get("reason")
     return one_line(reason, RESULT) if isinstance(reason, str) else ""
+
+
+MAX_TEXT = 350
+MAX_KIND = 128
+MAX_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One message of a sequence; `n` counts from 1 in it, `seq` is its row in the feed, `t` in seconds of the epoch.
+
+    `path` is the part of the sequence it belongs to, empty for the sequence itself. `more` tells that the text was
+    longer; `call` what became of it where it is a call that is followed, `child` the key of the sequence that it begins.
+    Kept are 350 characters of its text, 200 of its path, 128 of its kind and of each name, and 8 of its addressees.
+    """
+
+    n: int
+    seq: int
+    t: float
+    sender: str
+    kind: str
+    path: str
+    to: tuple[str, ...]
+    text: str
+    more: bool
+    call: CallRow | None = None
+    child: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SequenceRow(ReasoningSequence):
+    """What the ledger knows of a sequence, and what the view adds.
+
+    `text` is what the sequence set out to do, `more` tells that it was longer. `dropped` counts the steps that are not
+    held any more, `thoughts` and `calls` count steps of these kinds; `open_calls` wait for an answer or a decision.
+    """
+
+    text: str = ""
+    more: bool = False
+    dropped: int = 0
+    thoughts: int = 0
+    calls: int = 0
+    open_calls: int = 0
+
+
+_FACTS = tuple(field.name for field in fields(ReasoningSequence))
+
+
+def facts_of(sequence: ReasoningSequence) -> dict[str, Any]:
+    """The members of a row that the ledger gives."""
+    return {name: getattr(sequence, name) for name in _FACTS}
+
+
+def text_of(entry: Entry) -> tuple[str, bool]:
+    """What a message says, in at most 350 characters, and whether it says more."""
+    message = entry.payload.get("message" if entry.kind.startswith("reasoning/") else "text")
+    if entry.kind != "reasoning/cancel" and isinstance(message, str) and message:
+        return one_line(message.strip(), MAX_TEXT), len(message.strip()) > MAX_TEXT
+    shown = describe(entry.kind, entry.payload)
+    return one_line(shown, MAX_TEXT), entry.kind in ("mcp/request", "mcp/proposal") or "…" in shown

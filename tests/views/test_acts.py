@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
-from mew_lab.views.ui import acting
-from mew_lab.views.ui.acting import Act, ActingWidget, ActResult
+from mew_lab.views.ui import acts
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 
 
 class Bell(ActingWidget):
@@ -84,7 +84,7 @@ def test_a_refusal_is_a_sentence_and_a_fault_is_kept(page: Page) -> None:
 @pytest.mark.threat(5)
 @pytest.mark.parametrize("nonce", ["", "0" * 32, 7, [], "\ud800"])
 def test_a_page_without_this_kernels_nonce_does_nothing(page: Page, nonce: Any) -> None:
-    assert page.act("ring", nonce=nonce)["said"] == acting.STALE
+    assert page.act("ring", nonce=nonce)["said"] == acts.STALE
     assert page.bell.rung == [] and not page.bell.faults
 
 
@@ -96,13 +96,13 @@ def test_what_is_no_choice_of_a_person_is_refused(page: Page, given: Any) -> Non
 
 
 def test_acts_that_never_end_are_bounded(page: Page) -> None:
-    for job in range(acting.MOST_UNDER_WAY):
+    for job in range(acts.MOST_UNDER_WAY):
         assert page.act("later", job=job) == {}
     assert "wait for their end already" in page.act("later", job=99)["said"]
     page.bell.later.cancel()
     page.bell.later.set_running_or_notify_cancel()
     told = page.bell._gather()
-    assert len(told) == acting.MOST_UNDER_WAY and told[0]["t"] == "failed"
+    assert len(told) == acts.MOST_UNDER_WAY and told[0]["t"] == "failed"
     assert page.act("ring", job=100)["t"] == "done"
 
 

@@ -14,7 +14,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.permit import permit
 from mew_lab.space.events import Record
-from mew_lab.views.grants.probing import TURN, Probe, probe, read_pattern
+from mew_lab.views.grants.probe import TURN, Probe, probe, read_pattern
 
 CALL: dict[str, Any] = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
 

@@ -64,10 +64,10 @@ def _terms(text: str) -> tuple[_Term, ...]:
     terms: list[_Term] = []
     at, end = 0, len(text.rstrip(" \t\r\n"))
     while at < end:
-        found = _TERM.match(text, at)
-        assert found is not None  # it matches nothing, too
-        at = found.end()
-        sign, field, value = found[1], found[2] or "", found[3]
+        match = _TERM.match(text, at)
+        assert match is not None  # it matches nothing, too
+        at = match.end()
+        sign, field, value = match[1], match[2] or "", match[3]
         if at < len(text) and text[at] == '"' and not value:
             raise MewError('A quote has no end: close it with ".')
         if field and field.lower() not in FIELDS:
@@ -92,4 +92,4 @@ def _texts(row: Row) -> dict[str, str]:
     }
     everything = f"{row.seq} {texts['from']} {texts['to']} {texts['kind']} {visible(row.what)}"
     texts[""] = f"{everything} {texts['context']} {texts['verdict']}"
-    return {name: one.lower() for name, one in texts.items()}
+    return {name: text.lower() for name, text in texts.items()}

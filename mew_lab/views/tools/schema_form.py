@@ -21,7 +21,7 @@ from typing import Any
 from mew_lab.protocol.json_schema import resolve_reference
 from mew_lab.protocol.visible import one_line, visible
 
-__all__ = ["Field", "plan", "summary"]
+__all__ = ["FormField", "plan", "summary"]
 
 MAX_FIELDS = 400
 MAX_MEMBERS = 100
@@ -33,7 +33,7 @@ SHORT = 200  # characters up to which a string is one line
 
 TOO_MUCH = "Too much for a form: write this part as JSON."
 
-Field = dict[str, Any]
+FormField = dict[str, Any]
 """`kind` is string, number, integer, boolean, null, choice, constant, array, tuple, object, variants or json.
 
 Always: `label`, `about`, `limits` (one line), `required`. Where they apply: `key`, `title`, `default` (JSON text),
@@ -58,12 +58,12 @@ _FORMATS: Mapping[str, str] = {
 _LONG_FORMATS = {"multi-line", "multiline", "textarea", "markdown", "html"}
 
 
-def plan(schema: Any) -> Field:
+def plan(schema: Any) -> FormField:
     """The field for a whole value; for the arguments of a tool one of kind `object`.
 
     What the schema says wrongly is left out, never raised.
     """
-    return _Planner(schema).whole()
+    return SchemaForm(schema).whole()
 
 
 def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
@@ -72,17 +72,17 @@ def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
     if not isinstance(properties, Mapping):
         return []
     needed = _names(schema.get("required"))
-    ordered = sorted(properties.items(), key=lambda one: one[0] not in needed)
-    return [(one_line(str(key), 60), _type_word(one), key in needed) for key, one in ordered[:limit]]
+    ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
+    return [(one_line(str(key), 60), _type_word(member), key in needed) for key, member in ordered[:limit]]
 
 
-class _Planner:
+class SchemaForm:
     def __init__(self, schema: Any) -> None:
         self._root = schema
         self._left = MAX_FIELDS
-        self._todo: deque[tuple[Field, Any, int]] = deque()
+        self._todo: deque[tuple[FormField, Any, int]] = deque()
 
-    def whole(self) -> Field:
+    def whole(self) -> FormField:
         field = self._field(self._root, 0, label="arguments", required=True)
         while self._todo:
             self._fill(*self._todo.popleft())
@@ -90,9 +90,9 @@ class _Planner:
 
     def _field(
         self, schema: Any, level: int, *, label: str, required: bool = False, key: str | None = None
-    ) -> Field:
+    ) -> FormField:
         """A field that will be filled in its turn."""
-        field: Field = {
+        field: FormField = {
             "kind": "json",
             "label": one_line(label, 120),
             "about": "",
@@ -108,14 +108,14 @@ class _Planner:
             self._todo.append((field, schema, level))
         return field
 
-    def _has_room(self, field: Field, count: int) -> bool:
+    def _has_room(self, field: FormField, count: int) -> bool:
         """Whether so many fields may follow; else this one stays a field for JSON, and says so."""
         if count > self._left:
             field["note"] = TOO_MUCH
         return count <= self._left
 
-    def _fill(self, field: Field, schema: Any, level: int) -> None:
-        schema, level = self._resolved(schema, level)
+    def _fill(self, field: FormField, schema: Any, level: int) -> None:
+        schema, level = self._resolve(schema, level)
         if not isinstance(schema, Mapping):
             if schema is False:
                 field["note"] = "The schema allows nothing here."
@@ -132,25 +132,25 @@ class _Planner:
                 return
             field["kind"] = "variants"
             field["variants"] = [
-                self._field(form, level + 1, label=_form_word(self._resolved(form, 0)[0], n))
+                self._field(form, level + 1, label=_form_word(self._resolve(form, 0)[0], n))
                 for n, form in enumerate(forms, 1)
             ]
         else:
-            self._typed(field, schema, level)
+            self._fill_typed(field, schema, level)
 
-    def _resolved(self, schema: Any, level: int) -> tuple[Any, int]:
+    def _resolve(self, schema: Any, level: int) -> tuple[Any, int]:
         """What a reference means, with what stands beside it; each is a level, so that none goes round for ever."""
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and level <= MAX_LEVELS:
-            found = resolve_reference(self._root, schema["$ref"])
+            target = resolve_reference(self._root, schema["$ref"])
             beside = {key: value for key, value in schema.items() if key != "$ref"}
-            if not isinstance(found, Mapping):
+            if not isinstance(target, Mapping):
                 return beside, level
-            schema, level = {**found, **beside}, level + 1
+            schema, level = {**target, **beside}, level + 1
         if isinstance(schema, Mapping) and isinstance(schema.get("allOf"), list):
-            schema = self._merged(schema)
+            schema = self._merge(schema)
         return schema, level
 
-    def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _merge(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """`allOf` put together, one level deep; the check knows it exactly."""
         whole: dict[str, Any] = {}
         for part in [*schema["allOf"][:20], {k: v for k, v in schema.items() if k != "allOf"}]:
@@ -184,21 +184,21 @@ class _Planner:
             return [{**schema, "type": kind, "title": kind, "default": None} for kind in kinds[: len(_ORDER)]]
         return []
 
-    def _choice(self, field: Field, options: list[Any]) -> None:
-        texts = [_json(one) for one in options[:MAX_OPTIONS]]
+    def _choice(self, field: FormField, options: list[Any]) -> None:
+        texts = [_json(option) for option in options[:MAX_OPTIONS]]
         if len(options) > MAX_OPTIONS or sum(map(len, texts)) > 50_000:
-            all_text = all(isinstance(one, str) for one in options)
-            shown = ", ".join(one_line(str(one), 40) for one in options[:5])
+            all_text = all(isinstance(option, str) for option in options)
+            shown = ", ".join(one_line(str(option), 40) for option in options[:5])
             field |= {"kind": "string" if all_text else "json", "lines": False}
             field["note"] = f"One of {len(options)} values: {shown} …"
             return
         field["kind"] = "choice"
         field["options"] = [
-            [one_line(one if isinstance(one, str) else text, 120) or "(empty)", text]
-            for one, text in zip(options, texts, strict=True)
+            [one_line(option if isinstance(option, str) else text, 120) or "(empty)", text]
+            for option, text in zip(options, texts, strict=True)
         ]
 
-    def _typed(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+    def _fill_typed(self, field: FormField, schema: Mapping[str, Any], level: int) -> None:
         kind = _kind(schema)
         if kind == "object":
             self._object(field, schema, level)
@@ -219,14 +219,14 @@ class _Planner:
         elif kind:
             field["kind"] = kind
 
-    def _object(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+    def _object(self, field: FormField, schema: Mapping[str, Any], level: int) -> None:
         needed = _names(schema.get("required"))
         properties = _mapping(schema.get("properties"))
         keys = sorted(
             properties, key=lambda key: key not in needed
         )  # sorted is stable: else as they were written
         keys += [key for key in dict.fromkeys(needed) if key not in properties]
-        keys = [key for key in keys if _travels(str(key))]
+        keys = [key for key in keys if _can_travel(str(key))]
         if not self._has_room(field, min(len(keys), MAX_MEMBERS)):
             return
         field["kind"] = "object"
@@ -249,7 +249,7 @@ class _Planner:
                 other if other is not False else True, level + 1, label="value", required=True
             )
 
-    def _array(self, field: Field, schema: Mapping[str, Any], level: int) -> None:
+    def _array(self, field: FormField, schema: Mapping[str, Any], level: int) -> None:
         items, parts = schema.get("items", True), schema.get("prefixItems")
         if isinstance(items, list):  # before 2020-12
             items, parts = schema.get("additionalItems", False), items
@@ -260,14 +260,14 @@ class _Planner:
         elif self._has_room(field, min(len(parts), MAX_MEMBERS)):
             field["kind"] = "tuple"
             field["parts"] = [
-                self._field(one, level + 1, label=_title(one) or f"item {n}", required=True)
-                for n, one in enumerate(parts[:MAX_MEMBERS], 1)
+                self._field(part, level + 1, label=_title(part) or f"item {n}", required=True)
+                for n, part in enumerate(parts[:MAX_MEMBERS], 1)
             ]
         if items is not False and field["kind"] != "json":
             field["items"] = self._field(items, level + 1, label="item", required=True)
 
 
-def _describe(field: Field, schema: Mapping[str, Any]) -> None:
+def _describe(field: FormField, schema: Mapping[str, Any]) -> None:
     about, title = schema.get("description"), schema.get("title")
     if isinstance(about, str):
         field["about"] = visible(about[:MAX_ABOUT].replace("\n", " ")) + (
@@ -305,8 +305,8 @@ def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
             and not isinstance(value, bool)
             and not (key.startswith("min") and value == 0 and "L" in key)
         ):
-            said = words_of.format(one_line(f"{value}", 30))
-            yield said.removesuffix("s") if value == 1 and " 1 " in said else said
+            text = words_of.format(one_line(f"{value}", 30))
+            yield text.removesuffix("s") if value == 1 and " 1 " in text else text
     if schema.get("uniqueItems") is True:
         yield "no item twice"
     if isinstance(schema.get("pattern"), str):
@@ -333,10 +333,10 @@ def _type_word(schema: Any) -> str:
         return one_line(schema["$ref"].rsplit("/", 1)[-1], 30)
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
-            return " or ".join(dict.fromkeys(_type_word(one) for one in schema[word][:4]))
+            return " or ".join(dict.fromkeys(_type_word(form) for form in schema[word][:4]))
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " or ".join(one_line(str(one), 20) for one in kind[:4])
+        return " or ".join(one_line(str(name), 20) for name in kind[:4])
     if _kind(schema) == "array" and isinstance(schema.get("items"), Mapping):
         inner = schema["items"].get("type")
         return f"array of {inner}" if isinstance(inner, str) and inner in _ORDER else "array"
@@ -354,7 +354,7 @@ def _title(schema: Any) -> str:
     return one_line(title, 60) if isinstance(title, str) else ""
 
 
-def _travels(key: str) -> bool:
+def _can_travel(key: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in key)
 
 
@@ -368,7 +368,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _names(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _json(value: Any) -> str:

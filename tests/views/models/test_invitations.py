@@ -13,7 +13,7 @@ from mew_lab.lab.labs import connect
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.protocol.token import Token
-from mew_lab.views.roster.inviting import Invitation, invite
+from mew_lab.views.roster.model import Invitation, invite
 
 
 def ask(lab: Lab, name: str, patterns: Any = None) -> Invitation:

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from mew_lab.views.tools.fields import MAX_FIELDS, MAX_LEVELS, Field, plan, summary
+from mew_lab.views.tools.schema_form import MAX_FIELDS, MAX_LEVELS, FormField, plan, summary
 
 
-def member(schema: Any, **more: Any) -> Field:
+def member(schema: Any, **more: Any) -> FormField:
     """The one member of an object with this schema."""
     (field,) = plan({"type": "object", "properties": {"it": schema}, **more})["members"]
     return dict(field)
 
 
-def every(field: Field) -> Iterator[Field]:
+def every(field: FormField) -> Iterator[FormField]:
     yield field
     for key in ("members", "variants", "parts"):
         for one in field.get(key, ()):

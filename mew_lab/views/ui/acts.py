@@ -31,7 +31,7 @@ STALE = "This view does not belong to the running kernel, so nothing was done. R
 class ActResult(NamedTuple):
     """What an act gives: the sentence that the person reads, and data for the view that asked."""
 
-    said: str
+    sentence: str
     value: Any = None
 
 
@@ -83,21 +83,21 @@ class ActingWidget(LiveWidget):
                 self._report_act(view, job, outcome)
 
     def _run_act(self, message: dict[str, Any]) -> Any:
-        nonce, given = message.get("nonce"), message.get("with", {})
+        nonce, params = message.get("nonce"), message.get("with", {})
         if not isinstance(nonce, str) or not hmac.compare_digest(
             nonce.encode("utf-8", "replace"), self._nonce.encode()
         ):
             raise MewError(STALE)
         act = self._acts().get(str(message.get("act")))
-        if act is None or not isinstance(given, dict):
+        if act is None or not isinstance(params, dict):
             raise MewError("The view asked for something that this kernel does not know. Run its cell again.")
-        if len(json.dumps(given)) > MOST_CHARACTERS:
+        if len(json.dumps(params)) > MOST_CHARACTERS:
             raise MewError(f"That is more than {MOST_CHARACTERS} characters; send it in code: lab.send(…).")
         if len(self._jobs) >= MOST_UNDER_WAY:
             raise MewError(
                 f"{MOST_UNDER_WAY} acts of this view wait for their end already; wait for one of them."
             )
-        return act(given)
+        return act(params)
 
     def _finish_act(self, view: str, job: int, done: Future[Any]) -> None:
         self._jobs.discard((view, job))
@@ -114,8 +114,8 @@ class ActingWidget(LiveWidget):
             self._report_act(view, job, result)
 
     def _report_act(self, view: str, job: int, outcome: Any) -> None:
-        said, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
-        self._answer_act(view, job, "done", one_line(said, 600), value)
+        sentence, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
+        self._answer_act(view, job, "done", one_line(sentence, 600), value)
 
-    def _answer_act(self, view: str, job: int, how: str, said: str, value: Any = None) -> None:
-        self.post({"t": how, "view": view, "job": job, "said": said, "value": value})
+    def _answer_act(self, view: str, job: int, how: str, sentence: str, value: Any = None) -> None:
+        self.post({"t": how, "view": view, "job": job, "said": sentence, "value": value})

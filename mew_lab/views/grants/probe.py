@@ -32,7 +32,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
 from mew_lab.space.events import Record
 
-__all__ = ["Probe", "barred", "probe", "read_pattern"]
+__all__ = ["Probe", "find_grant_obstacle", "probe", "read_pattern"]
 
 LOOKED_AT = 100_000  # envelopes of everybody, the newest
 TURN = 0.004  # seconds that a turn of the loop is held
@@ -90,7 +90,7 @@ def read_pattern(text: str) -> dict[str, Any]:
     return pattern
 
 
-def barred(session: Session, pattern: Mapping[str, Any]) -> str:
+def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
     """Why the human of the lab may not grant this; empty when the gateway would take it.
 
     Spec: §3.6.8, ruling R12.
@@ -101,11 +101,12 @@ def barred(session: Session, pattern: Mapping[str, Any]) -> str:
     held = me.participant.client.capabilities
     if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
         return f"You may not grant anything: {me.name} does not hold capability/grant."
-    found = possesses(held.capabilities, Capability.of(pattern))
-    if found:
+    possession = possesses(held.capabilities, Capability.of(pattern))
+    if possession:
         return ""
-    beyond = f" Beyond it is {_message(found.witness)}." if found.witness else ""
-    return f"You may not grant this: you ({me.name}) do not hold it yourself: {one_line(found.reason, 300)}.{beyond}"
+    beyond = f" Beyond it is {_message(possession.witness)}." if possession.witness else ""
+    why = one_line(possession.reason, 300)
+    return f"You may not grant this: you ({me.name}) do not hold it yourself: {why}.{beyond}"
 
 
 async def probe(
@@ -117,15 +118,15 @@ async def probe(
         MewError: the text is no pattern, or nobody is called so.
     """
     pattern = read_pattern(text)
-    standing = next((one for one in standings(session) if one.name == grantee), None)
+    standing = next((standing for standing in standings(session) if standing.name == grantee), None)
     if standing is None:
         raise MewError(f"{one_line(grantee, 64)!r} is not known here")
-    held, _ = read_capabilities([dict(one.pattern) for one in standing.rights])
+    held, _ = read_capabilities([dict(right.pattern) for right in standing.rights])
     capability = Capability.of(pattern)
     adds = not possesses(held.capabilities, capability)
     await asyncio.sleep(0)
-    found = witness(capability, held.capabilities) if adds else None
-    why = barred(session, pattern)
+    smallest = witness(capability, held.capabilities) if adds else None
+    obstacle = find_grant_obstacle(session, pattern)
     await asyncio.sleep(0)
     search = _Search(grantee, capability, held, lambda name: logical(session, name))
     turn = perf_counter()
@@ -152,9 +153,9 @@ async def probe(
         proposals=search.proposals,
         looked_at=search.looked_at,
         examples=search.examples,
-        smallest=_message(found) if found else "",
-        barred=why,
-        warnings=tuple(one_line(one, 200) for one in warnings(pattern))[:5],
+        smallest=_message(smallest) if smallest else "",
+        barred=obstacle,
+        warnings=tuple(one_line(warning, 200) for warning in warnings(pattern))[:5],
     )
 
 
@@ -188,7 +189,7 @@ class _Search:
         if not isinstance(kind, str):
             return
         body = payload if isinstance(payload, dict) else {}
-        names = [self._who(one) for one in to if isinstance(one, str)] if isinstance(to, list) else []
+        names = [self._who(name) for name in to if isinstance(name, str)] if isinstance(to, list) else []
         if self._new(kind, names, body):
             if self._old(kind, names, body):
                 self.already += 1
@@ -218,17 +219,17 @@ def _by_kind(capabilities: Sequence[Capability]) -> Allowed:
     def allowed(kind: str, to: Sequence[str], payload: dict[str, Any]) -> bool:
         some = known.get(kind)
         if some is None:
-            some = tuple(one for one in capabilities if one.kind.matches(kind))
+            some = tuple(capability for capability in capabilities if capability.kind.matches(kind))
             if len(known) < 1000:
                 known[kind] = some
-        return any(one.permits_body(to, payload) for one in some)
+        return any(capability.permits_body(to, payload) for capability in some)
 
     return allowed
 
 
-def _message(found: Mapping[str, Any]) -> str:
+def _message(message: Mapping[str, Any]) -> str:
     """A message as a person reads it: what it does not need is left out."""
     try:
-        return one_line(compact({key: value for key, value in found.items() if value not in ([], {})}), 400)
+        return one_line(compact({key: value for key, value in message.items() if value not in ([], {})}), 400)
     except MewError:
         return ""

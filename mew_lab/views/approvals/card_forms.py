@@ -1,6 +1,6 @@
-"""The other faces of a card: the form for its arguments, an edit to be confirmed, a grant to be confirmed.
+"""The forms beside a card: one for its arguments, one to confirm an edit, one to confirm a grant.
 
-Each face is made in the kernel and sent as text; what is confirmed is named by the digest of what was sent. It does not
+Each form is made in the kernel and sent as text; what is confirmed is named by the digest of what was sent. It does not
 know how a decision is taken. Spec: threats 3, 14, 22.
 """
 
@@ -12,21 +12,20 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import LONG_NAME, Click
+from mew_lab.lab.decisions.cards import LONG_NAME, Click, lines_of
 from mew_lab.lab.decisions.edits import EditField, EditReview
 from mew_lab.lab.decisions.grant_preview import LIMITS, GrantOffer, GrantOffers
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
-from mew_lab.views.approvals.marks import place_warnings
-from mew_lab.views.approvals.values import argument, compare_lines, lines_of
-from mew_lab.views.ui.acting import Act, ActResult
+from mew_lab.views.approvals.model import argument, compare_lines, place_warnings, short
+from mew_lab.views.ui.acts import Act, ActResult
 from mew_lab.views.ui.pictures import clock_time
 
-__all__ = ["Faces", "limits", "short"]
+__all__ = ["CardForms", "limits"]
 
 
-class Faces:
+class CardForms:
     """The forms, edits and offers of one lab's cards."""
 
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
@@ -45,33 +44,33 @@ class Faces:
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
 
-    def _form(self, given: Mapping[str, Any]) -> Future[ActResult]:
+    def _form(self, params: Mapping[str, Any]) -> Future[ActResult]:
         async def form() -> ActResult:
-            fields = await self._session.decisions.editing.form(_id(given))
-            return ActResult("The arguments can be changed.", [_field(one) for one in fields])
+            fields = await self._session.decisions.editing.form(_id(params))
+            return ActResult("The arguments can be changed.", [_pack_field(field) for field in fields])
 
         return self._session.loop.submit(form())
 
-    def _review(self, given: Mapping[str, Any]) -> Future[ActResult]:
-        changes = given.get("changes")
-        if not isinstance(changes, list) or not all(isinstance(one, dict) for one in changes):
+    def _review(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        changes = params.get("changes")
+        if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise MewError("The view sent no changes, so nothing was changed.")
 
         async def review() -> ActResult:
-            made = self._session.decisions.editing.review(_id(given), changes)
-            return ActResult("This is what would be sent.", _reviewed(made))
+            made = self._session.decisions.editing.review(_id(params), changes)
+            return ActResult("This is what would be sent.", _pack_review(made))
 
         return self._session.loop.submit(review())
 
-    def _offer(self, given: Mapping[str, Any]) -> Future[ActResult]:
-        values, limit, target = given.get("values"), given.get("limit"), given.get("target", "")
+    def _offer(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        values, limit, target = params.get("values"), params.get("limit"), params.get("target", "")
         if not isinstance(values, bool) or not isinstance(limit, str) or not isinstance(target, str):
             raise MewError("The view asked for a grant that this kernel does not know. Run its cell again.")
 
         async def offer() -> ActResult:
             to = (target,) if target else ()
-            made = await self._offers.offer(_id(given), values=values, limit=limit, target=to)
-            return ActResult("This is what would be granted.", _offered(made))
+            made = await self._offers.offer(_id(params), values=values, limit=limit, target=to)
+            return ActResult("This is what would be granted.", _pack_offer(made))
 
         return self._session.loop.submit(offer())
 
@@ -81,28 +80,28 @@ def limits() -> list[str]:
     return list(LIMITS)
 
 
-def short(digest: str) -> str:
-    """The beginning of a digest, to be compared by eye."""
-    return f"{digest[:4]} {digest[4:8]}"
-
-
-def _written(value: Any) -> str:
+def _write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _id(given: Mapping[str, Any]) -> str:
-    id = given.get("id")
+def _id(params: Mapping[str, Any]) -> str:
+    id = params.get("id")
     if not isinstance(id, str):
         raise MewError("The view named no proposal, so nothing was done.")
     return id
 
 
-def _field(one: EditField) -> dict[str, Any]:
+def _pack_field(field: EditField) -> dict[str, Any]:
     # The text is what is edited, so it is not escaped here: it goes into the value of a text area alone.
-    return {"name": visible(one.name), "text": one.text, "isText": one.is_text, "hint": visible(one.hint)}
+    return {
+        "name": visible(field.name),
+        "text": field.text,
+        "isText": field.is_text,
+        "hint": visible(field.hint),
+    }
 
 
-def _reviewed(review: EditReview) -> dict[str, Any]:
+def _pack_review(review: EditReview) -> dict[str, Any]:
     lines = []
     index = 0
     for line in review.lines:
@@ -126,13 +125,13 @@ def _reviewed(review: EditReview) -> dict[str, Any]:
     }
 
 
-def _offered(offer: GrantOffer) -> dict[str, Any]:
+def _pack_offer(offer: GrantOffer) -> dict[str, Any]:
     matches = offer.matches
     examples = [
-        f"{clock_time(one.t)}  {one.sender} → {', '.join(one.to) or 'all'}  {one.kind}  {one.what}"
-        for one in matches.examples
+        f"{clock_time(example.t)}  {example.sender} → {', '.join(example.to) or 'all'}  {example.kind}  {example.what}"
+        for example in matches.examples
     ]
-    parts = [f"  {_written(key)}: {_written(value)}" for key, value in offer.pattern.items()]
+    parts = [f"  {_write_json(key)}: {_write_json(value)}" for key, value in offer.pattern.items()]
     pattern = "{\n" + ",\n".join(parts) + "\n}"
     return {
         "digest": offer.digest,
@@ -142,6 +141,6 @@ def _offered(offer: GrantOffer) -> dict[str, Any]:
         "limit": offer.limit,
         "count": matches.count,
         "of": matches.looked_at,
-        "examples": [visible(one) for one in examples],
-        "remarks": [visible(one) for one in offer.remarks],
+        "examples": [visible(text) for text in examples],
+        "remarks": [visible(remark) for remark in offer.remarks],
     }

@@ -1,4 +1,4 @@
-"""The row of a call tells what the ledger knows of it, in words of a bounded length."""
+"""Rows of steps and of calls tell what the ledger knows of them, in words of a bounded length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from heard import Space
 
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
-from mew_lab.views.reasoning.call_rows import MAX_CLAIMS, CallRow, changed, row_of
+from mew_lab.ledger.reasoning import parts_of
+from mew_lab.views.reasoning.rows import MAX_CLAIMS, CallRow, apply_change, row_of, text_of
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 
@@ -27,7 +28,7 @@ class Calls:
         for change in self.ledger.observe(entry):
             id = change.call.id
             made = change.entry is change.call.entry
-            self.rows[id] = row_of(change.call) if made else changed(self.rows[id], change)
+            self.rows[id] = row_of(change.call) if made else apply_change(self.rows[id], change)
             if id == "call":
                 self.states.append(self.rows[id])
 
@@ -123,7 +124,7 @@ def test_a_call_whose_id_is_taken_anew_waits_for_nothing() -> None:
     calls = Calls()
     first = calls.begin()
     [change] = calls.ledger.observe(Space().tell("mcp/proposal", ADD, by="helper", id="call", to=["tools"]))
-    assert changed(first, change).state == "withdrawn"
+    assert apply_change(first, change).state == "withdrawn"
     assert row_of(change.call).state == "proposed"
 
 
@@ -137,3 +138,33 @@ def test_a_row_is_bounded_whatever_a_peer_says() -> None:
         row = calls.last
         assert (len(row.method), len(row.tool), [len(one) for one in row.to]) == (256, 256, [128] * 16)
         assert len(row.result) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("context", "parts"),
+    [
+        ("", []),
+        ("//", []),
+        ("r", ["r"]),
+        ("/r//plan/", ["r", "plan"]),
+        ("x" * 256 + "/" + "y" * 257, ["x" * 256]),
+        ("a/" * 100_000, ["a"] * 16),
+    ],
+)
+def test_parts_are_neither_empty_nor_longer_than_an_id_and_sixteen_at_most(
+    context: str, parts: list[str]
+) -> None:
+    assert parts_of(context) == parts
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "told"),
+    [
+        ("reasoning/thought", {"message": " Look at\nthe sky "}, ("Look at\\nthe sky", False)),
+        ("reasoning/thought", {"message": "x" * 351}, ("x" * 349 + "…", True)),
+        ("reasoning/thought", {"message": "x" * 350}, ("x" * 350, False)),
+        ("chat", {"text": "Who knows?"}, ("Who knows?", False)),
+    ],
+)
+def test_a_message_is_told_in_one_line(kind: str, payload: Any, told: tuple[str, bool]) -> None:
+    assert text_of(Space().tell(kind, payload)) == told

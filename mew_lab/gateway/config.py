@@ -211,9 +211,10 @@ class LimitsConfig(Section):
     One participant, together with those that it invited, may take one part in `share` of each count of a space; 1
     lets it take all. `rights_bytes` and `capability_bytes` bound the capabilities in a welcome. `welcome_bytes` bounds
     the welcomes that one event sends; the others are sent by the next event. `steps` and `turn_steps` bound the cost
-    of judging one message, and one event. The limits of the journal are bytes: a second and at once of one
-    participant (2 MiB, 64 MiB), in all of one participant (`journal_bytes`, 4 GiB), and to be left free on the disk
-    (`journal_floor`, 128 MiB).
+    of judging one message, and one event.
+
+    The limits of the journal are bytes. One participant may cause so many a second and at once (2 MiB, 64 MiB), and so
+    many in all (`journal_bytes`, 4 GiB). `journal_floor` (128 MiB) is left free on the disk.
     """
 
     participants: int | None = Field(default=None, ge=1)

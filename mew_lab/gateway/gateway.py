@@ -71,10 +71,15 @@ __all__ = ["Gateway", "Recorder"]
 class Gateway:
     """Several isolated spaces, their connections and their journals.
 
-    `clock` gives the wall time in UTC, `new_epoch` a number of 64 random bits a space, and `observe` is called with
-    every record after it was journaled, before its message is delivered. `connection_url` is the address in an
-    invitation; empty while nothing serves this gateway. `before_post` is called with space and participant before an
-    HTTP message is taken: a log sink that waits for the first one is then attached.
+    Args:
+        clock: Gives the wall time in UTC.
+        new_epoch: Gives 64 random bits for each space.
+        observe: Called with every record after it was journaled, before its message is delivered.
+
+    Attributes:
+        connection_url: The address in an invitation; empty while nothing serves this gateway.
+        before_post: Called with space and participant before an HTTP message is taken: a log sink that waits for the
+            first one is then attached.
     """
 
     def __init__(
@@ -193,7 +198,7 @@ class Gateway:
         return tuple(connection.runtime_id for connection in member.connections) if member else ()
 
     def connections(self, space: str | None = None) -> int:
-        """How many connections are live, in one space or in all."""
+        """The number of live connections, in one space or in all."""
         names = self._spaces if space is None else (space,)
         return sum(len(self._spaces[name].space.state.connections) for name in names)
 
@@ -216,7 +221,7 @@ class Gateway:
         return self._spaces[space].space.limit
 
     def queue_bytes(self, space: str) -> int:
-        """How much may wait for one reader of the space, in bytes."""
+        """The bytes that may wait for one reader of the space."""
         return self._spaces[space].queue_bytes
 
     # --- connections ---

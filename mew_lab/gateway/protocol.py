@@ -1,12 +1,13 @@
 """Reads WebSocket messages that come in one piece without a detour through the server library.
 
-The library's own way costs a generator for each frame, a queue, a task that is woken in a later turn of the loop, and
-two system calls that stop and start reading. Here a message is unmasked and handed on where its frame was read.
+The library's own way costs a generator for each frame, a queue, and a task that is woken in a later turn of the loop.
+It also makes two system calls that stop and start reading. Here a message is unmasked and handed on where its frame
+was read.
 
 Only frames that break no rule and need no memory of earlier ones are taken so: FIN, text or binary, masked, within the
-limit, valid UTF-8, outside of a message in pieces, before any close. Every other frame goes to the library
-to the byte once it is whole; one that is too long, or not masked, at once with all that follows it. So RFC 6455 is
-kept in one place, and every close has the code that the library gives it.
+limit, valid UTF-8, outside of a message in pieces, before any close. Every other frame goes to the library to the byte
+once it is whole. One that is too long, or not masked, goes there at once with all that follows it. So RFC 6455 is kept
+in one place, and every close has the code that the library gives it.
 
 Spec: §5.2.
 """

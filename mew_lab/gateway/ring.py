@@ -49,7 +49,7 @@ _PAYLOAD = ',"payload":'  # stands within no string of JSON as it is here
 class Ring:
     """The last envelopes of one space: at most so many, and at most so many bytes of them.
 
-    Times are unique: envelopes of one microsecond are kept a microsecond apart, so that a poll from the time of any
+    Times are unique: envelopes of one microsecond are kept a microsecond apart. So a poll from the time of any
     envelope misses none and gets none twice. `participant_of` gives the participant of a runtime id; envelopes from
     before `begins` are not here. Tokens never come here: a record holds a placeholder in their place.
     """

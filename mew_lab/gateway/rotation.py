@@ -1,7 +1,7 @@
 """Decides whose message is handled next, so that no participant holds the loop, with many connections neither.
 
 All messages of one turn of the loop share one slice of time. When it is over, every sender waits for the next turn;
-the sender that was served least recently goes first, however many connections others wait with.
+the sender that was served least recently goes first, however many connections the others have.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes a participant's `output_log`: a sink beside its connections writes every delivered message into a file.
 
-Each message is one line of compact JSON, beginning with the welcome; a frame of a stream is a line
+Each message is one line of compact JSON, beginning with the welcome. A frame of a stream is a line
 `{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only queues the message: one writer makes
 the lines some milliseconds later and writes many at once. A kill loses the last of them and never their order. Lines
 that cannot be written are reported once and counted; the space never waits for them.

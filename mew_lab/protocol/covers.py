@@ -5,9 +5,9 @@ otherwise. No message can refute a yes: patterns are compared by their meaning, 
 aside.
 
 Literals, globs, lists, nested objects, numbers, booleans and null are decided. A regular expression, a negation and a
-key that selects many (a glob, `**`, a JSONPath) are covered by the equal pattern, or where nothing is asked of their
-place. Objects in a list are not known to cover together an object that none of them covers. `id`, `description` and
-`x-…` do not count.
+key that selects many are covered by the equal pattern, or where nothing is asked of their place. Such keys are globs,
+`**` and JSONPaths. Objects in a list are not known to cover together an object that none of them covers. `id`,
+`description` and `x-…` do not count.
 
 Spec: §3.6.8, §4.1.
 """
@@ -35,10 +35,10 @@ UNIT: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The answer, and what it rests on. True only where it is yes.
+    """The answer and its reason. True only where the answer is yes.
 
-    `reason` is empty for a yes. `witness` goes with a no: a message `{kind, to, payload}` that is permitted by
-    what should have been covered and by nothing that should have covered it.
+    `reason` is empty for a yes. `witness` goes with a no: a message `{kind, to, payload}` that the wanted capability
+    permits and no held one does.
     """
 
     answer: OneOf["yes", "no", "unknown"]
@@ -68,8 +68,9 @@ def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | 
 
     A proof has a budget of its own, beyond which the answer is unknown; with `meter` it is paid from there too.
 
-    The lists in the kind and the payload of `wanted` are multiplied out, and each single capability has to be
-    covered by one that is held. A `to` stays whole: a list there permits to address some of both at once.
+    The lists in the kind and the payload of `wanted` are multiplied out. Each single capability must be covered by a
+    held
+    one. A `to` stays whole: a list there permits to address some of both at once.
 
     Raises:
         OverBudget: when `meter` ends before the answer is found.

@@ -1,6 +1,6 @@
 """Describes an envelope in one line: one function a kind, in one table.
 
-`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. What is
+`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. A member that is
 missing or has another type than the specification says is left out or shown as JSON. Nobody acts on these
 sentences.
 """

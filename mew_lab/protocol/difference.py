@@ -12,7 +12,7 @@ MAX_DIFFERENCES = 100
 
 
 class _Absent:
-    """What stands where one side has nothing; not None, because null is a value."""
+    """Stands where one side has nothing; not None, because null is a value."""
 
     __slots__ = ()
 

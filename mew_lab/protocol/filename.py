@@ -1,6 +1,6 @@
 """The name of a space's folder: a space may be called by any text, a folder may not.
 
-A plain name stays as it is. Any other text gives a name with a digest of it, and so does a plain one that is taken, or
+A plain name stays as it is. Any other text gives a name with a digest of it. So does a plain one that is taken, or
 differs from a folder that is there in case alone. So two spaces never share a folder, and no name leads out of one.
 Nothing is opened here.
 

@@ -1,10 +1,10 @@
-"""Which messages a participant takes: shape and payload of the kinds on which it acts. Pure.
+"""Checks the messages that a participant takes: shape and payload of the kinds on which it acts. Pure.
 
-The gateway checks the envelope, not the payload's meaning, so every receiver does. What peers in the field
-leave out (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) is not asked for. Reasoning
-is somebody's own business: nothing is done about it here, so only its cancel is looked at.
+The gateway checks the envelope, not the payload's meaning, so every receiver does. Members that peers in the field
+leave out (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) are not demanded. Nothing is done
+about reasoning here, so only its cancel is looked at.
 
-The check of a payload builds its model, so whoever goes on to read the payload takes that model from `check_payload`.
+The check of a payload builds its model; `check_payload` returns the model, so that nobody reads the payload twice.
 
 Spec: §4.3, §8.2, ruling R5.
 """

@@ -1,16 +1,16 @@
 """Validates values against JSON Schema 2020-12 that a stranger wrote, at a bounded price.
 
-How it works. `Validator` copies a schema within bounds and keeps only well-formed rules that can be checked here. What
-would leave this process (a reference to elsewhere), change the rules (`$schema`, `$id`, `$dynamicRef`) or needs the
-results of other rules (`unevaluatedItems`, `unevaluatedProperties`) is left out and noted. `validate` then walks the
-copy and the value together. Each rule pays for what it looks at; a validation that has no steps left ends early and
-says so. Patterns run in google-re2, in linear time. `format` is an annotation, as 2020-12 has it, and is not checked.
+How it works. `Validator` copies a schema within bounds and keeps only well-formed rules that can be checked here. Some
+rules are left out and noted: those that refer to elsewhere, change the rules (`$schema`, `$id`, `$dynamicRef`), or
+need the results of other rules (`unevaluatedItems`, `unevaluatedProperties`). `validate` then walks the copy and the
+value together. Each rule pays for what it looks at; a validation that has no steps left ends early and says so.
+Patterns run in google-re2, in linear time. `format` is an annotation, as 2020-12 has it, and is not checked.
 
-A *violation* is a place of the value where it does not fit. A *gap* is a place of the schema that can never be checked.
-A caller that only prepares a call shows violations and notes, because the participant that has the tool checks again.
-That participant refuses a schema with gaps, and a value for which there are notes.
+A *violation* is a place of the value where it does not fit. A *gap* is a place of the schema that can never be
+checked. A caller that only prepares a call shows violations and notes, because the participant that has the tool
+checks again. That participant refuses a schema with gaps, and a value for which there are notes.
 
-The package jsonschema is not used: importing any of its modules loads all of its format checkers, which takes a second
+The package jsonschema is not used. Importing any of its modules loads all of its format checkers. That takes a second
 and more where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
 
 Spec: SDK "Tool Registry"; MCP `inputSchema` (JSON Schema 2020-12, Core and Validation).

@@ -71,7 +71,7 @@ class JSONPath:
 
     @property
     def query(self) -> rfc9535.JSONPathQuery:
-        """What the library made of the path."""
+        """The path as the library parsed it."""
         return self._query
 
     def expression(self, call: Any) -> Regex:

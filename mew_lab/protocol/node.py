@@ -63,10 +63,11 @@ class Meter:
 
 
 class Budget(Meter):
-    """Counts what a whole set of capabilities, or a whole turn, costs: every step takes about as long.
+    """Counts the cost of a whole set of capabilities, or of a whole turn: every step takes about as long.
 
-    An expression is charged at the worst that google-re2 shows, when its states no longer fit its cache; one of at most
-    `FEW_INSTRUCTIONS` has so few states that all of them fit, and costs 50 times less.
+    An expression is charged at the worst case of google-re2, when its states no longer fit its cache. An expression of
+    at
+    most `FEW_INSTRUCTIONS` has so few states that all of them fit, and costs 50 times less.
     """
 
     __slots__ = ()

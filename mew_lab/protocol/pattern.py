@@ -1,8 +1,8 @@
 """The pattern language of capabilities, compiled once into a tree that can be read.
 
 Patterns and values are JSON; capabilities and envelopes are not known here. The world is closed: a value that is
-absent, of another type, or too costly to judge does not match, and a negation needs a string to be there. The tree
-stays (`ObjectPattern.members`, `AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
+absent, of another type, or too costly to judge does not match. A negation needs a string to be there. The tree stays
+(`ObjectPattern.members`, `AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
 
 Spec: §4.1 (Capability Matching), §4.2.
 """
@@ -147,8 +147,8 @@ class Anywhere:
 class Selection:
     """A member by a key that selects many: some selected value has to match.
 
-    Under a negation: at least one string is selected, and none of them matches what is negated; "some value
-    is not x" would be met by any second value.
+    Under a negation at least one string must be selected, and none of them may match the negated pattern. The reading
+    "some value is not x" would be met by any second value.
     """
 
     selector: KeyGlob | Anywhere | JSONPath

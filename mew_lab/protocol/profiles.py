@@ -1,4 +1,4 @@
-"""The capabilities of usual participants: lists of patterns to read and to copy. Nothing else knows them.
+"""The capabilities of usual participants: lists of patterns to read and to copy. They are data alone.
 
 - `human`: the owner's everyday seat. Acts, proposes, decides on proposals, supervises: controls participants,
   grants and revokes, opens streams. Whom the space consists of (`space/invite`, `space/kick`) is left to
@@ -6,7 +6,7 @@
 - `proposer`: the restricted starter profile, and what it takes to be polite: acknowledging, cancelling its
   own questions, reasoning in the open.
 - `agent`: the proposer, and what it takes to find tools and to be steered: asks which tools there are, opens
-  streams of its own, tells that it has compacted. What a tool does, it still proposes.
+  streams of its own, tells that it has compacted. Calls of tools it still proposes.
 - `tool`: answers, tells when its tools or resources change and how it is; asks for nothing.
 - `observer`: reads along, can be seen to have read, and says how it is.
 - `admin`: everything that a participant may send.

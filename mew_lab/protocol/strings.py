@@ -242,7 +242,7 @@ class Regex(StringNode):
 
     @property
     def program_size(self) -> int:
-        """How many instructions it was compiled to."""
+        """The number of instructions that it was compiled to."""
         size: int = self._compiled.programsize
         return size
 

@@ -150,9 +150,9 @@ class ToolNames:
     Such an API takes at most 64 characters of `[a-zA-Z0-9_-]`. `wire[name]` is the name as the API takes it,
     `name[wire]` the tool's own. Distinct names stay distinct.
 
-    A slash becomes an underscore, as the specification shows it. A name gets a short hash at its end if it is
-    too long, if it has characters that an API does not take, or if it reads like another one. The order of the
-    names does not matter; a name whose participant has no underscore keeps its form whichever others are added.
+    A slash becomes an underscore, as the specification shows it. A name gets a short hash at its end if it is too
+    long, has characters that an API does not take, or reads like another one. The order of the names does not matter;
+    a name whose participant has no underscore keeps its form whichever others are added.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -48,11 +48,12 @@ _search = _SecretSearch(None, {}, (), ())
 
 
 class Token(str):
-    """A secret that looks like `tok_…last4` to everybody; only `reveal()` tells it.
+    """A secret that looks like `tok_…last4` to everybody; only `reveal()` gives it.
 
     As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
-    Two tokens are equal when their secrets are; a token never equals plain text. What a stranger claims to be
-    a token is not to be remembered: it would let the stranger choose what `mask` blots out.
+    Two tokens are equal when their secrets are; a token never equals plain text. The token that a stranger claims is
+    not
+    to be remembered: the stranger would choose what `mask` blots out.
     """
 
     __slots__ = ("_secret",)

@@ -1,8 +1,8 @@
-"""Searches a message that one capability permits and others do not. It is told only when `permit` confirms it.
+"""Searches a message that one capability permits and others do not. `permits` confirms it before it is returned.
 
-The message is made from the pattern: a shortest string for every string that is asked for. Whoever of the others
-permits it is then avoided at one of its places after the other. What is found is certain; that nothing was found
-proves nothing.
+The message is made from the pattern, with a shortest string for every string in it. A capability of the others that
+permits it is then avoided at one of its places after the other. A message that is found is certain; without one
+nothing is proved.
 
 Spec: §4.1, §4.2.
 """

@@ -209,10 +209,11 @@ def write_yaml(value: object) -> str:
 
 
 def read_yaml(text: str, *, path: str = "") -> object:
-    """What one YAML document says, as dicts, lists, strings, numbers, booleans and None; None when empty.
+    """Returns the value of one YAML document: dicts, lists, strings, numbers, booleans and None; None when empty.
 
-    `path` names the source in errors. Refused: duplicate keys, tags beyond the core schema, keys that are not
-    text, more than one document, and aliases that would unfold to over 100 000 values or into themselves.
+    `path` names the source in errors. Refused are duplicate keys, tags beyond the core schema, keys that are not text
+    and
+    more than one document. So are aliases that would unfold to over 100 000 values or into themselves.
 
     Raises:
         ConfigError: one sentence with line and column.

@@ -127,7 +127,7 @@ def model_faults(error: ValidationError, *, root: type[BaseModel]) -> Iterator[F
 
 
 def _sentence(detail: Any, root: type[BaseModel]) -> str:
-    """What is wrong and what would help, without the value."""
+    """The fault and the remedy, without the value."""
     kind, steps, value = detail["type"], detail["loc"], detail["input"]
     if kind == "extra_forbidden":
         known = list(_section(steps, root).model_fields)

@@ -1,7 +1,7 @@
 """Pause, resume, shutdown and their ends: which participants are held back, and what they may still send.
 
-Who may control whom is a matter of capabilities, judged elsewhere. What has a deadline is judged when the next
-message comes: nothing happens when it passes.
+The right to control somebody is a matter of capabilities, judged elsewhere. A deadline is judged when the next message
+comes: nothing happens when it passes.
 
 Spec: §3.9.1, §3.9.2, §3.9.9, §3.9.10.
 """

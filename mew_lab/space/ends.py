@@ -1,7 +1,7 @@
-"""Ends of grants: reads them from a payload, and decides which grant a message costs a use of. Changes nothing.
+"""Ends of grants: reads them from a payload, and decides which grants a message costs a use. Changes nothing.
 
-A `capability/grant` may say in its payload when it ends: `expires_at`, a time, and `max_uses`, how many messages may
-pass by it. What is given by right of a grant of some uses costs these uses too: passing it on multiplies nothing.
+A `capability/grant` may state its end in its payload: `expires_at`, a time, and `max_uses`, how many messages may
+pass by it. A right that is given on from a grant of some uses costs these uses too: passing it on multiplies nothing.
 
 Spec: §3.6.1, ruling R25.
 """

@@ -134,11 +134,14 @@ class Noted(NamedTuple):
 class Record(NamedTuple):
     """One line of the journal.
 
-    `raw` is the exact text delivered, or the text refused; `received` the text that came in, where it differs.
-    `to` names the connections that a private message went to. `pattern` is the capability that let the message
-    pass, `grant` the id of the grant that it came from (empty: configured, or the baseline), `runtime_id` as whom
-    somebody without a connection spoke, where it was not the participant's own name. Tokens never stand here.
-    Of a long message that was refused, `raw` is only the beginning; `outline` tells what else is known of it.
+    `raw` is the exact text delivered, or the text refused; `received` is the text that came in, where it differs. `to`
+    names the connections that a private message went to. `pattern` is the capability that let the message pass.
+    `grant` is
+    the id of the grant that it came from, empty for a configured one and the baseline. `runtime_id` is the id under
+    which
+    somebody without a connection spoke, where it was not the participant's own name. Tokens never stand here. Of a
+    long
+    message that was refused, `raw` is only the beginning; `outline` has the rest that is known.
     """
 
     seq: int
@@ -186,10 +189,10 @@ OUTLINE = '{"size":'  # begins the detail of such a record, and no capability an
 
 
 class Outline(NamedTuple):
-    """What is kept of a refused message beside its beginning.
+    """The facts that are kept of a long refused message beside its beginning.
 
     `size` counts its bytes and `sha256` is of them; `messages` is the counter of the gateway's own messages when it
-    was refused; `why` is what the record of a shorter message says in `detail`.
+    was refused; `why` is the text that the record of a shorter message has in `detail`.
     """
 
     size: int
@@ -202,7 +205,7 @@ class Outline(NamedTuple):
 
 
 def outline(record: Record) -> Outline | None:
-    """What is known of a refused message of which only the beginning was kept; None for every other record."""
+    """The outline of a refused message of which only the beginning was kept; None for every other record."""
     if record.verdict != "refused" or record.event != "received" or not record.detail.startswith(OUTLINE):
         return None
     try:
@@ -233,7 +236,7 @@ class Relay(NamedTuple):
 
 
 class Mint(NamedTuple):
-    """Make a token for this participant. What carries it follows in the same turn."""
+    """Make a token for this participant. The message that carries it follows in the same turn."""
 
     participant: str
 

@@ -10,7 +10,7 @@ GrantEnded          end_due    ends the grants whose time is over, a portion for
 accepted message    spend      costs a limited right one use; the last use ends its grant
 ```
 
-Whenever somebody loses rights, `let_fall` follows, after a kick too: it takes away the rights that lapse with them,
+Whenever somebody loses rights, `let_fall` follows, after a kick too. It takes away the rights that lapse with them,
 records each, and sends a new welcome to every member that lost something.
 
 A revoke by patterns takes a held capability when the patterns cover it, and also when that cannot be decided. A

@@ -117,7 +117,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 def _granted(
     turn: Turn, sender: Sender, rights: Rights, envelope: Envelope, capability: Capability
 ) -> list[Held]:
-    """What a wanted capability becomes: of a list of kinds, what is in the starter profile stands by itself."""
+    """The rights that a wanted capability becomes: those in the starter profile stand by themselves."""
     giver = sender.member
     granted = []
     for single in _singles(capability):

@@ -37,7 +37,7 @@ def opening_record(space: Space, now: datetime) -> Record:
 def reopen(record: Record) -> Space:
     """A space like the one whose journal begins with `record`, to which nothing has happened yet.
 
-    What a journal of an earlier version does not tell was then the same for every space.
+    Settings that a journal of an earlier version lacks were then the same for every space.
 
     Raises:
         ProtocolError: when the record does not tell enough of a space.

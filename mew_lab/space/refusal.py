@@ -126,7 +126,7 @@ def _record(turn: Turn, sender: Sender, code: str, detail: str, raw: str) -> Non
 
 
 def _kept(text: str, why: str, messages: int) -> tuple[str, str]:
-    """What the journal keeps of a refused message, and the detail of its record."""
+    """The text that the journal keeps of a refused message, and the detail of its record."""
     if len(text) * 4 <= KEPT_BYTES:  # no character has more than four bytes
         return text, why
     data = _utf8(text)

@@ -4,12 +4,12 @@ A capability was configured (or is the baseline), or came with a grant or an inv
 stands by itself. So does the starter profile of an invite. Any other one stands only while its granter could still
 grant it.
 
-How lapsing is decided. The rights that stand are the least set that follows from the rooted ones: a granted right is
-added when the rights of its granter that were added before cover it, until nothing more is added (`_least`). So two
-members that grant each other the same right uphold nothing. `lapsed_of` starts from the members whose rights became
-less. It asks only about rights whose granter is one of them, or holds rights by one of them, directly or through
-others. A right that cannot be decided before the meter ends does not stand. `lapsed` asks about every right and has no
-meter: it is the rule of journals that were written before there was a budget.
+How lapsing is decided. The rights that stand are the least set that follows from the rooted ones (`_least`). A granted
+right is added when rights of its granter that were added before cover it, until nothing more is added. So two members
+that grant each other the same right uphold nothing. `lapsed_of` starts from the members whose rights became less. It
+asks only about rights whose granter is one of them, or holds rights by one of them, directly or through others. A
+right that cannot be decided before the meter ends does not stand. `lapsed` asks about every right and has no meter: it
+is the rule of journals that were written before there was a budget.
 
 A right of some uses upholds only rights that cost these uses (`End.rests_on`, `_Standing.by`). Otherwise a right that
 was granted by it would go on by another limited right, and cost nothing.

@@ -1,8 +1,8 @@
-"""How much of a space one participant may take: shares of its limits, and the sizes of what is given.
+"""The share of a space that one participant may take: parts of its limits, and the sizes of capabilities.
 
-Who was invited counts together with who invited it, up to a participant of the configuration: inviting makes no new
-shares. The owner of a space has no share, since it may take everything anyway. Every refusal is `limit_exceeded`, and
-names whose share it is.
+An invited participant counts together with its inviter, up to a participant of the configuration: inviting makes no
+new shares. The owner of a space has no share, since it may take everything anyway. Every refusal is `limit_exceeded`,
+and names whose share it is.
 
 Spec: §3.6.8, §3.8.1.
 """

@@ -54,17 +54,17 @@ def is_participant_id(name: str) -> bool:
 
 
 class SpaceLimits(NamedTuple):
-    """How much one space takes; beyond it is `limit_exceeded`.
+    """The bounds of one space; beyond them is `limit_exceeded`.
 
     Participants, active streams, grants and invites are counted a space, capabilities a participant;
-    `description_bytes` bounds the requests of active streams together, and the capabilities of one participant,
-    since welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same
-    reason, `capability_bytes` one of them: a welcome has at most both sums. After `welcome_bytes` of new welcomes in
-    one event the others are told by later events.
+    `description_bytes` bounds the requests of active streams together, and the capabilities of one participant, since
+    welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same reason,
+    `capability_bytes` one of them: a welcome has at most both sums. After `welcome_bytes` of new welcomes in one event
+    the others are told by later events.
 
-    `steps` is what one message may cost against its sender's capabilities, `turn_steps` all that one event may
-    cost, reading included; 0 stands for the rules of journals that tell of no budget. One participant may take one
-    part in `share` of what is counted a space.
+    `steps` bounds the cost of one message against its sender's capabilities. `turn_steps` bounds the cost of one
+    event, reading included. 0 stands for the rules of journals that were written before there was a budget. One
+    participant may take one part in `share` of each count of a space.
     """
 
     participants: int = 1000

@@ -1,7 +1,7 @@
 """Streams: their owner, their writers, and the receivers of their frames.
 
 An owner, a writer and a target are connections, or log sinks: a name in a payload means the newest connection of
-that participant. What the gateway says of a stream wins over what its request said.
+that participant. The gateway's description of a stream wins over that of its request.
 
 Spec: §3.10.
 """

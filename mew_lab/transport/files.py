@@ -1,8 +1,8 @@
 """Files to which lines are appended while others may empty, move or remove them.
 
 A file stays open between two writes. Before each one it is compared with what lies in its place now, by device and
-inode, and opened anew where they differ. No link on the way from its folder to it is followed. What cannot be
-written is counted and said; nothing ever waits for it.
+inode, and opened anew where they differ. No link on the way from its folder to it is followed. Lines that
+cannot be written are counted and reported; nothing ever waits for them.
 
 Spec: threat 27.
 """
@@ -256,7 +256,7 @@ def _step(part: str, folder: int) -> int:
 
 
 def read_small(root: Path, name: str, *, most: int) -> bytes:
-    """What stands in a file below a folder; no link is followed.
+    """The content of a file below a folder; no link is followed.
 
     Raises:
         OSError: when it cannot be read, or is longer than `most` bytes.

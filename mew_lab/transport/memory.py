@@ -36,7 +36,7 @@ class MemoryLink:
 
     @property
     def closed(self) -> LinkClosed | None:
-        """How the link was closed; None while it is open."""
+        """The way in which the link was closed; None while it is open."""
         return self._closed
 
     def put(self, message: str | bytes) -> int:

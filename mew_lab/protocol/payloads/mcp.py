@@ -1,7 +1,7 @@
 """Payloads of requests, responses, proposals and their ends: JSON-RPC as MCP has it, unchanged.
 
-`jsonrpc` and `id` are not demanded: peers leave them out, and a log has to be readable all the same; what a
-message lacks is for the diagnosis to say.
+`jsonrpc` and `id` are not demanded: peers leave them out, and a log has to be readable all the same. Missing members
+are a matter for the diagnosis.
 
 Spec: §3.1 – §3.3.
 """

@@ -1,4 +1,4 @@
-"""What all payloads have in common: types are those of JSON, unknown fields are kept."""
+"""The common base of all payloads: types are those of JSON, unknown fields are kept."""
 
 from __future__ import annotations
 

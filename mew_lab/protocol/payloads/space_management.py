@@ -1,4 +1,4 @@
-"""Payloads of grants, revokes, invites and kicks. Who may send them, and what they may contain, is not judged here.
+"""Payloads of grants, revokes, invites and kicks. Their senders and contents are not judged here.
 
 Spec: §3.6.
 """

@@ -42,7 +42,7 @@ class ActiveStream(Payload):
 
     @property
     def writers(self) -> tuple[str, ...]:
-        """Who may write; the owner always."""
+        """The ids that may write; the owner always may."""
         return tuple(dict.fromkeys((self.owner, *(self.authorized_writers or ()))))
 
 
@@ -57,7 +57,7 @@ class SystemPresence(Payload):
 
 
 class SystemWelcome(Payload):
-    """What one participant is and may do, who else is there, which streams are open. The capabilities in it
+    """The receiver's own id and capabilities, the other participants, and the open streams. The capabilities in it
     count.
 
     Spec: §3.8.1.

@@ -188,7 +188,7 @@ class MEWAgent:
             run: the work on this request; `run.trace` shows thoughts in the space.
 
         Raises:
-            ModelFailed: the model gave no reply; the participant that asked is told.
+            ModelFailed: the model gave no reply. The participant that asked gets an answer that says so.
         """
         return await run.reason(request, previous_thoughts)
 

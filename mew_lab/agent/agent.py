@@ -188,7 +188,7 @@ class MEWAgent:
             run: the work on this request; `run.trace` shows thoughts in the space.
 
         Raises:
-            ModelFailed: the model gave no reply; the participant that asked is told.
+            ModelFailed: the model gave no reply. The participant that asked gets an answer that says so.
         """
         return await run.reason(request, previous_thoughts)
 
@@ -260,9 +260,7 @@ class MEWAgent:
     def _on_disconnected(self, why: object) -> None:
         """Ends all work when the connection is lost for good, because no answer could be sent."""
         if self.participant.client.state == "disconnected":
-            for task, run in tuple(self.runs.items()):
-                run.stop("disconnected")
-                task.cancel("disconnected")
+            self._interrupt(self.runs, "disconnected")
             self._tasks.cancel()
 
     def on_answer(self, handler: Callable[[RunOutcome], Any]) -> Callable[[], None]:
@@ -306,10 +304,13 @@ class MEWAgent:
         """Stops every run."""
         await self._stop_runs(dict(self.runs), reason)
 
-    async def _stop_runs(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
-        for task, run in runs.items():
+    def _interrupt(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
+        for task, run in tuple(runs.items()):
             run.stop(reason)
             task.cancel(reason)
+
+    async def _stop_runs(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
+        self._interrupt(runs, reason)
         if runs:
             await asyncio.wait(runs, timeout=ENDS_WITHIN)
 
@@ -362,9 +363,8 @@ class MEWAgent:
         if envelope.sender == self.id:
             return
         if envelope.kind in ENDING and self.id in envelope.to and not malformed(envelope):
-            for task, run in tuple(self.runs.items()):  # before its open calls end and it goes on
-                run.stop(envelope.kind.removeprefix("participant/"))
-                task.cancel(envelope.kind)
+            # At once, before the open calls of a run end and it goes on.
+            self._interrupt(self.runs, envelope.kind.removeprefix("participant/"))
         elif envelope.kind in ("reasoning/cancel", "chat/cancel"):
             self._cancel_runs(by=envelope)
 

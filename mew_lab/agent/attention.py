@@ -73,14 +73,14 @@ class Habits(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """What to do with one message: `respond`, `classify` (ask the model), or `ignore`; and why."""
+    """The decision on one message: `respond`, `classify` (ask the model), or `ignore`; and the reason."""
 
     verdict: str
     why: str
 
 
 def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: int = 0) -> Attention:
-    """What to do with a chat message.
+    """Decides what to do with a chat message.
 
     Args:
         name: the agent's name in speech; its id `me` counts as well.
@@ -247,7 +247,7 @@ class Askers:
         return sender if self.obeyed(sender) else f"{sender} (information only, not a request)"
 
     def accept(self, message: Envelope, *, asked: bool, now: float) -> bool:
-        """Whether to work on a message; a sender that `asked` this agent and is not obeyed is told so, once."""
+        """Whether to work on a message. One that `asked` and is not obeyed gets one answer that says so."""
         if self.obeyed(message.sender):
             return True
         if asked and (text := self.decline_text(message.sender, now=now)):

@@ -1,7 +1,7 @@
 """Says why a server gave no reply, without the key that it was shown, and whether another try may succeed; pure.
 
 `failure_of_status` and `failure_of_error` make one sentence for a person from a status, headers and the body of an
-error. `Redaction` takes the key out of everything that the server says: a server is told the key, so it can write it
+error. `Redaction` takes the key out of everything that the server sends. A server knows the key, so it can write it
 into an error, a text or the arguments of a call, in one piece or over two. Other secrets are the business of `mask`.
 """
 

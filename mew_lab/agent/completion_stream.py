@@ -4,10 +4,10 @@ Bytes go into a `CompletionReader`, which knows whether they are an event stream
 to a `ReplyAssembly`, which adds up text, reasoning, calls and usage. At the end there is a `Reply`, or the
 `CompletionFailure` that says why there is none.
 
-Why the typed stream of the `openai` package is not used: it was measured against servers that answer badly. It takes a
-page of HTML, one JSON text without events, and a stream that breaks off as whole answers, without an error, and it has
-no bound on the length of an event or of an answer. Here each of these ends as a failure or, for one JSON text, as the
-reply that it holds. The package's client still makes the connection and sends the request.
+The typed stream of the `openai` package is not used, because of what it does with servers that answer badly. It takes
+three things for a whole answer, without an error: a page of HTML, one JSON text without events, and a stream that
+breaks off. It also has no bound on the length of an event or an answer. Here a page and a break end as a failure, and
+one JSON text as the reply that it holds. The client of the package still makes the connection and sends the request.
 
 The server is a stranger: each member is looked at before it is used, a member that makes no sense is passed over,
 and everything has a bound.

@@ -4,7 +4,8 @@ Any server that speaks the chat completions of the `openai` package will do: a p
 
 How one reply is made: `completion_request` builds the body, the client of the `openai` package sends it,
 `completion_stream` reads the answer, and `completion_errors` words a failure. A request is repeated where the server
-refused it for now, where the connection broke before any text, and with fewer features where the server objects to one.
+refused it for now, and where the connection broke before any text. Where the server objects to a feature, it is
+repeated without it.
 
 Only the last hop knows the key: the client of the package holds a placeholder, and the request gets the key as it
 leaves, for the host that it was made for.
@@ -216,8 +217,8 @@ class CompletionsModel:
         A call that cannot be made comes back with its fault. Cancelled, it closes the connection at once.
 
         Raises:
-            ModelFailed: the server refused, cannot be reached, was silent for too long, broke off in the middle of an
-                answer, or sent no chat completion or more than a mebibyte.
+            ModelFailed: the server refused, cannot be reached, or was silent for too long. Or its answer broke off, is
+                no chat completion, or is longer than a mebibyte.
         """
         offered = () if schema is not None else tools
         names = ToolNames(

@@ -258,7 +258,7 @@ def _read_when(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tupl
 
 
 def _match(rule: _Rule, request: str) -> dict[str, str] | None:
-    """What stands in the places, where the texts follow each other in the request; None where they do not.
+    """The words in the places, where the texts follow each other in the request; None where they do not.
 
     Each place ends where the next text begins first, the last one with its sentence. Nothing is tried twice but the
     beginning, so that no request is slow to read.
@@ -317,7 +317,7 @@ class FunctionModel:
         schema: Mapping[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
-        """What the function returns; see `Model.reply`.
+        """The reply that the function returns; see `Model.reply`.
 
         With a schema a text that is JSON counts as it is; any other reply is put into the schema's form.
 

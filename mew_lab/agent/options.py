@@ -22,7 +22,7 @@ __all__ = ["AgentOptions"]
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """How an agent works.
+    """The options of one agent.
 
     Args:
         name: its name in speech; its id when empty.
@@ -42,8 +42,8 @@ class AgentOptions:
         model_timeout: seconds of a server's silence after which a reply has failed; None is the model's own.
         tool_choice: `auto`, `none`, `required`, or the `participant/tool` to call first. `required` and a name
             hold until a tool has answered: an agent that must always call a tool can never answer.
-        silence_notice: seconds of the model's silence after which the space is told that the agent still waits;
-            told again each time that the silence has doubled. None tells nothing.
+        silence_notice: seconds of the model's silence after which the agent reports that it still waits; it reports
+            again each time that the silence has doubled. None reports nothing.
         questions_per_minute: of one sender that are answered, and five times as many of all senders; further ones
             get `chat/acknowledge` with the status `rate_limited`.
         call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits on.

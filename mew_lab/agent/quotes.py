@@ -84,7 +84,7 @@ _MAX_FOLDS = 20_000
 
 
 class _Folds(dict[int, int | None]):
-    """What each character that is not ASCII becomes; filled as they come."""
+    """The folded form of each character that is not ASCII; filled as they come."""
 
     def __missing__(self, code: int) -> int | None:
         category = unicodedata.category(chr(code))
@@ -237,7 +237,7 @@ def _items(where: str, value: Iterable[Any]) -> Iterator[tuple[bool, str, Any]]:
 
 
 def tokens(folded: str, words: list[str]) -> set[str]:
-    """What names something in a folded text: addresses, hosts, paths, numbers of four digits, quoted words."""
+    """The names in a folded text: addresses, hosts, paths, numbers of four digits, quoted words."""
     names: set[str] = set()
     if "@" in folded:
         for hit in _ADDRESS.finditer(folded):
@@ -268,7 +268,7 @@ def tokens(folded: str, words: list[str]) -> set[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """The digits of a number as text; a year alone, a round thousand and fewer than four digits are nobody's."""
+    """The digits of a number as text; a year alone, a round thousand and fewer than four digits do not count."""
     for part in {text, re.split(r"[.,]\d{1,2}$", text)[0]}:
         digits = re.sub(r"\D", "", part).lstrip("0")
         is_round = digits.rstrip("0") in ("1", "2", "5")
@@ -362,7 +362,7 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
 
 
 class _TextSequence:
-    """Texts in a row, as one: what is split over two of them is one quote all the same."""
+    """Texts in a row, read as one text, so that a quote that is split over two of them is found."""
 
     def __init__(self) -> None:
         self.places: list[str] = []

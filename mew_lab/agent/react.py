@@ -3,8 +3,8 @@
 `next_move` calls nothing and waits for nothing. The driver (`run`) asks the model, makes the calls that a move names,
 and hands both back as the history of the next step. Every reply ends as a move, nonsense too.
 
-Two formats are read: `native`, in which the API of the model carries calls, and `scratchpad`, in which the reply is one
-JSON object and earlier steps stand in the prompt as text (`write_scratchpad`, `read_scratchpad`).
+Two formats are read. In `native` the API of the model carries calls. In `scratchpad` the reply is one JSON object, and
+earlier steps stand in the prompt as text (`write_scratchpad`, `read_scratchpad`).
 
 Spec: SDK "ReAct Loop", "Loop Termination Conditions", "Scratchpad Format".
 """
@@ -190,7 +190,7 @@ _INDENT = "  "
 
 
 # --- the scratchpad format: earlier steps as text ---
-# What a tool said is indented, so that no line of it can pass for a line of ours.
+# The output of a tool is indented, so that no line of it can pass for a line of ours.
 
 
 def write_scratchpad(thoughts: Sequence[Thought]) -> str:

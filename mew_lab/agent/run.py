@@ -104,7 +104,7 @@ class SilenceNotice:
 
 
 class RunOutcome(NamedTuple):
-    """How a run ended, and the text for the participant that asked."""
+    """The end of a run, and the text for the participant that asked."""
 
     how: Literal["answered", "gave_up", "failed", "stopped"]
     text: str
@@ -352,7 +352,7 @@ class Run:
         return self._count(messages, reply)
 
     def _announce_silence(self, seconds: float) -> None:
-        """Tells the space, which sees only the start of the reasoning, that the work goes on."""
+        """Reports that the work goes on, because the space sees only the start of the reasoning."""
         text = f"Waiting for the model: it has said nothing for {seconds:g} s."
         if self.trace.id:
             self.trace.thought(text)

@@ -30,7 +30,7 @@ CHUNK = 1 << 16
 
 
 class McpSurface(Protocol):
-    """Whatever is shown to MCP clients as a server with tools."""
+    """An object that is shown to MCP clients as a server with tools."""
 
     def initialized(self) -> Mapping[str, Any]:
         """The answer to `initialize`: `serverInfo`, and `instructions` where there are any."""

@@ -43,7 +43,7 @@ def read_agent_file(path: str | Path) -> AgentDefinition:
     """The agent of a file, YAML or JSON.
 
     Raises:
-        ConfigError: it cannot be read, or has faults; all of them are told, one a line, each with its key path.
+        ConfigError: it cannot be read, or has faults; the message lists all of them, one a line, with key paths.
     """
     source = one_line(str(path), 300)
     return parse_agent(read_document(read_file(path, what="agent file"), path=source), source=source)

@@ -114,8 +114,8 @@ _RANGES = (
 def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
     """Every fault of the parameters of one tool, each with its key path; at most fifty.
 
-    The root must be of type object. Of a `default`, `enum` and `examples` each value must fit the schema that it
-    stands in, a least value must not exceed the greatest, and what is required must be a property.
+    The root must be of type object. Each value of `default`, `enum` and `examples` must fit the schema that it stands
+    in. A least value must not exceed the greatest, and a required name must be a property.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
@@ -151,7 +151,7 @@ def _wire_value(key: str, value: Any) -> Any:
 
 
 def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
-    """Of one schema and those below it."""
+    """The faults of one schema and of those below it."""
     if depth > MAX_DEPTH:
         yield Fault(at, f"it is nested more than {MAX_DEPTH} levels deep")
         return
@@ -198,7 +198,7 @@ def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Faul
 
 
 def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
-    """Of the keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
+    """Faults of keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
     for key in own:
         if key in _ALL and key not in _KEYWORDS[kind]:
             yield Fault(place(at, key), _foreign(key, kind))
@@ -226,7 +226,7 @@ def _foreign(key: str, kind: str) -> str:
 
 
 def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
-    """What stands in a schema that is well-formed must also fit it."""
+    """Faults of the values in a well-formed schema: they must fit it."""
     for low, high in _RANGES:
         if low in schema and high in schema and schema[low] > schema[high]:
             yield Fault(place(at, low), f"{low} is {schema[low]}, which is more than {high}, {schema[high]}")
@@ -247,7 +247,7 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
 
 
 def _check_value(value: Any, validator: Validator, at: str) -> Sequence[Fault]:
-    """What cannot be checked here, such as a reference, is told of the whole schema."""
+    """The fault of one value. A part that cannot be checked here is a fault of the whole schema."""
     faults = validator.validate(value).violations[:1]
     return [
         Fault(at, f"it does not fit its schema: {one_line(violation.message, MAX_SAID)}")

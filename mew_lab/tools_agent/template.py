@@ -55,16 +55,16 @@ def fill_prompt(
 
 
 def references(template: str) -> list[str]:
-    """What stands between single braces and could be a name, each once, in order."""
+    """The texts between single braces that could be names, each once, in order."""
     keys = (place[1] for place in _PLACE.finditer(template) if place[1] is not None)
     return list(dict.fromkeys(keys))
 
 
 def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
-    """What an author should look at in the prompt of a tool; a tool with such findings works all the same.
+    """Lists oddities in the prompt of a tool for its author; a tool with such findings works all the same.
 
-    Told are references that nothing fills, parameters that the prompt does not use, a parameter that hides the
-    tool's name, braces that hold no name, and braces without a partner.
+    These are references that nothing fills, parameters that the prompt does not use, and a parameter that hides the
+    tool's name. Braces that hold no name and braces without a partner are listed, too.
 
     Spec: TA-21, TA-24, TA-25.
     """

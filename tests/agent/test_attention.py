@@ -131,6 +131,11 @@ def test_a_classification_that_cannot_be_read_is_none(text: str) -> None:
     assert read_classification(text) is None
 
 
+def test_prose_around_a_classification_is_passed_over_braces_in_it_too() -> None:
+    text = 'As {helper} I say:\n{"shouldRespond": true, "confidence": 1, "reason": "r"}\nSo {there}.'
+    assert read_classification(text) == (True, 1.0, "r")
+
+
 @given(st.text())
 def test_any_text_is_read_without_a_fault(text: str) -> None:
     read_classification(text)

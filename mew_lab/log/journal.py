@@ -60,8 +60,8 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
     """
     folder = Path(root) / ".mew"
     there = [*folder.iterdir()] if folder.is_dir() else []
-    taken = [*BESIDE, *(one.name for one in there if not one.is_dir())]  # a file, such as a space.yaml
-    name = folder_name(space, among=[one.name for one in there], taken=taken)
+    taken = [*BESIDE, *(entry.name for entry in there if not entry.is_dir())]  # a file, such as a space.yaml
+    name = folder_name(space, among=[entry.name for entry in there], taken=taken)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
@@ -77,16 +77,16 @@ def _make_folders(folder: Path) -> None:
     folder = folder.absolute()
     parts = folder.parts
     kept = Path(*parts[: parts.index(KEPT)]) if KEPT in parts else folder
-    for one in reversed([one for one in (kept, *kept.parents) if not os.path.lexists(one)]):
-        one.mkdir(mode=0o700)
+    for missing in reversed([missing for missing in (kept, *kept.parents) if not os.path.lexists(missing)]):
+        missing.mkdir(mode=0o700)
     below = open_folder(folder, make=True)  # before anything is written there
     if below is None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     else:
         os.close(below)
-    for one in (folder, *folder.parents):
-        if one.name == KEPT:
-            hide(one)
+    for place in (folder, *folder.parents):
+        if place.name == KEPT:
+            hide(place)
 
 
 def _create(path: Path) -> int:
@@ -215,8 +215,8 @@ class Journal:
         Raises:
             JournalError: when there is none, another process is still writing it, or it cannot be written.
         """
-        found = continued(Path(path))
-        opened = first_record(found[0])
+        paths = continued(Path(path))
+        opened = first_record(paths[0])
         if opened is None or opened.event != "opened":
             raise JournalError(
                 f"Cannot go on with the journal {path}: it does not begin with the opening of a space. Name the first "
@@ -225,11 +225,11 @@ class Journal:
             )
         self = cls.__new__(cls)
         self.rotate_at = rotate_at
-        self.paths = found
+        self.paths = paths
         self._about = {}
         self._opened = opened
         self._torn = self._cut = False
-        self._fd = _reopen(found[-1])
+        self._fd = _reopen(paths[-1])
         whole, tail, last = _whole_lines(self._fd)
         self._size = whole
         if tail and read_members(tail) is not None:  # a whole record, but for the end of its line
@@ -238,7 +238,7 @@ class Journal:
             self._cut = True
         record = read_line(last)
         self._head = Head(record.seq if record else 0, split_chain(last)[1] or NO_CHAIN)
-        following = successor(found)
+        following = successor(paths)
         if following.is_file() and following.stat().st_size < LINE_LIMIT and _is_stub(following):
             following.unlink()  # begun when the last was full, and killed before its first line was whole
         return self
@@ -259,8 +259,8 @@ class Journal:
     @property
     def epoch(self) -> int | None:
         """The run of the space that is recorded; None when it is not known."""
-        found = (read_members(self._opened.detail) or {}).get("epoch")
-        return found if type(found) is int else None
+        epoch = (read_members(self._opened.detail) or {}).get("epoch")
+        return epoch if type(epoch) is int else None
 
     @property
     def space(self) -> str:
@@ -314,9 +314,9 @@ class Journal:
 
     def _completed(self, opened: Record) -> Record:
         """A first line with what it does not tell itself."""
-        told = read_members(opened.detail) or {}
-        missing = {key: value for key, value in self._about.items() if key not in told}
-        return opened._replace(detail=compact({**told, **missing})) if missing else opened
+        about = read_members(opened.detail) or {}
+        missing = {key: value for key, value in self._about.items() if key not in about}
+        return opened._replace(detail=compact({**about, **missing})) if missing else opened
 
     def _fault(self, why: str) -> JournalError:
         return JournalError(

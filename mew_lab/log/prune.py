@@ -115,9 +115,9 @@ class _Work:
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
                 f"newest {keep} stay. Say --keep 0 to leave the snapshot alone"
             )
-        found = verify(files[0], heads)
-        if found.flaw is not None:
-            raise self._cannot(f"{found.flaw}. A snapshot would hide that for ever; look into it first")
+        integrity = verify(files[0], heads)
+        if integrity.flaw is not None:
+            raise self._cannot(f"{integrity.flaw}. A snapshot would hide that for ever; look into it first")
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0
@@ -130,20 +130,20 @@ class _Work:
             raise self._cannot(
                 f"the last event in {gone[-1].name} goes on in the next file. Keep one file more, or one less"
             )
-        told = self._player.end()
+        end = self._player.end()
         state = self._player.space
         opened = first_record(files[0])
         assert opened is not None
         carried: dict[str, Any] = {
-            "enrolled": {**told.carried.get("enrolled", {}), **self._enrolled},
-            "port": self._port or told.carried.get("port", 0),
-            "settings": told.carried.get("settings", {}) if self._settings is None else self._settings,
+            "enrolled": {**end.carried.get("enrolled", {}), **self._enrolled},
+            "port": self._port or end.carried.get("port", 0),
+            "settings": end.carried.get("settings", {}) if self._settings is None else self._settings,
         }
         detail = compact(
             {
                 "state": json.loads(snapshot(state)),
-                "void": sorted(told.void),
-                "connections": told.connections,
+                "void": sorted(end.void),
+                "connections": end.connections,
                 **carried,
             }
         )
@@ -230,7 +230,7 @@ class _Work:
         }
         space = self._player.space
         turn = space.plan(Noted(PRUNED, space.state.owner, compact(detail)), now)
-        return [*self._unwritten, *(one for one in turn.effects if type(one) is Record)]
+        return [*self._unwritten, *(effect for effect in turn.effects if type(effect) is Record)]
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How much was said, how fast were the answers, who talks to whom?  Pictures of any log, live or opened from a file.
+"""Draws pictures of any log, live or opened from a file: traffic, times to an answer, and who sends to whom.
 
 `rate(log)`, `latency(log)`, `talk(log)` and `sequence(exchange)` give a `Drawing` that a cell shows and the saved
 notebook keeps. What is drawn is bounded: at most 240 bars, the newest 2000 points, 12 participants; the picture says

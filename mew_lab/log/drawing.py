@@ -1,4 +1,4 @@
-"""How does data become a picture without becoming markup?  One builder for SVG; no other way to a shape.
+"""Builds pictures as SVG, so that no data becomes markup: there is no other way to a shape.
 
 A `Drawing` is a tree of shapes whose tags and attributes stand on a short list, none of which can run, load or link
 anything; its text is escaped, and characters that a reader would not see are written as escapes. As SVG it takes the

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
-from mew_lab.log.reading import continued, read_journal
+from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.tail import JournalChanged, Tail
 
 __all__ = ["Exported", "export_as_peers"]
@@ -116,7 +116,7 @@ def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
 
 def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> list[int]:
     counts, records = [0, 0], 0
-    whole = sum(path.stat().st_size for path in continued(first))
+    whole = sum(path.stat().st_size for path in list_files(first))
     report_at = time.monotonic() + EVERY
     with contextlib.closing(Tail(first)) as tail:
         maker = JournalLines(str(first))

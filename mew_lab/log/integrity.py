@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
-from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
+from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, read_pruned_start
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.folder import open_below
@@ -139,7 +139,7 @@ def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Inte
 
 class _ChainVerifier:
     def __init__(self, first: Path, heads: list[KeptHead]) -> None:
-        self._paths = continued(first)
+        self._paths = list_files(first)
         self._awaited = {head.chain: head for head in heads}
         self._found = 0
         self._begins_anew = False
@@ -162,7 +162,7 @@ class _ChainVerifier:
         for nth, path in enumerate(self._paths):
             record = first_record(path)
             about = (read_members(record.detail) or {}) if record is not None else {}
-            anew = begun_anew(about)
+            anew = read_pruned_start(about)
             if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
                 self._begins_anew = True

@@ -1,12 +1,26 @@
-"""How is what happened kept?  An append-only file, one line a record, for its owner alone.
+"""Writes the journal of a space: append-only files of one line a record, readable by their owner alone.
 
-A batch of records goes to the operating system in one call, whole or not at all: a write that fails leaves
-no half line that could swallow the next one, and may be tried again. A full file is followed by the next
-one, whose first line names its predecessor. Each line carries the chain described in line.py, over all files of
-a journal; integrity.py verifies it.
+How it works
+------------
+A gateway appends the records of each turn before it delivers anything:
 
-It does not know what a message means, nor what decides. What a line looks like stands in line.py, how files
-are read in reading.py. There is no lock: a `Journal` belongs to the one thread that runs its gateway.
+    records ── write_line ── chain_line ── one write() ── <root>/.mew/<space>/<utc>.jsonl
+                                                               │ full: `ROTATE_AT` bytes
+                                                               └─ <utc>-2.jsonl, <utc>-3.jsonl …
+
+- A batch goes to the operating system in one call, whole or not at all. A write that fails raises `JournalError`; what
+  it left is taken back, so that no half line swallows the next one, and the batch may be tried again. Where half a
+  line cannot be taken back, the next write ends it first.
+- The first line is an `opened` that tells the format, the epoch and the vantage. A full file is followed by the next
+  one, whose first line is a copy of that and names the file before it.
+- Each line carries the SHA-256 of the chain of the line before and of its own bytes (line.py), through all files of a
+  journal. `head` is where the chain ends; integrity.py verifies it.
+- A file is created for its owner alone, no link in its place is followed, and it is locked against a second process.
+- `Journal.resume` goes on behind the last whole line of a journal; the first append cuts away half a line there.
+
+What a line looks like stands in line.py, how files are read in reading.py, how old ones are deleted in prune.py. What a
+message means, and what decides, is not known here. There is no lock between threads: a `Journal` belongs to the one
+thread that runs its gateway. `flush` brings to the disk what the operating system has.
 
 Spec: §3.6.8.
 """
@@ -32,7 +46,7 @@ from mew_lab.log.line import (
     split_chain,
     write_line,
 )
-from mew_lab.log.reading import LINE_LIMIT, JournalReader, continued, first_record, read_journal, successor
+from mew_lab.log.reading import LINE_LIMIT, JournalReader, first_record, list_files, read_journal, successor
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
@@ -96,7 +110,7 @@ def _create(path: Path) -> int:
         flags |= getattr(os, name, 0)
     try:
         _make_folders(path.parent)
-        return _owned(open_below(path, flags, make=True), path)
+        return _lock_file(open_below(path, flags, make=True), path)
     except FileExistsError:
         raise JournalError(
             f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
@@ -117,7 +131,7 @@ def _reopen(path: Path) -> int:
     for name in ("O_NOFOLLOW", "O_BINARY"):
         flags |= getattr(os, name, 0)
     try:
-        return _owned(open_below(path, flags), path)
+        return _lock_file(open_below(path, flags), path)
     except OSError as fault:
         raise JournalError(
             f"Cannot go on with the journal {path}: {fault.strerror}. Name a file that can be written to.",
@@ -125,7 +139,7 @@ def _reopen(path: Path) -> int:
         ) from None
 
 
-def _owned(fd: int, path: Path) -> int:
+def _lock_file(fd: int, path: Path) -> int:
     """The same descriptor, now ours alone to write by: two writers would make one journal of two spaces.
 
     The operating system ends that when the process ends, however it ends.
@@ -215,7 +229,7 @@ class Journal:
         Raises:
             JournalError: when there is none, another process is still writing it, or it cannot be written.
         """
-        paths = continued(Path(path))
+        paths = list_files(Path(path))
         opened = first_record(paths[0])
         if opened is None or opened.event != "opened":
             raise JournalError(
@@ -279,7 +293,7 @@ class Journal:
         if not batch:
             return
         if batch[0].event == "opened":
-            batch[0] = self._opened = self._completed(batch[0])
+            batch[0] = self._opened = self._complete(batch[0])
         lines = [write_line(record) for record in batch]
         longest = max(map(len, lines)) + CHAIN_BYTES
         if longest > LINE_LIMIT:  # the reader would not take it
@@ -312,7 +326,7 @@ class Journal:
         if fd >= 0:
             os.close(fd)
 
-    def _completed(self, opened: Record) -> Record:
+    def _complete(self, opened: Record) -> Record:
         """A first line with what it does not tell itself."""
         about = read_members(opened.detail) or {}
         missing = {key: value for key, value in self._about.items() if key not in about}

@@ -1,4 +1,4 @@
-"""How does one record stand in one line?  A flat header, then the exact text of the message, spliced in.
+"""Writes a record as one line, and reads it back: a flat header, then the exact text of the message, spliced in.
 
 `{"seq":12,…,"envelope":{…}}`: the envelope is always last. A text that cannot stand there (it holds a line
 break, or is no JSON object) stands in the header instead, as `text` or, when it is not even Unicode, as

@@ -193,14 +193,14 @@ class Log:
         lent = frame.copy(deep=False)
         name, log = id(lent), weakref.ref(self)
 
-        def returned(_: object) -> None:
+        def take_back(_: object) -> None:
             if (self := log()) is not None:
                 self._lent.pop(name, None)
                 # What is in memory anyway may stay; the table of a whole long session takes gigabytes.
                 if not self._lent and self._frame is not None and len(self._frame.frame) > FRAME_ROWS:
                     self._frame = None
 
-        self._lent[name] = weakref.ref(lent, returned)
+        self._lent[name] = weakref.ref(lent, take_back)
         return lent
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:

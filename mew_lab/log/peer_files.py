@@ -1,4 +1,4 @@
-"""How would the TypeScript gateway have logged this?  A turn of a space in, lines of its two log files out.
+"""Makes the lines that the TypeScript gateway would have logged: a turn of a space in, lines of its two files out.
 
 `envelope-history.jsonl` has a line for each message that came in and one for each receiver of what went out,
 `capability-decisions.jsonl` one for each capability check; keys, their order and the compact JSON are those that

@@ -1,4 +1,4 @@
-"""What do the log files of the TypeScript gateway say, in our words?  Its lines in, our records out.
+"""Reads the log files of the TypeScript gateway: its lines in, our records out.
 
 `envelope-history.jsonl` has a line for each receiver of an envelope; here each envelope becomes one record.
 `capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear,
@@ -108,13 +108,13 @@ def _exact(text: str, envelope: dict[str, Any]) -> str:
         exact = compact(envelope)
     payload = _object(envelope, "payload")
     if "token" in payload:
-        envelope = {**envelope, "payload": {**payload, "token": _masked(payload["token"])}}
+        envelope = {**envelope, "payload": {**payload, "token": _mask_token(payload["token"])}}
     if "token" in envelope:
-        envelope = {**envelope, "token": _masked(envelope["token"])}
+        envelope = {**envelope, "token": _mask_token(envelope["token"])}
     return compact(envelope) if "token" in envelope or "token" in payload else exact
 
 
-def _masked(token: Any) -> str:
+def _mask_token(token: Any) -> str:
     return f"tok_…{token[-4:]}" if isinstance(token, str) and len(token) >= 12 else "tok_…"
 
 

@@ -23,7 +23,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.integrity import PRUNED, KeptHead, verify
 from mew_lab.log.journal import Head, Journal
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
-from mew_lab.log.reading import begun_anew, first_record, read_journal, successor
+from mew_lab.log.reading import first_record, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Noted, Record
@@ -109,7 +109,7 @@ class _Work:
         files = journal.paths
         self._journal, self._first = journal, files[0]
         gone, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
-        anew = begun_anew(_about(files[0]))
+        anew = read_pruned_start(_about(files[0]))
         if not gone or (len(gone) == 1 and anew is not None and anew.kept and self._kept):
             raise self._cannot(
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "

@@ -64,24 +64,24 @@ def logical(session: Session, name: str) -> str:
 
 
 def _known(core: Space) -> list[ParticipantStanding]:
-    baseline = {id(one) for one in core.state.baseline}
-    found = []
+    baseline = {id(capability) for capability in core.state.baseline}
+    participants = []
     for member in tuple(core.state.members.values()):
         rights = tuple(
             HeldRight(
-                one.capability.pattern,
-                one.grant,
-                one.granter,
-                id(one.capability) in baseline,
-                _ends(core, one.grant) if one.limited else "",
+                right.capability.pattern,
+                right.grant,
+                right.granter,
+                id(right.capability) in baseline,
+                _ends(core, right.grant) if right.limited else "",
             )
-            for one in member.rights.held
+            for right in member.rights.held
         )
         until = member.pause.until.timestamp() if member.pause and member.pause.until else None
-        found.append(
+        participants.append(
             ParticipantStanding(
                 member.name,
-                tuple(one.runtime_id for one in member.connections),
+                tuple(connection.runtime_id for connection in member.connections),
                 rights,
                 member.rights.texts,
                 member.pause.by if member.pause else "",
@@ -92,7 +92,7 @@ def _known(core: Space) -> list[ParticipantStanding]:
                 member.name == core.state.owner,
             )
         )
-    return found
+    return participants
 
 
 def _ends(core: Space, grant: str) -> str:
@@ -110,17 +110,17 @@ def _told(session: Session) -> list[ParticipantStanding]:
     me = session.me.participant
     mine = tuple(map(HeldRight, me.client.capabilities.patterns))
     here = (me.client.id,) if me.client.state == "ready" else ()
-    found = [ParticipantStanding(me.client.id, here, mine, _texts(mine), certain=False)]
+    participants = [ParticipantStanding(me.client.id, here, mine, _texts(mine), certain=False)]
     granted: dict[str, list[HeldRight]] = {}
     for grant in me.rights.grants:
         if grant.stands:
-            rights = [HeldRight(one, grant.id, grant.granter) for one in grant.left]
+            rights = [HeldRight(pattern, grant.id, grant.granter) for pattern in grant.left]
             granted.setdefault(grant.recipient, []).extend(rights)
     for name, patterns in tuple(me.client.participants.items()):
         held = (*map(HeldRight, patterns), *granted.get(name, ()))
-        found.append(ParticipantStanding(name, (name,), held, _texts(held), certain=False))
-    return found
+        participants.append(ParticipantStanding(name, (name,), held, _texts(held), certain=False))
+    return participants
 
 
 def _texts(rights: tuple[HeldRight, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(compact(one.pattern) for one in rights))
+    return tuple(dict.fromkeys(compact(right.pattern) for right in rights))

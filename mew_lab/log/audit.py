@@ -57,15 +57,15 @@ class GrantOrigin(NamedTuple):
     def __str__(self) -> str:
         if self.record is None or self.sent_by is None:
             return f"grant {quote(self.id)}: it is not in this journal"
-        told = (
+        text = (
             f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient}, record {self.record.seq}, "
             f"sent by {self.sent_by}; "
         )
         if self.rests_on is None:
-            return told + "what its giver held itself is not known"
+            return text + "what its giver held itself is not known"
         if not self.rests_on:
-            return told + "it is of the starter profile, which whoever may invite may give"
-        return told + f"given of what {self.giver} held: {', '.join(map(str, self.rests_on))}"
+            return text + "it is of the starter profile, which whoever may invite may give"
+        return text + f"given of what {self.giver} held: {', '.join(map(str, self.rests_on))}"
 
 
 class Audit(NamedTuple):
@@ -105,7 +105,7 @@ class Audit(NamedTuple):
         lines += map(str, self.grants)
         if self.others:
             lines.append(f"the same id stands in record {', '.join(map(str, self.others))}")
-        lines += (_freed(one, record) for one in self.freed)
+        lines += (_describe_freed(note, record) for note in self.freed)
         if self.doubt:
             lines.append(self.doubt)
         return "\n  ".join(lines)
@@ -115,7 +115,7 @@ class _RecordedGrant(NamedTuple):
     """A grant as it was given: what it gave, and what its giver held."""
 
     record: Record
-    given: tuple[Held, ...]
+    conferred: tuple[Held, ...]
     held: tuple[Held, ...] | None
 
 
@@ -132,7 +132,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     player: Player | None = Player("the journal")
     doubt = ""
     gifts: dict[str, _RecordedGrant] = {}
-    found: list[tuple[Record, Record | None]] = []
+    matches: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
     freed: list[Record] = []
@@ -155,11 +155,11 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         members: dict[str, Any] = (read_members(record.raw) if record.raw is not None else None) or {}
         id = members.get("id")
         if id == which:
-            found.append((record, cause))
+            matches.append((record, cause))
         if record.verdict == "accepted" and members.get("kind") in GIVING and isinstance(id, str):
             gifts[id] = _gift(record, id, player)
-    accepted = [one for one in found if one[0].verdict != "refused"]
-    chosen = (accepted or found)[-1] if found else placed
+    accepted = [match for match in matches if match[0].verdict != "refused"]
+    chosen = (accepted or matches)[-1] if matches else placed
     if chosen is None:
         raise JournalError(
             f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists those that it holds"
@@ -175,10 +175,10 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         if record.pattern and record.verdict == "accepted"
         else None
     )
-    others = tuple(one.seq for one, _ in found if one is not record)
+    others = tuple(other.seq for other, _ in matches if other is not record)
     grants = _behind(right, gifts) if right else ()
     names = _names_in(record)
-    changed = tuple(one for one in freed if one.detail.casefold() in names)
+    changed = tuple(note for note in freed if note.detail.casefold() in names)
     return Audit(record, right, grants, cause, others, doubt if grants else "", changed)
 
 
@@ -186,14 +186,14 @@ def _names_in(record: Record) -> set[str]:
     """The names of participants in a record, whatever their case: sender, addressees, those in its payload."""
     members = (read_members(record.raw) if record.raw is not None else None) or {}
     payload = members.get("payload")
-    told = payload if isinstance(payload, dict) else {}
-    found: list[Any] = [record.participant, record.runtime_id, members.get("from")]
-    for several in (members.get("to"), *(told.get(key) for key in NAMING)):
-        found += several if isinstance(several, list) else [several]
-    return {one.casefold() for one in found if isinstance(one, str) and one}
+    payload = payload if isinstance(payload, dict) else {}
+    names: list[Any] = [record.participant, record.runtime_id, members.get("from")]
+    for several in (members.get("to"), *(payload.get(key) for key in NAMING)):
+        names += several if isinstance(several, list) else [several]
+    return {name.casefold() for name in names if isinstance(name, str) and name}
 
 
-def _freed(freed: Record, record: Record) -> str:
+def _describe_freed(freed: Record, record: Record) -> str:
     """Whose a name was and is, and what it meant in the record."""
     name = quote(freed.detail)[1:-1]
     when = "after" if freed.seq > record.seq else "before"
@@ -207,28 +207,30 @@ def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     if player is None:
         return _RecordedGrant(record, (), None)
     members = player.space.state.members
-    given = tuple(one for member in members.values() for one in member.rights.held if one.grant == id)
-    held = tuple(one for one in members[record.participant].rights.held if one.grant != id)
-    return _RecordedGrant(record, given, held)
+    conferred = tuple(
+        right for member in members.values() for right in member.rights.held if right.grant == id
+    )
+    held = tuple(right for right in members[record.participant].rights.held if right.grant != id)
+    return _RecordedGrant(record, conferred, held)
 
 
 def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[GrantOrigin, ...]:
     """The grants that a right came by, and those that these came by, up to the configured ones."""
     waiting, seen, behind = [right], {right}, []
     while waiting:
-        one = waiting.pop(0)
-        if not one.grant:
+        right = waiting.pop(0)
+        if not right.grant:
             continue
-        given = _given(one, gifts.get(one.grant))
-        behind.append(given)
-        for further in (given.sent_by, *(given.rests_on or ())):
+        origin = _trace_grant(right, gifts.get(right.grant))
+        behind.append(origin)
+        for further in (origin.sent_by, *(origin.rests_on or ())):
             if further is not None and further not in seen:
                 seen.add(further)
                 waiting.append(further)
     return tuple(behind)
 
 
-def _given(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
+def _trace_grant(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
     if gift is None:
         return GrantOrigin(right.grant, None)
     record = gift.record
@@ -243,26 +245,26 @@ def _given(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
         record.participant,
         str(recipient),
         AuditedRight(record.pattern, record.grant),
-        None if gift.held is None else _covering(right, gift.given, gift.held),
+        None if gift.held is None else _covering(right, gift.conferred, gift.held),
     )
 
 
 def _covering(
-    right: AuditedRight, given: Sequence[Held], held: Sequence[Held]
+    right: AuditedRight, conferred: Sequence[Held], held: Sequence[Held]
 ) -> tuple[AuditedRight, ...] | None:
     """As few of what was held as it takes to give the right."""
     try:
         wanted = Capability.of(read_members(right.pattern) or {})
     except ConfigError:
         return None
-    if any(one.rooted and one.capability.pattern == wanted.pattern for one in given):
+    if any(own.rooted and own.capability.pattern == wanted.pattern for own in conferred):
         return ()
-    enough = [one for one in held if covers(one.capability, wanted)][:1] or list(held)
-    for one in tuple(enough):
-        fewer = [other for other in enough if other is not one]
+    enough = [own for own in held if covers(own.capability, wanted)][:1] or list(held)
+    for spare in tuple(enough):
+        fewer = [other for other in enough if other is not spare]
         if fewer and possesses([other.capability for other in fewer], wanted):
             enough = fewer
-    return tuple(AuditedRight(compact(one.capability.pattern), one.grant) for one in enough)
+    return tuple(AuditedRight(compact(own.capability.pattern), own.grant) for own in enough)
 
 
 def _title(record: Record) -> str:
@@ -275,11 +277,11 @@ def _title(record: Record) -> str:
 
 
 def _sender(record: Record) -> str:
-    told = f"sent by {record.participant or 'nobody known'}"
+    text = f"sent by {record.participant or 'nobody known'}"
     if record.runtime_id:
-        told += f" as {record.runtime_id}"
+        text += f" as {record.runtime_id}"
     return (
-        told
+        text
         + (f" on {record.connection}" if record.connection else "")
         + (f" ({record.via})" if record.via else "")
     )

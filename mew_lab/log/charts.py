@@ -1,4 +1,4 @@
-"""How much was said, how fast were the answers, who talks to whom?  Pictures of any log, live or opened from a file.
+"""Draws pictures of any log, live or opened from a file: traffic, times to an answer, and who sends to whom.
 
 `rate(log)`, `latency(log)`, `talk(log)` and `sequence(exchange)` give a `Drawing` that a cell shows and the saved
 notebook keeps. What is drawn is bounded: at most 240 bars, the newest 2000 points, 12 participants; the picture says
@@ -48,13 +48,13 @@ class Series(NamedTuple):
         return tuple(map(sum, zip(*self.counts, strict=True))) if self.counts else (0,) * len(FAMILIES)
 
 
-def series_of(said: Iterable[tuple[float, str]], *, most: int = MOST_BARS) -> Series:
+def series_of(moments: Iterable[tuple[float, str]], *, most: int = MOST_BARS) -> Series:
     """Counts of (moment, kind) in at most `most` equal parts of a round length, one second at least."""
-    pairs = list(said)
+    pairs = list(moments)
     if not pairs:
         return Series(0.0, 1.0, ())
     low, high = min(t for t, _ in pairs), max(t for t, _ in pairs)
-    step = float(next((one for one in _STEPS if (high - low) / one < most - 1), 0)) or math.ceil(
+    step = float(next((length for length in _STEPS if (high - low) / length < most - 1), 0)) or math.ceil(
         (high - low) / (most - 1)
     )
     first = math.floor(low / step) * step
@@ -99,7 +99,7 @@ def rate_of(series: Series) -> Drawing:
         words(_LEFT, floor + 14, _moment(series.first), "faint"),
         words(width - _RIGHT, floor + 14, _moment(end), "faint", text_anchor="end"),
     ]
-    told, x = [], float(_LEFT)
+    totals, x = [], float(_LEFT)
     for family, count in zip(FAMILIES, series.totals, strict=True):
         if count:
             shapes += [
@@ -107,8 +107,8 @@ def rate_of(series: Series) -> Drawing:
                 words(x + 7, height - 6, f"{family.glyph} {count}", "code"),
             ]
             x += 74
-            told.append(f"{family.name} {count}")
-    lines = [f"{total} messages in {lasted(end - series.first)}: {', '.join(told)}"]
+            totals.append(f"{family.name} {count}")
+    lines = [f"{total} messages in {lasted(end - series.first)}: {', '.join(totals)}"]
     return Drawing("Messages per second", lines[0], width, height, tuple(shapes), tuple(lines))
 
 
@@ -148,12 +148,12 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
 
 
 def _told(name: str, pairs: Sequence[Pair], waiting: int) -> str:
-    told = spread(pair.seconds for pair in pairs)
+    durations = spread(pair.seconds for pair in pairs)
     waits = f"; {waiting} waiting" if waiting else ""
-    if not told.of:
+    if not durations.of:
         return f"{name}: none ended{waits}"
-    shown = f", the newest {MOST_POINTS} drawn" if told.of > MOST_POINTS else ""
-    return f"{name}: median {lasted(told.p50)}, p95 {lasted(told.p95)}, of {told.of}{shown}{waits}"
+    shown = f", the newest {MOST_POINTS} drawn" if durations.of > MOST_POINTS else ""
+    return f"{name}: median {lasted(durations.p50)}, p95 {lasted(durations.p95)}, of {durations.of}{shown}{waits}"
 
 
 def talk(log: Log) -> Drawing:
@@ -235,7 +235,7 @@ def _round_up(value: float) -> float:
 
 def _decades(seconds: Sequence[float]) -> tuple[int, int]:
     """The powers of ten between which they lie, from a millisecond to some days, two apart at least."""
-    values = [min(max(one, 1e-3), 1e6) for one in seconds] or [1e-3, 1.0]
+    values = [min(max(value, 1e-3), 1e6) for value in seconds] or [1e-3, 1.0]
     low = math.floor(math.log10(min(values)) + 1e-9)
     return low, max(low + 2, math.ceil(math.log10(max(values)) - 1e-9))
 

@@ -1,4 +1,4 @@
-"""How does data become a picture without becoming markup?  One builder for SVG; no other way to a shape.
+"""Builds pictures as SVG, so that no data becomes markup: there is no other way to a shape.
 
 A `Drawing` is a tree of shapes whose tags and attributes stand on a short list, none of which can run, load or link
 anything; its text is escaped, and characters that a reader would not see are written as escapes. As SVG it takes the
@@ -50,7 +50,10 @@ STYLE = "\n".join(
         ".mew-drawing .dots{stroke-width:5;stroke-linecap:round;fill:none}",
         ".mew-drawing .cross{stroke-width:1.5;fill:none}",
         f".mew-drawing .ring{{fill:{_GROUND};stroke-width:1.5}}",
-        *(f".mew-drawing .is-{one.name}{{--accent:var(--mew-{one.name},{one.light})}}" for one in FAMILIES),
+        *(
+            f".mew-drawing .is-{family.name}{{--accent:var(--mew-{family.name},{family.light})}}"
+            for family in FAMILIES
+        ),
         ".mew-drawing .drawn{stroke:var(--accent)}",
         ".mew-drawing .filled{fill:var(--accent)}",
     ]
@@ -70,16 +73,16 @@ class SvgShape(NamedTuple):
         return [
             self.tag,
             dict(self.attributes),
-            self.text if self.text else [one.data() for one in self.children],
+            self.text if self.text else [child.data() for child in self.children],
         ]
 
     def markup(self) -> str:
         """The shape as SVG text."""
-        given = "".join(
+        written = "".join(
             f' {name}="{html.escape(str(value), quote=True)}"' for name, value in self.attributes.items()
         )
-        inside = html.escape(self.text) if self.text else "".join(one.markup() for one in self.children)
-        return f"<{self.tag}{given}>{inside}</{self.tag}>"
+        inside = html.escape(self.text) if self.text else "".join(child.markup() for child in self.children)
+        return f"<{self.tag}{written}>{inside}</{self.tag}>"
 
 
 def shape(tag: str, *children: SvgShape, text: str = "", **attributes: str | float) -> SvgShape:
@@ -90,13 +93,13 @@ def shape(tag: str, *children: SvgShape, text: str = "", **attributes: str | flo
     """
     if tag not in TAGS:
         raise ValueError(f"<{tag}> is not among the shapes that may be drawn")
-    given: dict[str, str | float] = {}
+    allowed: dict[str, str | float] = {}
     for key, value in attributes.items():
         name = "class" if key == "css" else key.replace("_", "-")
         if name not in ATTRIBUTES:
             raise ValueError(f"the attribute {name} is not among those that a shape may have")
-        given[name] = visible(value) if isinstance(value, str) else round(value, 1)
-    return SvgShape(tag, given, children, visible(text))
+        allowed[name] = visible(value) if isinstance(value, str) else round(value, 1)
+    return SvgShape(tag, allowed, children, visible(text))
 
 
 def words(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> SvgShape:
@@ -125,7 +128,7 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mew-drawing" role="img" width="{self.width}" '
             f'height="{self.height}" viewBox="0 0 {self.width} {self.height}">'
             f"<title>{html.escape(visible(self.title))}</title><desc>{html.escape(visible(self.about))}</desc>"
-            f"<style>{STYLE}</style>{''.join(one.markup() for one in (ground, *self.shapes))}</svg>"
+            f"<style>{STYLE}</style>{''.join(part.markup() for part in (ground, *self.shapes))}</svg>"
         )
 
     def data(self) -> dict[str, Any]:
@@ -135,14 +138,14 @@ class Drawing:
             "about": visible(self.about),
             "width": self.width,
             "height": self.height,
-            "shapes": [one.data() for one in self.shapes],
+            "shapes": [part.data() for part in self.shapes],
         }
 
     def html(self) -> str:
         """The picture as an image inside the page: a front end keeps it that takes SVG out of a stranger's page."""
         inside = base64.b64encode(self.svg().encode()).decode()
-        said = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
-        return f'<img alt="{said}" style="max-width:none" src="data:image/svg+xml;base64,{inside}">'
+        alt = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
+        return f'<img alt="{alt}" style="max-width:none" src="data:image/svg+xml;base64,{inside}">'
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in (self.title, *self.lines))

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
-from mew_lab.log.reading import continued, read_journal
+from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.tail import JournalChanged, Tail
 
 __all__ = ["Exported", "export_as_peers"]
@@ -91,10 +91,10 @@ def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
         raise MewError(f"cannot write to {folder}: there is no such folder; make it first")
     for target in targets:
         try:
-            found = target.lstat()
+            status = target.lstat()
         except FileNotFoundError:
             continue
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise MewError(
                 f"cannot write {target}: what stands there is a link or no plain file; take it away"
             )
@@ -116,8 +116,8 @@ def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
 
 def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> list[int]:
     counts, records = [0, 0], 0
-    whole = sum(path.stat().st_size for path in continued(first))
-    told = time.monotonic() + EVERY
+    whole = sum(path.stat().st_size for path in list_files(first))
+    report_at = time.monotonic() + EVERY
     with contextlib.closing(Tail(first)) as tail:
         maker = JournalLines(str(first))
         try:
@@ -127,8 +127,8 @@ def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object
                         counts[at] += len(lines)
                         files[at].writelines(line.encode() + b"\n" for line in lines)
                 records += len(some)
-                if time.monotonic() > told:
-                    told = time.monotonic() + EVERY
+                if time.monotonic() > report_at:
+                    report_at = time.monotonic() + EVERY
                     progress(f"{records} records, {min(100, 100 * tail.bytes // max(1, whole))} %")
         except JournalChanged:
             raise JournalError(

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
-from mew_lab.log.reading import JournalReader, continued, read_journal
+from mew_lab.log.reading import JournalReader, list_files, read_journal
 from mew_lab.space.events import Record
 
 __all__ = ["Files", "JournalSource", "files_of"]
@@ -54,7 +54,7 @@ def files_of(path: str | os.PathLike[str]) -> Files:
         JournalError: when there is no journal there.
     """
     place = Path(path)
-    return Files(_in_folder(place) if place.is_dir() else continued(place))
+    return Files(_in_folder(place) if place.is_dir() else list_files(place))
 
 
 def _in_folder(folder: Path) -> tuple[Path, ...]:

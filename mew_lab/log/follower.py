@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, ReplayMismatch
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerLines
-from mew_lab.log.reading import continued
+from mew_lab.log.reading import list_files
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import Token, mask
@@ -93,12 +93,16 @@ class Position(NamedTuple):
     def read(cls, data: bytes) -> Position | None:
         """The position that a file holds; None when it holds none."""
         try:
-            told = json.loads(data)
-            places = {name: Place(*map(_count, told["places"][name])) for name in told["places"]}
-            if type(told["epoch"]) not in (int, type(None)):
+            members = json.loads(data)
+            places = {name: Place(*map(_count, members["places"][name])) for name in members["places"]}
+            if type(members["epoch"]) not in (int, type(None)):
                 return None
             return cls(
-                _count(told["begun"]), told["epoch"], _count(told["seq"]), places, told["done"] is True
+                _count(members["begun"]),
+                members["epoch"],
+                _count(members["seq"]),
+                places,
+                members["done"] is True,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             return None
@@ -372,8 +376,11 @@ class PeerLogFollower:
             names = list_names(self._root, self._positions, most=MOST)
         except OSError:
             return []
-        found = [(name, self._read_position(name)) for name in names if PLAIN.fullmatch(name)]
-        return sorted(((name, one) for name, one in found if one is not None), key=lambda pair: pair[1].begun)
+        positions = [(name, self._read_position(name)) for name in names if PLAIN.fullmatch(name)]
+        return sorted(
+            ((name, position) for name, position in positions if position is not None),
+            key=lambda pair: pair[1].begun,
+        )
 
     def _forget(self, name: str) -> None:
         with contextlib.suppress(OSError):
@@ -385,7 +392,7 @@ def _is_written(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        with continued(path)[-1].open("rb") as file:
+        with list_files(path)[-1].open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -443,9 +450,9 @@ class _Orders:
             Token(json.loads(line)["secret"])
 
 
-def _report(**said: object) -> None:
+def _report(**members: object) -> None:
     with contextlib.suppress(OSError):  # who listened may be gone
-        os.write(1, mask(compact(said)).encode() + b"\n")
+        os.write(1, mask(compact(members)).encode() + b"\n")
 
 
 def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
@@ -459,7 +466,7 @@ def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
         held = open_parent(root, f"{folder}/{POSITION}")
     except OSError:
         return True  # no log can be written there either, which is said when a line comes
-    told = time.monotonic() + CALM
+    report_at = time.monotonic() + CALM
     while held is not None:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -469,8 +476,8 @@ def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
                 return False
         except OSError:  # a file system without locks
             return True
-        if told and time.monotonic() > told:
-            told = 0.0
+        if report_at and time.monotonic() > report_at:
+            report_at = 0.0
             _report(
                 fault=f"another process writes the log files of the peers in {root / folder}; ours wait for its end"
             )

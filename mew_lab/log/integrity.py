@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
-from mew_lab.log.reading import LINE_LIMIT, begun_anew, continued, first_record, missing
+from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, read_pruned_start
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.folder import open_below
@@ -89,18 +89,18 @@ class Integrity(NamedTuple):
             return str(self.flaw)
         if not self.chained:
             return f"{self.path.name} is unchained: its lines carry no chain, so nothing vouches for them"
-        told = f"{_lines(self.chained)} in one chain, head {self.head[:8]}"
+        text = f"{_lines(self.chained)} in one chain, head {self.head[:8]}"
         if self.unchained:
-            told += f", behind {_lines(self.unchained)} that {_are(self.unchained)} unchained"
+            text += f", behind {_lines(self.unchained)} that {_are(self.unchained)} unchained"
         if self.torn:
-            told += "; the last line is torn, as when its gateway was killed"
+            text += "; the last line is torn, as when its gateway was killed"
         if self.latest is None:
             return (
-                told
+                text
                 + "; no head was kept elsewhere, so a journal that was cut or written anew would look alike"
             )
         return (
-            f"{told}; {self.kept} kept head{'' if self.kept == 1 else 's'} found, the last of "
+            f"{text}; {self.kept} kept head{'' if self.kept == 1 else 's'} found, the last of "
             f"{self.latest:%Y-%m-%d %H:%M:%S}Z, {_lines(self.behind)} before the end"
         )
 
@@ -139,8 +139,8 @@ def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Inte
 
 class _ChainVerifier:
     def __init__(self, first: Path, heads: list[KeptHead]) -> None:
-        self._paths = continued(first)
-        self._awaited = {one.chain: one for one in heads}
+        self._paths = list_files(first)
+        self._awaited = {head.chain: head for head in heads}
         self._found = 0
         self._begins_anew = False
         self._pruned = ""  # the chain of the last line that was pruned
@@ -162,7 +162,7 @@ class _ChainVerifier:
         for nth, path in enumerate(self._paths):
             record = first_record(path)
             about = (read_members(record.detail) or {}) if record is not None else {}
-            anew = begun_anew(about)
+            anew = read_pruned_start(about)
             if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
                 self._begins_anew = True
@@ -198,14 +198,14 @@ class _ChainVerifier:
         self._chained += 1
         if b'"event":"pruned"' in body[:160]:
             record = read_line(line.data)
-            told = (read_members(record.detail) or {}) if record is not None else {}
-            self._noted[told.get("seq")] = str(told.get("snapshot", ""))
+            detail = (read_members(record.detail) or {}) if record is not None else {}
+            self._noted[detail.get("seq")] = str(detail.get("snapshot", ""))
         self._behind += 1
-        found = self._awaited.pop(chain.decode(), None)
+        head = self._awaited.pop(chain.decode(), None)
         if seq := _SEQ.match(line.data):
             self._seq = max(self._seq, int(seq[1]))
-        if found is not None:
-            self._last, self._behind = found, 0
+        if head is not None:
+            self._last, self._behind = head, 0
             self._found += 1
             self._vouched = dict(self._noted)
         return True
@@ -216,9 +216,10 @@ class _ChainVerifier:
 
     def end(self) -> Integrity:
         lost = [
-            one
-            for one in self._awaited.values()
-            if one.seq > self._from_seq or (one.seq == self._from_seq and self._pruned not in ("", one.chain))
+            head
+            for head in self._awaited.values()
+            if head.seq > self._from_seq
+            or (head.seq == self._from_seq and self._pruned not in ("", head.chain))
         ]
         path, number = self._at
         if self._flaw is None:
@@ -262,20 +263,20 @@ class _ChainVerifier:
 
     def _without(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of a chain in order, of which a head was kept that is not in it."""
-        told = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
+        awaited = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
         if head.seq > self._seq:
-            return Flaw(path, number + 1, f"{told} is not reached; the end of the journal is missing")
+            return Flaw(path, number + 1, f"{awaited} is not reached; the end of the journal is missing")
         line = 1
         behind = self._last.seq if self._last else 0
-        for one in (one for where in self._paths for one in _lines_of(where)):
-            seq = _SEQ.match(one.data)
-            path, line = one.path, one.number
+        for chained in (chained for where in self._paths for chained in _lines_of(where)):
+            seq = _SEQ.match(chained.data)
+            path, line = chained.path, chained.number
             if seq and int(seq[1]) > behind:
                 break
         return Flaw(
             path,
             line,
-            f"{told} is not in the chain; the journal was written anew from here on, or further on",
+            f"{awaited} is not in the chain; the journal was written anew from here on, or further on",
         )
 
 
@@ -297,7 +298,7 @@ def _lines_of(path: Path) -> Iterator[_ChainedLine]:
 def heads_path(folder: Path, space: str) -> Path:
     """The file of the heads that a lab keeps of the journals of a space; `folder` is where its `.mew` lies."""
     place = folder / ".mew" / "tokens"
-    there = [one.name for one in place.iterdir()] if place.is_dir() else []
+    there = [entry.name for entry in place.iterdir()] if place.is_dir() else []
     return place / folder_name(space, among=there) / "journal.heads"
 
 
@@ -317,7 +318,7 @@ def heads_file(path: Path, file: Path | None = None) -> Path | None:
     record = first_record(path)
     if record is None or record.event != "opened":
         return None
-    above = next((one.parent for one in path.resolve().parents if one.name == ".mew"), None)
+    above = next((folder.parent for folder in path.resolve().parents if folder.name == ".mew"), None)
     kept = heads_path(above or Path.cwd(), record.space)
     return kept if above is not None or kept.exists() else None
 
@@ -342,15 +343,15 @@ def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     fd = open_below(path, flags, make=True)
     try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path} is no regular file")
-        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+        if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
             os.fchmod(fd, 0o600)
-        at = max(0, found.st_size - LONGEST)
+        at = max(0, status.st_size - LONGEST)
         os.lseek(fd, at, os.SEEK_SET)
         whole = os.read(fd, LONGEST).rfind(b"\n") + 1
-        if at + whole < found.st_size:  # what a killed process left half written
+        if at + whole < status.st_size:  # what a killed process left half written
             os.ftruncate(fd, at + whole)
         os.write(fd, f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain}\n".encode("ascii"))
     finally:
@@ -404,7 +405,7 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
     except (OSError, ValueError) as fault:
         why = getattr(fault, "strerror", None) or fault
         raise JournalError(f"Cannot read the heads in {path}: {why}", path=str(path)) from None
-    found = []
+    heads = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if number == len(lines):
@@ -414,11 +415,11 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
             if not re.fullmatch("[0-9a-f]{64}", chain):
                 raise ValueError
             if epoch is not None and int(run, 16) == epoch:
-                found.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
+                heads.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
         except ValueError:
             raise JournalError(
                 f"Cannot read the heads in {path}: line {number} is no time, run, record and head. Take that line out "
                 "if you know why it is there.",
                 path=str(path),
             ) from None
-    return found
+    return heads

@@ -1,12 +1,26 @@
-"""How is what happened kept?  An append-only file, one line a record, for its owner alone.
+"""Writes the journal of a space: append-only files of one line a record, readable by their owner alone.
 
-A batch of records goes to the operating system in one call, whole or not at all: a write that fails leaves
-no half line that could swallow the next one, and may be tried again. A full file is followed by the next
-one, whose first line names its predecessor. Each line carries the chain described in line.py, over all files of
-a journal; integrity.py verifies it.
+How it works
+------------
+A gateway appends the records of each turn before it delivers anything:
 
-It does not know what a message means, nor what decides. What a line looks like stands in line.py, how files
-are read in reading.py. There is no lock: a `Journal` belongs to the one thread that runs its gateway.
+    records ── write_line ── chain_line ── one write() ── <root>/.mew/<space>/<utc>.jsonl
+                                                               │ full: `ROTATE_AT` bytes
+                                                               └─ <utc>-2.jsonl, <utc>-3.jsonl …
+
+- A batch goes to the operating system in one call, whole or not at all. A write that fails raises `JournalError`; what
+  it left is taken back, so that no half line swallows the next one, and the batch may be tried again. Where half a
+  line cannot be taken back, the next write ends it first.
+- The first line is an `opened` that tells the format, the epoch and the vantage. A full file is followed by the next
+  one, whose first line is a copy of that and names the file before it.
+- Each line carries the SHA-256 of the chain of the line before and of its own bytes (line.py), through all files of a
+  journal. `head` is where the chain ends; integrity.py verifies it.
+- A file is created for its owner alone, no link in its place is followed, and it is locked against a second process.
+- `Journal.resume` goes on behind the last whole line of a journal; the first append cuts away half a line there.
+
+What a line looks like stands in line.py, how files are read in reading.py, how old ones are deleted in prune.py. What a
+message means, and what decides, is not known here. There is no lock between threads: a `Journal` belongs to the one
+thread that runs its gateway. `flush` brings to the disk what the operating system has.
 
 Spec: §3.6.8.
 """
@@ -32,7 +46,7 @@ from mew_lab.log.line import (
     split_chain,
     write_line,
 )
-from mew_lab.log.reading import LINE_LIMIT, JournalReader, continued, first_record, read_journal, successor
+from mew_lab.log.reading import LINE_LIMIT, JournalReader, first_record, list_files, read_journal, successor
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
@@ -60,8 +74,8 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
     """
     folder = Path(root) / ".mew"
     there = [*folder.iterdir()] if folder.is_dir() else []
-    taken = [*BESIDE, *(one.name for one in there if not one.is_dir())]  # a file, such as a space.yaml
-    name = folder_name(space, among=[one.name for one in there], taken=taken)
+    taken = [*BESIDE, *(entry.name for entry in there if not entry.is_dir())]  # a file, such as a space.yaml
+    name = folder_name(space, among=[entry.name for entry in there], taken=taken)
     path = folder / name / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S_%fZ.jsonl")
     if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise JournalError(
@@ -77,16 +91,16 @@ def _make_folders(folder: Path) -> None:
     folder = folder.absolute()
     parts = folder.parts
     kept = Path(*parts[: parts.index(KEPT)]) if KEPT in parts else folder
-    for one in reversed([one for one in (kept, *kept.parents) if not os.path.lexists(one)]):
-        one.mkdir(mode=0o700)
+    for missing in reversed([missing for missing in (kept, *kept.parents) if not os.path.lexists(missing)]):
+        missing.mkdir(mode=0o700)
     below = open_folder(folder, make=True)  # before anything is written there
     if below is None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     else:
         os.close(below)
-    for one in (folder, *folder.parents):
-        if one.name == KEPT:
-            hide(one)
+    for place in (folder, *folder.parents):
+        if place.name == KEPT:
+            hide(place)
 
 
 def _create(path: Path) -> int:
@@ -96,7 +110,7 @@ def _create(path: Path) -> int:
         flags |= getattr(os, name, 0)
     try:
         _make_folders(path.parent)
-        return _owned(open_below(path, flags, make=True), path)
+        return _lock_file(open_below(path, flags, make=True), path)
     except FileExistsError:
         raise JournalError(
             f"Cannot begin the journal {path}: there is a file already, and a journal never writes over one. "
@@ -117,7 +131,7 @@ def _reopen(path: Path) -> int:
     for name in ("O_NOFOLLOW", "O_BINARY"):
         flags |= getattr(os, name, 0)
     try:
-        return _owned(open_below(path, flags), path)
+        return _lock_file(open_below(path, flags), path)
     except OSError as fault:
         raise JournalError(
             f"Cannot go on with the journal {path}: {fault.strerror}. Name a file that can be written to.",
@@ -125,7 +139,7 @@ def _reopen(path: Path) -> int:
         ) from None
 
 
-def _owned(fd: int, path: Path) -> int:
+def _lock_file(fd: int, path: Path) -> int:
     """The same descriptor, now ours alone to write by: two writers would make one journal of two spaces.
 
     The operating system ends that when the process ends, however it ends.
@@ -215,8 +229,8 @@ class Journal:
         Raises:
             JournalError: when there is none, another process is still writing it, or it cannot be written.
         """
-        found = continued(Path(path))
-        opened = first_record(found[0])
+        paths = list_files(Path(path))
+        opened = first_record(paths[0])
         if opened is None or opened.event != "opened":
             raise JournalError(
                 f"Cannot go on with the journal {path}: it does not begin with the opening of a space. Name the first "
@@ -225,11 +239,11 @@ class Journal:
             )
         self = cls.__new__(cls)
         self.rotate_at = rotate_at
-        self.paths = found
+        self.paths = paths
         self._about = {}
         self._opened = opened
         self._torn = self._cut = False
-        self._fd = _reopen(found[-1])
+        self._fd = _reopen(paths[-1])
         whole, tail, last = _whole_lines(self._fd)
         self._size = whole
         if tail and read_members(tail) is not None:  # a whole record, but for the end of its line
@@ -238,7 +252,7 @@ class Journal:
             self._cut = True
         record = read_line(last)
         self._head = Head(record.seq if record else 0, split_chain(last)[1] or NO_CHAIN)
-        following = successor(found)
+        following = successor(paths)
         if following.is_file() and following.stat().st_size < LINE_LIMIT and _is_stub(following):
             following.unlink()  # begun when the last was full, and killed before its first line was whole
         return self
@@ -259,8 +273,8 @@ class Journal:
     @property
     def epoch(self) -> int | None:
         """The run of the space that is recorded; None when it is not known."""
-        found = (read_members(self._opened.detail) or {}).get("epoch")
-        return found if type(found) is int else None
+        epoch = (read_members(self._opened.detail) or {}).get("epoch")
+        return epoch if type(epoch) is int else None
 
     @property
     def space(self) -> str:
@@ -279,7 +293,7 @@ class Journal:
         if not batch:
             return
         if batch[0].event == "opened":
-            batch[0] = self._opened = self._completed(batch[0])
+            batch[0] = self._opened = self._complete(batch[0])
         lines = [write_line(record) for record in batch]
         longest = max(map(len, lines)) + CHAIN_BYTES
         if longest > LINE_LIMIT:  # the reader would not take it
@@ -312,11 +326,11 @@ class Journal:
         if fd >= 0:
             os.close(fd)
 
-    def _completed(self, opened: Record) -> Record:
+    def _complete(self, opened: Record) -> Record:
         """A first line with what it does not tell itself."""
-        told = read_members(opened.detail) or {}
-        missing = {key: value for key, value in self._about.items() if key not in told}
-        return opened._replace(detail=compact({**told, **missing})) if missing else opened
+        about = read_members(opened.detail) or {}
+        missing = {key: value for key, value in self._about.items() if key not in about}
+        return opened._replace(detail=compact({**about, **missing})) if missing else opened
 
     def _fault(self, why: str) -> JournalError:
         return JournalError(

@@ -1,4 +1,4 @@
-"""How does one record stand in one line?  A flat header, then the exact text of the message, spliced in.
+"""Writes a record as one line, and reads it back: a flat header, then the exact text of the message, spliced in.
 
 `{"seq":12,…,"envelope":{…}}`: the envelope is always last. A text that cannot stand there (it holds a line
 break, or is no JSON object) stands in the header instead, as `text` or, when it is not even Unicode, as
@@ -104,9 +104,9 @@ def _header(record: Record, **exact: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _usual(*said: str) -> bytes:
+def _usual(*texts: str) -> bytes:
     """The header of a usual record from `event` on: a space says the same of most of its messages."""
-    *usual, grant = said
+    *usual, grant = texts
     fields: dict[str, Any] = dict(zip(_SAID, usual, strict=True)) | {"detail": "", "received": None}
     if grant:
         fields["grant"] = grant
@@ -152,8 +152,8 @@ def split_chain(line: bytes) -> tuple[bytes, bytes]:
     data = line.rstrip(b"\r\n")
     if data[-2:] != b'"}':  # the envelope is last
         return data, b""
-    found = _CHAINED.search(data, max(0, len(data) - CHAIN_BYTES))
-    return (data[: found.start()], found[1]) if found else (data, b"")
+    match = _CHAINED.search(data, max(0, len(data) - CHAIN_BYTES))
+    return (data[: match.start()], match[1]) if match else (data, b"")
 
 
 def read_line(data: bytes) -> Record | None:

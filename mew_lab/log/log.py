@@ -60,11 +60,11 @@ class SavedLog(NamedTuple):
 
 def excess(records: Sequence[Record], most: int) -> int:
     """How many of the oldest must go so that the texts of the others have at most so many characters; never the last."""
-    left = sum(len(one.raw or "") for one in records)
-    for count, one in enumerate(records[:-1]):
+    left = sum(len(record.raw or "") for record in records)
+    for count, record in enumerate(records[:-1]):
         if left <= most:
             return count
-        left -= len(one.raw or "")
+        left -= len(record.raw or "")
     return max(0, len(records) - 1)
 
 
@@ -149,7 +149,7 @@ class Log:
         elif self._characters > self._most:
             cut = excess(kept.records, self._most * 3 // 4)
         if cut:
-            self._characters -= sum(len(one.raw or "") for one in kept.records[:cut])
+            self._characters -= sum(len(record.raw or "") for record in kept.records[:cut])
             self._kept = _RecentRecords(kept.dropped + cut, kept.records[cut:])
 
     @property
@@ -193,14 +193,14 @@ class Log:
         lent = frame.copy(deep=False)
         name, log = id(lent), weakref.ref(self)
 
-        def returned(_: object) -> None:
+        def take_back(_: object) -> None:
             if (self := log()) is not None:
                 self._lent.pop(name, None)
                 # What is in memory anyway may stay; the table of a whole long session takes gigabytes.
                 if not self._lent and self._frame is not None and len(self._frame.frame) > FRAME_ROWS:
                     self._frame = None
 
-        self._lent[name] = weakref.ref(lent, returned)
+        self._lent[name] = weakref.ref(lent, take_back)
         return lent
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
@@ -317,8 +317,8 @@ class Log:
 
 def _not_known(messages: int) -> Iterator[str]:
     if messages:
-        told = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
-        yield f"{told} not known: only the beginning of what was over {KEPT_BYTES} bytes is kept"
+        subject = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
+        yield f"{subject} not known: only the beginning of what was over {KEPT_BYTES} bytes is kept"
 
 
 def _count(envelopes: int) -> str:

@@ -59,10 +59,13 @@ class PayloadArray(ExtensionArray):
 
     @classmethod
     def _from_sequence(cls, scalars: Sequence[Any], *, dtype: Any = None, copy: bool = False) -> PayloadArray:
-        if not all(one is None or isinstance(one, dict) for one in scalars):
+        if not all(payload is None or isinstance(payload, dict) for payload in scalars):
             raise TypeError("payloads are dicts")
         return cls.of_messages(
-            [None if one is None else json.dumps({"payload": one}, ensure_ascii=False) for one in scalars]
+            [
+                None if payload is None else json.dumps({"payload": payload}, ensure_ascii=False)
+                for payload in scalars
+            ]
         )
 
     def _cast_pointwise_result(self, values: Any) -> Any:
@@ -71,7 +74,7 @@ class PayloadArray(ExtensionArray):
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence[Any]) -> PayloadArray:
-        return cls(np.concatenate([one._texts for one in to_concat]))
+        return cls(np.concatenate([array._texts for array in to_concat]))
 
     @property
     def dtype(self) -> PayloadDtype:

@@ -1,4 +1,4 @@
-"""How would the TypeScript gateway have logged this?  A turn of a space in, lines of its two log files out.
+"""Makes the lines that the TypeScript gateway would have logged: a turn of a space in, lines of its two files out.
 
 `envelope-history.jsonl` has a line for each message that came in and one for each receiver of what went out,
 `capability-decisions.jsonl` one for each capability check; keys, their order and the compact JSON are those that
@@ -79,12 +79,12 @@ class PeerFiles:
         self._held: tuple[Any, str] = ((), "[]")  # the last set of capabilities, and how it is written
 
     def lines(
-        self, space: Space, turn: Turn, told: Mapping[str, Mapping[str, Any]] | None = None
+        self, space: Space, turn: Turn, originals: Mapping[str, Mapping[str, Any]] | None = None
     ) -> PeerLines:
         """The lines of a turn that is not committed yet, so that rights are still those it was judged by.
 
         Args:
-            told: The members of messages of the gateway's own, by id, where they are known better than by the turn.
+            originals: The members of messages of the gateway's own, by id, where they are known better than by the turn.
         """
         parts: list[str] = []
 
@@ -93,15 +93,15 @@ class PeerFiles:
             return part
 
         # To look for secrets costs more than to make the lines: it is done once for all of them.
-        made = self._lines(space, turn, told or {}, noted)
+        made = self._lines(space, turn, originals or {}, noted)
         whole = "\n".join(parts)
-        return made if mask(whole) == whole else self._lines(space, turn, told or {}, mask)
+        return made if mask(whole) == whole else self._lines(space, turn, originals or {}, mask)
 
     def _lines(
         self,
         space: Space,
         turn: Turn,
-        told: Mapping[str, Mapping[str, Any]],
+        originals: Mapping[str, Mapping[str, Any]],
         masked: Callable[[str], str],
     ) -> PeerLines:
         now = timestamp(turn.now)
@@ -129,7 +129,9 @@ class PeerFiles:
                     self._ends.pop(effect.connection, None)
             elif type(effect) is Deliver and self._history:
                 text = texts.get(effect.envelope.raw, "")
-                history += self._delivered(effect, space, now, told.get(effect.envelope.id), text, masked)
+                history += self._delivered(
+                    effect, space, now, originals.get(effect.envelope.id), text, masked
+                )
         return PeerLines(tuple(history), tuple(decisions))
 
     def _end(self, connection: str, space: Space) -> _PeerConnection | None:
@@ -213,14 +215,14 @@ class PeerFiles:
         effect: Deliver,
         space: Space,
         now: str,
-        told: Mapping[str, Any] | None,
+        original: Mapping[str, Any] | None,
         text: str,
         masked: Callable[[str], str],
     ) -> Iterator[str]:
         """Lines of what went out; `text` is the envelope as JSON, where it is known."""
         envelope = effect.envelope
-        if told is not None:
-            envelope, text = Envelope(dict(told), raw=compact(told)), ""
+        if original is not None:
+            envelope, text = Envelope(dict(original), raw=compact(original)), ""
         text, about = text or _quote(envelope.members), _about(envelope)
         before, after = (
             masked(part)

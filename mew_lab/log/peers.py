@@ -1,4 +1,4 @@
-"""What do the log files of the TypeScript gateway say, in our words?  Its lines in, our records out.
+"""Reads the log files of the TypeScript gateway: its lines in, our records out.
 
 `envelope-history.jsonl` has a line for each receiver of an envelope; here each envelope becomes one record.
 `capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear,
@@ -108,13 +108,13 @@ def _exact(text: str, envelope: dict[str, Any]) -> str:
         exact = compact(envelope)
     payload = _object(envelope, "payload")
     if "token" in payload:
-        envelope = {**envelope, "payload": {**payload, "token": _masked(payload["token"])}}
+        envelope = {**envelope, "payload": {**payload, "token": _mask_token(payload["token"])}}
     if "token" in envelope:
-        envelope = {**envelope, "token": _masked(envelope["token"])}
+        envelope = {**envelope, "token": _mask_token(envelope["token"])}
     return compact(envelope) if "token" in envelope or "token" in payload else exact
 
 
-def _masked(token: Any) -> str:
+def _mask_token(token: Any) -> str:
     return f"tok_…{token[-4:]}" if isinstance(token, str) and len(token) >= 12 else "tok_…"
 
 
@@ -133,23 +133,23 @@ def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
     nameless: dict[str, _HistoryEntry] = {}
     now = datetime.min.replace(tzinfo=UTC)
     for line in lines:
-        found = _read_history_line(line, now, known, nameless)
-        if found is not None:
-            held.append(found)
-            now = found.now
+        entry = _read_history_line(line, now, known, nameless)
+        if entry is not None:
+            held.append(entry)
+            now = entry.now
         while held and line.number - (held[0].seq if isinstance(held[0], Record) else held[0].line) > WINDOW:
             yield _let_go(held.popleft(), known)
     while held:
         yield _let_go(held.popleft(), known)
 
 
-def _let_go(found: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
-    if isinstance(found, Record):
-        return found
-    name = _text(found.envelope, "id")
-    if known.get(name) is found:
+def _let_go(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
+    if isinstance(entry, Record):
+        return entry
+    name = _text(entry.envelope, "id")
+    if known.get(name) is entry:
         del known[name]
-    return found.record()
+    return entry.record()
 
 
 def _read_history_line(
@@ -286,7 +286,7 @@ def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> I
         elif record.verdict == "refused" and record.raw is not None and denied:
             # It knows this refusal: do not tell it twice.
             name = _text(json.loads(record.raw), "id")
-            denied = deque(one for one in denied if json.loads(one.detail).get("envelope_id") != name)
+            denied = deque(check for check in denied if json.loads(check.detail).get("envelope_id") != name)
         yield record
     for check in denied:
         yield check._replace(event="received")

@@ -23,7 +23,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.integrity import PRUNED, KeptHead, verify
 from mew_lab.log.journal import Head, Journal
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
-from mew_lab.log.reading import begun_anew, first_record, read_journal, successor
+from mew_lab.log.reading import first_record, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Noted, Record
@@ -109,15 +109,15 @@ class _Work:
         files = journal.paths
         self._journal, self._first = journal, files[0]
         gone, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
-        anew = begun_anew(_about(files[0]))
+        anew = read_pruned_start(_about(files[0]))
         if not gone or (len(gone) == 1 and anew is not None and anew.kept and self._kept):
             raise self._cannot(
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
                 f"newest {keep} stay. Say --keep 0 to leave the snapshot alone"
             )
-        found = verify(files[0], heads)
-        if found.flaw is not None:
-            raise self._cannot(f"{found.flaw}. A snapshot would hide that for ever; look into it first")
+        integrity = verify(files[0], heads)
+        if integrity.flaw is not None:
+            raise self._cannot(f"{integrity.flaw}. A snapshot would hide that for ever; look into it first")
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0
@@ -130,20 +130,20 @@ class _Work:
             raise self._cannot(
                 f"the last event in {gone[-1].name} goes on in the next file. Keep one file more, or one less"
             )
-        told = self._player.end()
+        end = self._player.end()
         state = self._player.space
         opened = first_record(files[0])
         assert opened is not None
         carried: dict[str, Any] = {
-            "enrolled": {**told.carried.get("enrolled", {}), **self._enrolled},
-            "port": self._port or told.carried.get("port", 0),
-            "settings": told.carried.get("settings", {}) if self._settings is None else self._settings,
+            "enrolled": {**end.carried.get("enrolled", {}), **self._enrolled},
+            "port": self._port or end.carried.get("port", 0),
+            "settings": end.carried.get("settings", {}) if self._settings is None else self._settings,
         }
         detail = compact(
             {
                 "state": json.loads(snapshot(state)),
-                "void": sorted(told.void),
-                "connections": told.connections,
+                "void": sorted(end.void),
+                "connections": end.connections,
                 **carried,
             }
         )
@@ -230,7 +230,7 @@ class _Work:
         }
         space = self._player.space
         turn = space.plan(Noted(PRUNED, space.state.owner, compact(detail)), now)
-        return [*self._unwritten, *(one for one in turn.effects if type(one) is Record)]
+        return [*self._unwritten, *(effect for effect in turn.effects if type(effect) is Record)]
 
 
 def _about(path: Path) -> dict[str, Any]:

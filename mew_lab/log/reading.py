@@ -1,10 +1,10 @@
-"""What does a file say that may come from anybody?  Records, and never an exception for a line.
+"""Reads the records of a journal, which anybody may have written: no line of it raises an exception.
 
-Knows our own journals and the two kinds of files that the TypeScript gateway writes, by their first line. A
-line that is broken, or longer than any we write, is reported in its place; a torn last line is left out and
-said so.
+Our own journals and the two kinds of files that the TypeScript gateway writes are told apart by their first line. A
+line that is broken, or longer than any we write, is reported in its place; a torn last line is left out, and `torn`
+says so. Nothing that was read is kept, so a file may be larger than the memory.
 
-It keeps nothing that it has read, so a file may be larger than the memory.
+Which files belong to a journal is found here too: each begins with a line that names the file before it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
     "LINE_LIMIT",
     "JournalReader",
     "PrunedStart",
-    "begun_anew",
-    "continued",
     "first_record",
     "goes_on",
+    "list_files",
     "missing",
     "read_journal",
+    "read_pruned_start",
     "successor",
 ]
 
@@ -193,7 +193,7 @@ class PrunedStart(NamedTuple):
     kept: bool
 
 
-def begun_anew(about: Mapping[str, Any]) -> PrunedStart | None:
+def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
     """What the first line of a journal says of files that were pruned; None where none were."""
     pruned = about.get("pruned")
     if type(pruned) is not dict:
@@ -204,7 +204,7 @@ def begun_anew(about: Mapping[str, Any]) -> PrunedStart | None:
     return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
 
 
-def continued(first: Path) -> tuple[Path, ...]:
+def list_files(first: Path) -> tuple[Path, ...]:
     """The file, and those that say in their first line that they go on from it.
 
     Raises:
@@ -222,7 +222,7 @@ def goes_on(path: Path, paths: Sequence[Path]) -> bool:
     about = _about(path) if path.is_file() else None
     if about is None:
         return False
-    anew = begun_anew(_about(paths[0]) or {}) if len(paths) == 1 else None
+    anew = read_pruned_start(_about(paths[0]) or {}) if len(paths) == 1 else None
     return about.get("previous") == (anew.previous if anew else paths[-1].name)
 
 
@@ -241,7 +241,7 @@ def successor(paths: Sequence[Path]) -> Path:
     if len(paths) > 1:
         number = int(paths[-1].stem.rpartition("-")[2]) + 1
     else:
-        anew = begun_anew(_about(first) or {})
+        anew = read_pruned_start(_about(first) or {})
         number = anew.number if anew else 2
     return first.with_name(f"{first.stem}-{number}{first.suffix}")
 

@@ -82,18 +82,18 @@ class Replayed(NamedTuple):
     """What a snapshot tells of pruned records beside the space: who was enrolled with what, port and settings."""
 
     def __str__(self) -> str:
-        told = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
+        text = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
         if self.unwritten:
-            told += (
+            text += (
                 f"; the last one's records end {len(self.unwritten)} short, as when its gateway was killed"
             )
         if self.unknown:
-            one = self.unknown == 1
-            told += (
-                f"; {self.unknown} refused message{' was' if one else 's were'} not judged again, since only "
-                f"{'its' if one else 'their'} beginning is kept"
+            alone = self.unknown == 1
+            text += (
+                f"; {self.unknown} refused message{' was' if alone else 's were'} not judged again, since only "
+                f"{'its' if alone else 'their'} beginning is kept"
             )
-        return told
+        return text
 
 
 def replay(
@@ -232,14 +232,14 @@ class Player:
         if self._awaited:
             return
         try:
-            told = json.loads("".join(self._parts))
-            restore(space, compact(told["state"]))
-            self._void = set(map(str, told["void"]))
-            self._connections = int(told["connections"])
+            snapshot = json.loads("".join(self._parts))
+            restore(space, compact(snapshot["state"]))
+            self._void = set(map(str, snapshot["void"]))
+            self._connections = int(snapshot["connections"])
             self._carried = {
-                "enrolled": dict(told["enrolled"]),
-                "port": int(told["port"]),
-                "settings": dict(told.get("settings", {})),
+                "enrolled": dict(snapshot["enrolled"]),
+                "port": int(snapshot["port"]),
+                "settings": dict(snapshot.get("settings", {})),
             }
         except (KeyError, TypeError, ValueError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its snapshot cannot be read ({fault})") from None
@@ -278,12 +278,14 @@ class Player:
             return
         where = f"record {journaled.seq} of {self._name}"
         if made is None:
-            told = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
+            difference = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
         else:
             field = next(key for key in Record._fields if getattr(journaled, key) != getattr(made, key))
             ours, theirs = _around(getattr(made, field), getattr(journaled, field))
-            told = f"{where} ({_named(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
-        raise ReplayMismatch(told, index=journaled.seq, expected=journaled, actual=made)
+            difference = (
+                f"{where} ({_named(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
+            )
+        raise ReplayMismatch(difference, index=journaled.seq, expected=journaled, actual=made)
 
     def _impossible(self, record: Record, why: str) -> JournalError:
         return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
@@ -293,8 +295,8 @@ def _alike(journaled: Record, made: Record) -> bool:
     """Whether both tell the same refusal to the same receivers, under the same id; why, only one of them knows."""
     if made.event != "sent" or journaled._replace(raw=made.raw) != made:
         return False
-    said, ours = (read_members(one.raw or "") or {} for one in (journaled, made))
-    return all(said.get(key) == ours.get(key) for key in ("protocol", "id", "ts", "from", "to"))
+    theirs, ours = (read_members(record.raw or "") or {} for record in (journaled, made))
+    return all(theirs.get(key) == ours.get(key) for key in ("protocol", "id", "ts", "from", "to"))
 
 
 def event_of(record: Record) -> Event:
@@ -341,8 +343,8 @@ def _frame(code: str, *, stream_id: str, size: int) -> bytes:
     if code == "invalid_frame":
         return bytes(size)
     if len(stream_id) == QUOTED:  # it was cut there, perhaps within an escape
-        stream_id = CUT_ESCAPE.sub(lambda found: found[0] + "x80"[len(found[0]) - 1 :], stream_id)
-    quoted = ESCAPE.sub(lambda found: chr(int(found[1], 16)), stream_id).encode("latin-1")
+        stream_id = CUT_ESCAPE.sub(lambda match: match[0] + "x80"[len(match[0]) - 1 :], stream_id)
+    quoted = ESCAPE.sub(lambda match: chr(int(match[1], 16)), stream_id).encode("latin-1")
     return b"#" + quoted + (b"#" + bytes(size))[: max(0, size - 1 - len(quoted))]
 
 
@@ -351,11 +353,11 @@ def _named(record: Record) -> str:
     return f"{record.event} {quote(kind)}" if isinstance(kind, str) else record.event
 
 
-def _around(one: Any, other: Any) -> tuple[str, str]:
+def _around(theirs: Any, ours: Any) -> tuple[str, str]:
     """Both values, texts from shortly before they part."""
-    if not isinstance(one, str) or not isinstance(other, str):
-        return quote(str(one)), quote(str(other))
-    parted = next((n for n, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), None)
-    at = max(0, (min(len(one), len(other)) if parted is None else parted) - AROUND)
+    if not isinstance(theirs, str) or not isinstance(ours, str):
+        return quote(str(theirs)), quote(str(ours))
+    parted = next((n for n, pair in enumerate(zip(theirs, ours, strict=False)) if len({*pair}) > 1), None)
+    at = max(0, (min(len(theirs), len(ours)) if parted is None else parted) - AROUND)
     more = "…" if at else ""
-    return more + quote(one[at:]), more + quote(other[at:])
+    return more + quote(theirs[at:]), more + quote(ours[at:])

@@ -53,11 +53,11 @@ def sequence(exchange: Exchange) -> Drawing:
         if step.seq == exchange.selected.seq
     ]
     for name, x in zip(lifelines.names, lifelines.all_x, strict=True):
-        told = f"{lifelines.hidden} others" if name is _OTHERS else name
+        label = f"{lifelines.hidden} others" if name is _OTHERS else name
         shapes += [
             shape("line", css="rule", x1=x, y1=_HEAD - 8, x2=x, y2=bottom),
             shape("rect", css="box", x=x - 58, y=4, width=116, height=24, rx=4),
-            words(x, 20, middle(told, 17), "code strong", text_anchor="middle"),
+            words(x, 20, middle(label, 17), "code strong", text_anchor="middle"),
         ]
     began = exchange.steps[0].t
     for n, step in enumerate(exchange.steps):

@@ -65,8 +65,8 @@ class Tail:
             JournalError: when a line is no record, or the file cannot be read.
         """
         try:
-            found = os.fstat(self._fd)
-            if found.st_size < self._offset or not found.st_nlink:
+            status = os.fstat(self._fd)
+            if status.st_size < self._offset or not status.st_nlink:
                 raise JournalChanged
             records = self._records(most)
             if not records and self._goes_on():

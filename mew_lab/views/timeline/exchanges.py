@@ -52,9 +52,9 @@ class ExchangeSelection:
             raise JournalError(
                 f"Reading the log took more than {PATIENCE:.0f} s, so no exchange was selected; try it again."
             ) from None
-        found = self._chains.exchange(which)
-        self._show(found)
-        return found
+        exchange = self._chains.exchange(which)
+        self._show(exchange)
+        return exchange
 
     def forget(self) -> None:
         """Nothing is selected any more; what was read is kept for the next question."""

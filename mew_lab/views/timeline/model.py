@@ -51,20 +51,18 @@ class TrafficStats:
         self._answered = {"request": 0, "decision": 0}
         self._subscribers: Subscribers[()] = Subscribers()
 
-    def take(self, heard: Entry) -> None:
+    def take(self, entry: Entry) -> None:
         """Counts the next envelope."""
-        second = int(heard.t)
+        second = int(entry.t)
         if second > self._second:
             self._turn(second)
-        found = heard.members.get("kind")
-        kind = found if type(found) is str else ""
-        place = family_index(kind)
+        place = family_index(entry.kind)
         self._this_second[place] += 1
         self._this_minute[place] += 1
         self.count += 1
-        self.now = heard.t
-        if kind in CALL_KINDS:
-            for pair in filter(None, map(pair_of, self._ledger.observe(heard))):
+        self.now = entry.t
+        if entry.kind in CALL_KINDS:
+            for pair in filter(None, map(pair_of, self._ledger.observe(entry))):
                 self._pairs[pair.strip].append(pair)
                 self._answered[pair.strip] += 1
         self._subscribers.tell()
@@ -116,8 +114,8 @@ class TrafficStats:
         held = self.seconds() if fine else self.minutes()
         end = int(self.now)
         first = max(end - seconds + 1, held[0].start)
-        units = _STEPS if fine else tuple(60 * one for one in _STEPS)
-        step = next((one for one in units if (end - first) / one < MOST_BARS - 1), units[-1])
+        units = _STEPS if fine else tuple(60 * unit for unit in _STEPS)
+        step = next((unit for unit in units if (end - first) / unit < MOST_BARS - 1), units[-1])
         first -= first % step
         counts = [[0] * len(FAMILIES) for _ in range((end - first) // step + 1)]
         for beat in held:

@@ -117,8 +117,8 @@ class TimelineView(ActingWidget):
     @property
     def diagram(self) -> Drawing | None:
         """The diagram of the selected exchange as it is now; None when none is selected."""
-        found = self._exchanges.selected
-        return None if found is None else sequence(found)
+        exchange = self._exchanges.selected
+        return None if exchange is None else sequence(exchange)
 
     @property
     def rate(self) -> Drawing:
@@ -128,7 +128,9 @@ class TimelineView(ActingWidget):
     @property
     def latency(self) -> Drawing:
         """How long the newest requests and proposals waited."""
-        pairs = sorted((pair for strip in STRIPS for pair in self._stats.pairs(strip)), key=lambda one: one.t)
+        pairs = sorted(
+            (pair for strip in STRIPS for pair in self._stats.pairs(strip)), key=lambda pair: pair.t
+        )
         requests, proposals = (len(self._stats.waiting(strip)) for strip in STRIPS)
         return latency_of(pairs, waiting=(requests, proposals))
 
@@ -138,7 +140,7 @@ class TimelineView(ActingWidget):
         return {
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
-            "families": [[one.name, one.glyph] for one in FAMILIES],
+            "families": [[family.name, family.glyph] for family in FAMILIES],
             "seconds": _packed(self._stats.seconds()),
             "minutes": _packed(self._stats.minutes()),
             "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
@@ -165,7 +167,7 @@ class TimelineView(ActingWidget):
                 self._answered[strip] = answered
                 points[strip] = self._points(self._stats.pairs(strip, fresh))
             self._turn += 1
-            told = {strip: self._strip(strip) for strip in STRIPS}
+            strips = {strip: self._strip(strip) for strip in STRIPS}
             items.append(
                 {
                     "t": "stats",
@@ -173,7 +175,7 @@ class TimelineView(ActingWidget):
                     "seconds": _packed(seconds),
                     "minutes": _packed(minutes),
                     "points": points,
-                    "told": told,
+                    "told": strips,
                 }
                 | self._now()
             )
@@ -185,29 +187,29 @@ class TimelineView(ActingWidget):
     def _points(self, pairs: list[Pair]) -> list[list[Any]]:
         return [
             [
-                one.asked,
-                visible(one.asker),
-                one.seq,
-                round(one.t, 3),
-                round(one.seconds, 4),
-                one.how,
-                visible(one.by),
-                self._what(one.asked),
+                pair.asked,
+                visible(pair.asker),
+                pair.seq,
+                round(pair.t, 3),
+                round(pair.seconds, 4),
+                pair.how,
+                visible(pair.by),
+                self._what(pair.asked),
             ]
-            for one in pairs
+            for pair in pairs
         ]
 
     def _strip(self, strip: str) -> dict[str, Any]:
-        waiting, told = self._stats.waiting(strip), self._stats.spread(strip)
+        waiting, waits = self._stats.waiting(strip), self._stats.spread(strip)
         mine = sum(pair.by == self._me for pair in self._stats.pairs(strip)) if strip == "decision" else 0
         oldest = [
-            [one.seq, round(one.t, 3), visible(one.sender), self._what(one.seq)]
-            for one in waiting[:MOST_WAITING]
+            [entry.seq, round(entry.t, 3), visible(entry.sender), self._what(entry.seq)]
+            for entry in waiting[:MOST_WAITING]
         ]
         return {
-            "of": told.of,
-            "p50": told.p50,
-            "p95": told.p95,
+            "of": waits.of,
+            "p50": waits.p50,
+            "p95": waits.p95,
             "mine": mine,
             "waiting": len(waiting),
             "oldest": oldest,
@@ -232,8 +234,8 @@ class TimelineView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {"select": self._select, "clear": self._clear}
 
-    def _select(self, given: Mapping[str, Any]) -> Any:
-        which = given.get("which")
+    def _select(self, message: Mapping[str, Any]) -> Any:
+        which = message.get("which")
         if isinstance(which, str) and 0 < len(which := which.strip()) <= 1000:
             return self._loop.submit(self._found(which))
         raise JournalError(
@@ -241,11 +243,11 @@ class TimelineView(ActingWidget):
         )
 
     async def _found(self, which: str) -> ActResult:
-        found = await self._exchanges.select(which)
-        count = "1 envelope" if len(found.steps) == 1 else f"{len(found.steps)} envelopes"
-        return ActResult(f"Exchange of #{found.selected.seq}: {count}.")
+        exchange = await self._exchanges.select(which)
+        count = "1 envelope" if len(exchange.steps) == 1 else f"{len(exchange.steps)} envelopes"
+        return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
 
-    def _clear(self, given: Mapping[str, Any]) -> ActResult:
+    def _clear(self, message: Mapping[str, Any]) -> ActResult:
         self._loop.call(self._exchanges.forget)
         return ActResult("No exchange is selected.")
 
@@ -268,7 +270,7 @@ class TimelineView(ActingWidget):
         notes = [] if count else ['Nothing was said yet. lab.chat("hello") fills this.']
         parts = [picture(title, columns, cells, notes=notes)]
         if count:
-            parts += [f"<div>{one.html()}</div>" for one in (self.rate, self.latency)]
+            parts += [f"<div>{drawing.html()}</div>" for drawing in (self.rate, self.latency)]
         selected = self._exchanges.selected
         if selected is not None:
             drawn = sequence(selected)
@@ -280,9 +282,9 @@ class TimelineView(ActingWidget):
 
 
 def _heard(view: TimelineView) -> str:
-    told = view._stats.spread("decision")
+    waits = view._stats.spread("decision")
     waiting = len(view._stats.waiting("decision"))
-    took = f"median decision {lasted(told.p50)} of {told.of}" if told.of else "no decision yet"
+    took = f"median decision {lasted(waits.p50)} of {waits.of}" if waits.of else "no decision yet"
     return f"{took}, {waiting} waiting"
 
 
@@ -300,7 +302,7 @@ def _steps(exchange: Exchange) -> list[tuple[str, ...]]:
             str(step.seq),
             f"{max(0.0, step.t - began):.3f}",
             middle(step.sender, 64),
-            ", ".join(middle(one, 64) for one in step.to[:12]) or "everybody",
+            ", ".join(middle(name, 64) for name in step.to[:12]) or "everybody",
             middle(step.kind, 64),
             step.what,
             f"✗ {step.code}" if step.refused else "",

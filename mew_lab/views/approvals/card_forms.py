@@ -26,7 +26,7 @@ __all__ = ["CardForms", "limits"]
 
 
 class CardForms:
-    """The forms, edits and offers of one lab's cards."""
+    """The forms beside the cards of one lab: arguments, edits and grants."""
 
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self._session = session

@@ -57,7 +57,8 @@ def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
 class ApprovalsView(ActingWidget):
     """The cards of one seat. Show it as often as you like: all views show the same state.
 
-    Without `forms` there is yes and no alone. `me` is who decides here, for the count of decisions.
+    Without `forms` a card can be approved or rejected, and nothing else.
+    `me` is the participant that decides here, for the count of decisions.
     """
 
     _esm = _ESM

@@ -144,7 +144,7 @@ class Holdings:
         return core is not None and grant in core.state.ends
 
     def close(self) -> None:
-        """Hears of the human's own grants no more."""
+        """Stops following the human's own grants."""
         for leave in self._leave:
             leave()
 

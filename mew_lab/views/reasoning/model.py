@@ -149,7 +149,7 @@ class ReasoningModel:
             self.on_change(key, -1)
 
     def refresh_active(self) -> None:
-        """Tells of every active sequence, for a button may have to appear or to go."""
+        """Reports every active sequence as changed, for a button may have to appear or to go."""
         for row in self.sequences:
             if row.state == "active":
                 self.on_change(row.key, 0)

@@ -63,7 +63,7 @@ def plan(schema: Any) -> FormField:
 
     What the schema says wrongly is left out, never raised.
     """
-    return SchemaForm(schema).whole()
+    return SchemaForm(schema).plan_whole()
 
 
 def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
@@ -77,12 +77,14 @@ def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
 
 
 class SchemaForm:
+    """The plan of one form while it is made; `plan_whole` gives the field of the whole value."""
+
     def __init__(self, schema: Any) -> None:
         self._root = schema
         self._left = MAX_FIELDS
         self._todo: deque[tuple[FormField, Any, int]] = deque()
 
-    def whole(self) -> FormField:
+    def plan_whole(self) -> FormField:
         field = self._field(self._root, 0, label="arguments", required=True)
         while self._todo:
             self._fill(*self._todo.popleft())

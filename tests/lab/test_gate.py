@@ -255,7 +255,7 @@ def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_appro
     lab.approve(two.id)
     lab.decide = Policy("small", lambda card: None)
     lab.decide = Policy.approve()
-    eventually(lambda: len(notes(lab)) == 3)
+    eventually(lambda: len(notes(lab)) == len(sent(lab, "mcp/request")) == 3)  # noted, then sent
     typed = [
         (note["digest"], note.get("typed"), note.get("policy"), "on_screen" in note) for note in notes(lab)
     ]

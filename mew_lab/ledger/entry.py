@@ -36,6 +36,12 @@ class Entry:
         members: The members of its JSON object; empty where it holds none.
     """
 
+    t: float = 0.0
+    verdict: str = "accepted"
+    code: str = ""
+    pattern: str = ""
+    grant: str = ""
+
     def __init__(
         self,
         seq: int,
@@ -63,10 +69,25 @@ class Entry:
         self.context = _text(members.get("context"))
 
     @classmethod
-    def of(cls, envelope: Envelope, seq: int) -> Entry:
-        """The entry of an envelope that a client received."""
-        self = cls(seq, 0.0, envelope.raw, "accepted", "", "", envelope.sender, envelope.members)
+    def of(cls, envelope: Envelope, seq: int, *, malformed: bool | None = None) -> Entry:
+        """The entry of an envelope that a client received.
+
+        Args:
+            malformed: Whether it is, where somebody has looked at it already.
+        """
+        self = cls.__new__(
+            cls
+        )  # every message of a space passes here, so what the envelope read is not read again
+        self.seq = seq
+        self.raw = envelope.raw
+        self.sender = envelope.sender
+        self.members = envelope.members
+        self.kind = envelope.kind
+        self.id = envelope.id
+        self.context = envelope.context or ""
         self.envelope = envelope
+        if malformed is not None:
+            self.malformed = malformed
         return self
 
     @property

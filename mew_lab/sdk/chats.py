@@ -75,7 +75,7 @@ class Chats:
     """The chat of one participant. At most 1000 messages wait in each direction.
 
     Args:
-        ledger: What became of each message; its changes are to be told to `changed`.
+        ledger: What became of each message; its changes are to be told to `follow`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Chats:
 
     # --- following the ledger ---
 
-    def changed(self, change: ChatChange) -> None:
+    def follow(self, change: ChatChange) -> None:
         """Takes note of a change of the ledger."""
         entry, message = change.entry, change.message
         mine = entry.sender == self._saying.client.id

@@ -3,8 +3,9 @@
 How it works
 ------------
 A `Dispatcher` hands each message of the space on, with its typed payload. First it is settled what is believed: the
-ledger of calls, and what awaits an answer. Then the parts are told (telemetry, rights, streams, discovery, controls,
-chats). At last a request to this participant is answered by its `tools`. `_register` shows the order.
+ledger is told of each, and its changes are handed to rights, streams and whoever waits. Then the other parts are told
+(telemetry, discovery, controls, chats). At last a request to this participant is answered by its `tools`. `_register`
+shows the order.
 
 Three rules for whoever adds something here:
 1. No transport, and no will of its own: it speaks the protocol correctly, and its user decides what to say.
@@ -25,7 +26,10 @@ from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
 from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.grants import GrantChange
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.ledger.streams import StreamChange
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
@@ -82,7 +86,7 @@ class MEWParticipant:
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
-        self.ledger = Ledger()
+        self.ledger = Ledger(me=self.client.id, members=self.client.members)
         self.proposals = self.ledger.calls.proposals
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
@@ -92,8 +96,7 @@ class MEWParticipant:
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
-        self._seen = 0  # envelopes of the space so far
-        self._last_changes: tuple[LedgerChange, ...] = ()  # of the newest of them
+        self._chat_changes: list[ChatChange] = []  # that the newest message made
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
@@ -106,8 +109,8 @@ class MEWParticipant:
         self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.saying, self.ledger.chats)
         self.telemetry = Telemetry(self.saying)
-        self.streams = Streams(self.saying)
-        self.rights = Rights(self.saying)
+        self.streams = Streams(self.saying, self.ledger.streams)
+        self.rights = Rights(self.saying, self.ledger.grants)
         self.controls = Controls(
             self.saying,
             self.telemetry,
@@ -127,12 +130,10 @@ class MEWParticipant:
         """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
         dispatcher = self.dispatcher
         dispatcher.on_echo(self.correlations.echo)
+        dispatcher.on_entry(self._note_entry)
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(SystemPresence, self._note_presence)
-        dispatcher.on_any(self._note_entry)
         self.telemetry.register(dispatcher)
-        dispatcher.on_any(self.rights.observe)
-        dispatcher.on_any(self.streams.observe)
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
         dispatcher.on_any(self._note_chats)
@@ -447,6 +448,7 @@ class MEWParticipant:
         self._admitted = False
 
     def _welcomed(self, welcome: dict[str, Any]) -> None:
+        self.ledger.streams.me = self.client.id
         if not self._admitted:  # later ones only tell of other rights
             self._admitted = True
             self._ready(welcome)
@@ -460,19 +462,31 @@ class MEWParticipant:
         if payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
             self._joins(envelope.payload["participant"])
 
-    def _note_entry(self, envelope: Envelope) -> None:
-        self._seen += 1
-        self._last_changes = self.ledger.observe(Entry.of(envelope, self._seen), checked=True)
-        for change in self._last_changes:
-            if isinstance(change, Change) and isinstance(change.call, Proposal):
-                self.correlations.change(change)
-                self._changes(change)
+    def _note_entry(self, entry: Entry) -> None:
+        """Tells the ledger of a message, malformed or not, and hands on what changed."""
+        streams: list[StreamChange] = []
+        for change in self.ledger.observe(entry):
+            if isinstance(change, Change):
+                if isinstance(change.call, Proposal):
+                    self.correlations.follow(change)
+                    self._changes(change)
+            elif isinstance(change, ChatChange):
+                self._chat_changes.append(change)
+            elif isinstance(change, StreamChange):
+                streams.append(change)
+            elif isinstance(change, GrantChange):
+                self.rights.follow(change)
+            elif isinstance(change, ReasoningChange) and change.what == "cancelled":
+                self.correlations.cancel_questions(change)
+        if streams:
+            self.streams.follow(streams)
 
     def _note_chats(self, envelope: Envelope) -> None:
         """After the parts: a handler of chat finds what the message says done, such as the end of a pause."""
-        for change in self._last_changes:
-            if isinstance(change, ChatChange):
-                self.chats.changed(change)
+        if self._chat_changes:
+            changes, self._chat_changes = self._chat_changes, []
+            for change in changes:
+                self.chats.follow(change)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:
@@ -484,9 +498,9 @@ class MEWParticipant:
             self._proposed(envelope)
 
     def _lost(self, error: MewError | None) -> None:
-        self.ledger.interrupted()
+        ended = self.ledger.interrupt(for_good=self.client.state == "disconnected")
         self.correlations.lose(error)
         self.telemetry.lost()
         self.rights.lost()
-        self.streams.lost()
+        self.streams.lost([change for change in ended if isinstance(change, StreamChange)])
         self.discovery.lost()

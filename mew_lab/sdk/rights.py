@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.grants import GRANT_KINDS, Grant, GrantChange, GrantLedger, Revocation
+from mew_lab.ledger.grants import Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.sender import MessageSender
@@ -44,10 +44,14 @@ class CapabilitiesChange(NamedTuple):
 
 
 class Rights:
-    """The rights of one participant as they change. `grants` is the ledger of all grants and revokes that it saw."""
+    """The rights of one participant as they change.
 
-    def __init__(self, saying: MessageSender) -> None:
-        self.grants = GrantLedger()
+    Args:
+        grants: All grants and revokes that it saw; their changes are to be told to `follow`.
+    """
+
+    def __init__(self, saying: MessageSender, grants: GrantLedger) -> None:
+        self.grants = grants
         self._saying = saying
         self._held: Patterns | None = None
         self._awaited: dict[str, Grant] = {}
@@ -56,7 +60,6 @@ class Rights:
         self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
         self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
         saying.client.on_welcome(self._welcomed)
-        saying.client.on_message(self._observe)
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -170,18 +173,10 @@ class Rights:
         given = {} if reason is None else {"reason": reason}
         return await self._saying.say_accepted(kind, {**payload, **given}, to=to)
 
-    # --- what is heard ---
+    # --- what happens ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of nothing: grants come from the client, since the gateway also acts on those that are dropped as
-        malformed, such as a revoke without a recipient."""
-
-    def _observe(self, envelope: Envelope) -> None:
-        if envelope.kind in GRANT_KINDS:
-            for change in self.grants.observe(Entry.of(envelope, 0)):
-                self._follow(change)
-
-    def _follow(self, change: GrantChange) -> None:
+    def follow(self, change: GrantChange) -> None:
+        """Takes note of a change of the ledger."""
         item = change.item
         if isinstance(item, Revocation):
             self._awaited.pop(item.grant_id, None)

@@ -9,13 +9,12 @@ Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NoReply
-from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
+from mew_lab.ledger.streams import StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
@@ -32,6 +31,9 @@ MAX_GIVEN_UP = 1000  # stream/requests that nobody waits for any more, and that 
 class Streams:
     """The streams of one space, as one participant sees them.
 
+    Args:
+        ledger: What became of each stream; its changes are to be told to `follow`.
+
     Attributes:
         active: Every open stream by its id, own ones and those of others, targeted ones too; at most 1000 of others.
         unknown_frames: How many frames came for no stream that is open, such as after a close; they are dropped.
@@ -43,7 +45,11 @@ class Streams:
     """
 
     def __init__(
-        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        saying: MessageSender,
+        ledger: StreamLedger,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.active: dict[str, Stream] = {}
         self.unknown_frames = 0
@@ -51,7 +57,7 @@ class Streams:
         self._client = client = saying.client
         self._clock = clock
         self._given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)  # a stream/request -> why
-        self._ledger = StreamLedger(me="")
+        self._ledger = ledger
         self._offered: set[Stream] = set()
         self._opens: Signal[Stream] = Signal(on_fault=client.report)
         self._closes: Signal[Stream] = Signal(on_fault=client.report)
@@ -195,28 +201,20 @@ class Streams:
 
     # --- what happens ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        if envelope.kind not in STREAM_KINDS:
-            return
-        self._ledger.me = self._client.id
-        self._tell(self._ledger.observe(Entry.of(envelope, 0)))
-
-    def lost(self) -> None:
-        """The connection ended; another may follow. Own streams are closed, those of others may go on.
+    def lost(self, changes: Sequence[StreamChange]) -> None:
+        """The connection ended; another may follow. `changes` are the streams that ended with it.
 
         Readers end here, with an error unless the participant left on purpose.
         """
-        for_good = self._client.state == "disconnected"
-        clean = for_good and self._client.failure is None
+        clean = self._client.state == "disconnected" and self._client.failure is None
         self._given_up.clear()
         for stream in tuple(self.active.values()):
             lost = f"The connection ended while {stream.id} was read; frames may be missing"
             stream.interrupt(None if clean else ConnectionLost(lost))
-        self._tell(self._ledger.interrupted(for_good=for_good))
+        self.follow(changes)
 
-    def _tell(self, changes: tuple[StreamChange, ...]) -> None:
-        """Takes over all changes, then tells of each: whoever is told sees the last state of all."""
+    def follow(self, changes: Sequence[StreamChange]) -> None:
+        """Takes over all changes of one entry, then tells of each: every handler sees the last state of all."""
         for change, stream in [(change, self._apply(change)) for change in changes]:
             if stream is None or change.what == "described":
                 continue

@@ -45,7 +45,7 @@ from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import RequestServer
-from mew_lab.sdk.rights import Rights
+from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
@@ -62,7 +62,7 @@ class MEWParticipant:
     `client` is its connection, `tools` what it answers with, `proposals` its book, `correlations` what it waits for.
     What it does beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what
     awaits an acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
-    `saying` sends what has no verb of its own.
+    `sender` sends what has no verb of its own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
@@ -92,7 +92,7 @@ class MEWParticipant:
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
         self.request_server = RequestServer(self.tools, post=self.client.post)
-        self.saying = MessageSender(self.client, self.correlations)
+        self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
@@ -103,16 +103,16 @@ class MEWParticipant:
         self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
         self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
         # Before the parts, so that `on_ready` is told before what follows from a welcome.
-        self.client.on_connected(self._connected)
-        self.client.on_welcome(self._welcomed)
-        self.client.on_disconnected(self._lost)
+        self.client.on_connected(self._on_connected)
+        self.client.on_welcome(self._on_welcome)
+        self.client.on_disconnected(self._on_disconnected)
         self.discovery = Discovery(self.client, self.correlations)
-        self.chats = Chats(self.saying, self.ledger.chats)
-        self.telemetry = Telemetry(self.saying)
-        self.streams = Streams(self.saying, self.ledger.streams)
-        self.rights = Rights(self.saying, self.ledger.grants)
+        self.chats = Chats(self.sender, self.ledger.chats)
+        self.telemetry = Telemetry(self.sender)
+        self.streams = Streams(self.sender, self.ledger.streams)
+        self.rights = OwnCapabilities(self.sender, self.ledger.grants)
         self.controls = Controls(
-            self.saying,
+            self.sender,
             self.telemetry,
             correlations=self.correlations,
             request_server=self.request_server,
@@ -293,7 +293,7 @@ class MEWParticipant:
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
-        return await self.saying.say("mcp/request", payload, to=to)
+        return await self.sender.say("mcp/request", payload, to=to)
 
     # --- saying ---
 
@@ -312,7 +312,7 @@ class MEWParticipant:
             CapabilityViolation: this participant may not chat.
         """
         payload = {"text": text} if format is None else {"text": text, "format": format}
-        return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
+        return await self.sender.say("chat", payload, to=to, about=correlation_id, context=context)
 
     def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
         """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
@@ -331,7 +331,7 @@ class MEWParticipant:
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.sender.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
         self.chats.settle(message_id, "acknowledged")
         return sent
 
@@ -339,7 +339,7 @@ class MEWParticipant:
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.sender.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
         self.chats.settle(message_id, "cancelled")
         return sent
 
@@ -440,14 +440,14 @@ class MEWParticipant:
         changed, self._changed_lists = sorted(self._changed_lists), set()
         for what in changed:
             payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
-            self.saying.quietly("mcp/request", payload)
+            self.sender.quietly("mcp/request", payload)
 
     # --- what is received ---
 
-    def _connected(self, _: None) -> None:
+    def _on_connected(self, _: None) -> None:
         self._admitted = False
 
-    def _welcomed(self, welcome: dict[str, Any]) -> None:
+    def _on_welcome(self, welcome: dict[str, Any]) -> None:
         self.ledger.streams.me = self.client.id
         if not self._admitted:  # later ones only tell of other rights
             self._admitted = True
@@ -497,7 +497,7 @@ class MEWParticipant:
         if envelope.sender != self.client.id:
             self._proposed(envelope)
 
-    def _lost(self, error: MewError | None) -> None:
+    def _on_disconnected(self, error: MewError | None) -> None:
         ended = self.ledger.interrupt(for_good=self.client.state == "disconnected")
         self.correlations.lose(error)
         self.telemetry.lost()

@@ -46,15 +46,15 @@ class Streams:
 
     def __init__(
         self,
-        saying: MessageSender,
+        sender: MessageSender,
         ledger: StreamLedger,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.active: dict[str, Stream] = {}
         self.unknown_frames = 0
-        self._saying = saying
-        self._client = client = saying.client
+        self._sender = sender
+        self._client = client = sender.client
         self._clock = clock
         self._given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)  # a stream/request -> why
         self._ledger = ledger
@@ -122,14 +122,14 @@ class Streams:
             "metadata": None if metadata is None else dict(metadata),
         }
         given = {key: value for key, value in asked.items() if value is not None}
-        request = self._saying.complete(
+        request = self._sender.complete(
             "stream/request",
             {**custom, "direction": direction, **given},
             to="gateway",
             about=correlation_id,
             context=context,
         )
-        settle = self._saying.correlations.send_settled
+        settle = self._sender.correlations.send_settled
         try:
             stream: Stream = await settle(request, answer="stream/open", timeout=timeout, read=self._named_by)
         except NoReply:
@@ -143,7 +143,7 @@ class Streams:
     @property
     def pending(self) -> dict[str, Envelope]:
         """One's own stream/requests that the gateway has not answered, by their ids."""
-        return self._saying.correlations.waiting("stream/request")
+        return self._sender.correlations.waiting("stream/request")
 
     @property
     def mine(self) -> list[Stream]:
@@ -240,7 +240,7 @@ class Streams:
         if change.what in ("requested", "refused"):
             return None
         if change.what == "opened":
-            stream = Stream(facts, saying=self._saying, at=now)
+            stream = Stream(facts, sender=self._sender, at=now)
             self.active[facts.id] = stream
             return stream
         stream = self.active[facts.id]
@@ -256,7 +256,7 @@ class Streams:
         reason = self._given_up.pop(stream.request_id, "")
         if reason and stream.mine:
             payload = {"stream_id": stream.id, "reason": reason}
-            self._saying.quietly("stream/close", payload, about=stream.open_envelope_id)
+            self._sender.quietly("stream/close", payload, about=stream.open_envelope_id)
 
     def _offer(self, stream: Stream) -> None:
         if not stream.mine and stream not in self._offered:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from mew_lab.protocol.visible import visible
 from mew_lab.views.streams.kinds import FLOATS
 
-__all__ = ["HEX_LINES", "FrameReader", "HexReader", "JsonReader", "NumberReader", "TextReader"]
+__all__ = ["HEX_LINES", "FrameDecoder", "HexReader", "JsonReader", "NumberReader", "TextReader"]
 
 LINE = 256 * 1024  # bytes of one line; a longer one is broken there, and marked
 ROW = 2000  # characters of a line that are shown
@@ -29,7 +29,7 @@ SERIES = 8
 POINTS = 2000
 
 
-class FrameReader(Protocol):
+class FrameDecoder(Protocol):
     """Reads one stream in one way."""
 
     def read(self, data: bytes, *, whole: bool) -> None:

@@ -13,7 +13,7 @@ from mew_lab.views.streams.readers import (
     LINE,
     POINTS,
     ROW,
-    FrameReader,
+    FrameDecoder,
     HexReader,
     JsonReader,
     NumberReader,
@@ -21,7 +21,7 @@ from mew_lab.views.streams.readers import (
 )
 
 
-def read(reader: FrameReader, *frames: bytes) -> FrameReader:
+def read(reader: FrameDecoder, *frames: bytes) -> FrameDecoder:
     for data in frames:
         reader.read(data, whole=True)
     return reader

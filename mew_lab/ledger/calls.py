@@ -422,7 +422,9 @@ class CallLedger:
                 yield self._claim(request, entry, why)
             else:
                 yield self._keep("answered", replace(request, state="answered", response=entry), entry)
-        fulfilled = (one for id in entry.correlation_id for one in self._fulfilments.get(id, ()))
+        fulfilled = (
+            proposal_id for id in entry.correlation_id for proposal_id in self._fulfilments.get(id, ())
+        )
         for id in dict.fromkeys(fulfilled):
             proposal = self.proposals.get(id)
             if proposal is None or proposal.request is None:

@@ -99,7 +99,9 @@ class ChatMessage:
         return weight
 
     def _settled_by(self, name: str) -> bool:
-        return any(one.by == name for one in self.receipts) or any(one.by == name for one in self.dismissed)
+        return any(receipt.by == name for receipt in self.receipts) or any(
+            dismissal.by == name for dismissal in self.dismissed
+        )
 
 
 class ChatChange(NamedTuple):
@@ -190,7 +192,7 @@ class ChatLedger:
             elif message.state == "cancelled":
                 yield ChatChange("claimed", id, message, entry, "it comes after the cancel")
             else:
-                others = tuple(one for one in message.receipts if one.by != entry.sender)
+                others = tuple(known for known in message.receipts if known.by != entry.sender)
                 if len(others) < MAX_REMARKS:
                     message = self._put(replace(message, receipts=(*others, receipt)))
                 yield ChatChange("acknowledged", id, message, entry)
@@ -203,7 +205,7 @@ class ChatLedger:
             if message is None:
                 yield ChatChange("unknown", id, None, entry)
             elif message.sender != entry.sender:
-                new = all(one.by != entry.sender for one in message.dismissed)
+                new = all(known.by != entry.sender for known in message.dismissed)
                 if new and len(message.dismissed) < MAX_REMARKS:
                     dismissed = (*message.dismissed, Dismissal(entry.sender, reason))
                     message = self._put(replace(message, dismissed=dismissed))

@@ -103,8 +103,8 @@ class Entry:
     @property
     def payload(self) -> Mapping[str, Any]:
         """Its payload; empty where there is none, or no object."""
-        found = self.members.get("payload")
-        return found if isinstance(found, dict) else _NOTHING
+        payload = self.members.get("payload")
+        return payload if isinstance(payload, dict) else _NOTHING
 
     @property
     def refused(self) -> bool:
@@ -143,4 +143,4 @@ def _texts(value: object) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

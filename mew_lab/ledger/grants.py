@@ -215,7 +215,7 @@ class GrantLedger:
             grant = self._grants.get(id)
             if grant is None or entry.sender not in (grant.recipient, *grant.to):
                 continue
-            others = tuple(one for one in grant.acknowledged if one.by != entry.sender)
+            others = tuple(known for known in grant.acknowledged if known.by != entry.sender)
             if len(others) < MAX_ACKNOWLEDGEMENTS:
                 acknowledgement = Acknowledgement(entry.sender, _text(entry.payload.get("status")))
                 grant = replace(grant, acknowledged=(*others, acknowledgement))

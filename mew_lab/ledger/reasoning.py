@@ -164,7 +164,7 @@ class ReasoningLedger:
 
     def __iter__(self) -> Iterator[ReasoningSequence]:
         """All that are held, in the order in which they came."""
-        return iter(sorted([*self._active.values(), *self._over.values()], key=lambda one: one.key))
+        return iter(sorted([*self._active.values(), *self._over.values()], key=lambda sequence: sequence.key))
 
     def get(self, id: str) -> ReasoningSequence | None:
         """The sequence that the id names now; None where it names none that is held."""

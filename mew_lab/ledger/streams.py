@@ -226,7 +226,9 @@ class StreamLedger:
             stream = self.open.get(id) if isinstance(id, str) else None
         else:
             about = set(entry.correlation_id)
-            named = (one for one in self.open.values() if about & {one.request_id, one.open_envelope_id})
+            named = (
+                known for known in self.open.values() if about & {known.request_id, known.open_envelope_id}
+            )
             stream = next(named, None)
         if stream is not None and (entry.sender in GATEWAYS or entry.sender == stream.owner):
             reason = entry.payload.get("reason")
@@ -292,10 +294,10 @@ class StreamLedger:
         again, self._interrupted = self._interrupted, False
         now = {stream.id: stream for stream in listed or ()}
         for stream in tuple(self.open.values()):
-            found = now.get(stream.id)
-            if found is None:
+            described = now.get(stream.id)
+            if described is None:
                 self._end(stream, "gone")
-            elif again and found.created != stream.created:  # a gateway that began anew counts anew
+            elif again and described.created != stream.created:  # a gateway that began anew counts anew
                 self._end(stream, "replaced")
         for stream in now.values():
             known = self.open.get(stream.id)

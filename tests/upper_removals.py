@@ -129,12 +129,12 @@ def noted(which: Which, change: Change | None = None) -> Remove:
     """The same for the ledger of calls, which is told of entries."""
 
     def make(before: Any) -> Any:
-        def observe(self: Any, entry: Entry, *, checked: bool = False) -> Any:
-            if entry.refused:
-                return before(self, entry, checked=checked)
+        def observe(self: Any, entry: Entry) -> Any:
+            if entry.refused or entry.malformed:
+                return before(self, entry)
 
             def told(envelope: Envelope) -> Any:
-                return before(self, Entry.of(envelope, entry.seq), checked=checked)
+                return before(self, Entry.of(envelope, entry.seq, malformed=False))
 
             return _told(told, entry.envelope, which, change)
 
@@ -340,13 +340,13 @@ def unchecked_payload(before: Any) -> Any:
 def proposed_withdraws(before: Any) -> Any:
     """Whoever withdraws a proposal counts as its proposer."""
 
-    def observe(self: Any, entry: Entry, *, checked: bool = False) -> Any:
+    def observe(self: Any, entry: Entry) -> Any:
         for id in entry.correlation_id if entry.kind == "mcp/withdraw" else ():
             known = self.proposals.get(id)
             if known is not None:
                 members = {**entry.members, "from": known.proposer}
                 entry = Entry.of(Envelope.from_members(members, raw=json.dumps(members)), entry.seq)
-        return before(self, entry, checked=checked)
+        return before(self, entry)
 
     return observe
 
@@ -590,7 +590,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("P-3.4-4", "chat may be addressed", lacking("chat", "to")),
     Removal("P-3.4-5", "chat has nothing of MCP", saying("chat", "payload", "jsonrpc", value="2.0")),
     Removal("P-3.4.1-2", "an acknowledgement has a status", lacking("chat/acknowledge", "payload", "status")),
-    Removal("P-3.4.1-4", "chats that wait are a queue", gone("mew_lab.ledger.chats:ChatLedger._said", ())),
+    Removal("P-3.4.1-4", "chats that wait are a queue", gone("mew_lab.ledger.chats:ChatLedger._on_chat", ())),
     Removal("P-3.4.1-5", "the queue is emptied by acknowledgements", gone(f"{CHATS}.acknowledge_all", [])),
     Removal("P-3.4.2-1", "a cancel names its chat", lacking("chat/cancel", "correlation_id")),
     Removal("P-3.4.2-2", "a cancel says why", lacking("chat/cancel", "payload", "reason")),
@@ -1120,7 +1120,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "S-CF-2",
         "variables are filled in",
-        replaced(f"{SDK}.environment:filled", lambda before: lambda text, environ: text),
+        replaced("mew_lab.settings.environment:fill_variables", lambda before: lambda text, environ: text),
     ),
     Removal("S-CF-1", "the environment names a file", value(f"{SDK}.settings:AGENT", "NO_SUCH_VARIABLE")),
     Removal("S-L1-12", "who may not respond is not asked", gone(f"{SDK}.discovery:_may_answer", True)),

@@ -459,7 +459,7 @@ class MEWAgent:
             logger.warning("%s answers %s no more this minute", self.id, one_line(envelope.sender, 80))
 
     def _acknowledge(self, envelope: Envelope, status: str) -> None:
-        self.participant.saying.quietly(
+        self.participant.sender.quietly(
             "chat/acknowledge", {"status": status}, to=envelope.sender, about=envelope.id
         )
 

@@ -211,7 +211,7 @@ class Askers:
 
     def __init__(self, participant: MEWParticipant, obeys: Callable[[], Sequence[str] | None]) -> None:
         self._starters: set[str] = set()  # participants that started the agent; obeyed by default
-        self._saying = participant.saying
+        self._sender = participant.sender
         self._client = participant.client
         self._obeys = obeys
         self._revoked: set[str] = set()  # participants that lost rights since the gateway last told theirs
@@ -251,7 +251,7 @@ class Askers:
         if self.obeyed(message.sender):
             return True
         if asked and (text := self.decline_text(message.sender, now=now)):
-            self._saying.quietly("chat", {"text": text}, to=message.sender, about=message.id)
+            self._sender.quietly("chat", {"text": text}, to=message.sender, about=message.id)
         return False
 
     def decline_text(self, sender: str, *, now: float) -> str:
@@ -312,7 +312,7 @@ class ChatClaims:
         payload = {"status": PROCESSING}
         if participant.can_send("chat/acknowledge", payload, message.sender):
             try:
-                await participant.saying.say_accepted(
+                await participant.sender.say_accepted(
                     "chat/acknowledge", payload, to=message.sender, about=message.id
                 )
             except MewError:  # refused, or lost: nobody heard it

@@ -65,14 +65,14 @@ async def deliver(
     while await ready_to_send(participant) and not participant.chats.cancelled(question.id):
         try:
             payload = {"text": text}
-            answer = participant.saying.complete(
+            answer = participant.sender.complete(
                 "chat", payload, to=question.sender, about=question.id, context=question.context
             )
             if id:
                 answer = client.complete({**answer.members, "id": id})
             id = answer.id
             on_id(id)
-            await participant.saying.send_accepted(answer)
+            await participant.sender.send_accepted(answer)
             return True
         except ConnectionLost as fault:
             logger.info("the answer to %s waits: %s", question.id, fault)

@@ -96,7 +96,7 @@ class Trace:
     def _say(
         self, kind: str, payload: dict[str, Any], *, context: str = "", about: Sequence[str] = ()
     ) -> str | None:
-        sent = self._participant.saying.quietly(kind, payload, context=context or None, about=about)
+        sent = self._participant.sender.quietly(kind, payload, context=context or None, about=about)
         return None if sent is None else sent.id
 
     def _line(self, line: dict[str, Any] | None) -> None:

@@ -163,7 +163,7 @@ class ParticipantActions:
 
     async def _kick(self, target: str, options: Mapping[str, Any]) -> str:
         payload = {"participant_id": target, **_because(options)}
-        await self._session.me.participant.saying.say_accepted("space/kick", payload)
+        await self._session.me.participant.sender.say_accepted("space/kick", payload)
         return f"{target} was removed, and its tokens are void"
 
     @property

@@ -345,44 +345,40 @@ class CallLedger:
         self.weight = weight
         self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
         self._rules: dict[str, Callable[[Entry], Iterator[Change]]] = {
-            "mcp/proposal": self._proposed,
-            "mcp/request": self._requested,
-            "mcp/response": self._responded,
-            "mcp/withdraw": self._withdrawn,
-            "mcp/reject": self._rejected,
+            "mcp/proposal": self._on_proposal,
+            "mcp/request": self._on_request,
+            "mcp/response": self._on_response,
+            "mcp/withdraw": self._on_withdraw,
+            "mcp/reject": self._on_reject,
         }
 
-    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[Change, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included.
-
-        Args:
-            checked: Whether it is known to be well-formed, so that it is not looked at again.
-        """
+    def observe(self, entry: Entry) -> tuple[Change, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
         rule = self._rules.get(entry.kind)
         if rule is None:
             return ()
         if entry.refused:
-            return tuple(self._refused(entry))
-        if not checked and entry.malformed:
+            return tuple(self._on_refusal(entry))
+        if entry.malformed:
             return ()
         changes = tuple(rule(entry))
         self._evict()
         return changes
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
         for proposal in self.proposals.undecided:
             self.proposals.put(replace(proposal, uncertain=True))
 
     # --- one rule a kind ---
 
-    def _refused(self, entry: Entry) -> Iterator[Change]:
+    def _on_refusal(self, entry: Entry) -> Iterator[Change]:
         if entry.kind == "mcp/request":
             yield Change("refused", Request(entry, state="refused"), entry)
         elif entry.kind == "mcp/proposal":
             yield Change("refused", Proposal(entry, state="refused"), entry)
 
-    def _proposed(self, entry: Entry) -> Iterator[Change]:
+    def _on_proposal(self, entry: Entry) -> Iterator[Change]:
         if not entry.id or not entry.sender or not method_of(entry.payload):
             return
         known = self.proposals.get(entry.id)
@@ -393,7 +389,7 @@ class CallLedger:
             self._forget(known)
         yield self._keep("proposed", Proposal(entry, anew=known is not None), entry)
 
-    def _requested(self, entry: Entry) -> Iterator[Change]:
+    def _on_request(self, entry: Entry) -> Iterator[Change]:
         self._fulfilments.pop(entry.id, None)
         known = self.requests.get(entry.id)
         if known is not None and known.sender != entry.sender:  # an id names the first that took it
@@ -409,8 +405,8 @@ class CallLedger:
                 yield self._claim(proposal, entry, why)
                 continue
             difference = differences(
-                {"to": sorted(proposal.to), **_asked(proposal.payload)},
-                {"to": sorted(entry.to), **_asked(entry.payload)},
+                {"to": sorted(proposal.to), **_without_rpc_members(proposal.payload)},
+                {"to": sorted(entry.to), **_without_rpc_members(entry.payload)},
             )
             self._fulfilments.setdefault(entry.id, []).append(proposal.id)
             fulfilled = replace(
@@ -423,7 +419,7 @@ class CallLedger:
             )
             yield self._keep("fulfilled", fulfilled, entry)
 
-    def _responded(self, entry: Entry) -> Iterator[Change]:
+    def _on_response(self, entry: Entry) -> Iterator[Change]:
         for id in dict.fromkeys(entry.correlation_id):
             request = self.requests.get(id)
             if request is None:
@@ -436,7 +432,9 @@ class CallLedger:
             else:
                 answered = replace(request, state="answered", response=entry, answers=(entry,))
                 yield self._keep("answered", answered, entry)
-        fulfilled = (one for id in entry.correlation_id for one in self._fulfilments.get(id, ()))
+        fulfilled = (
+            proposal_id for id in entry.correlation_id for proposal_id in self._fulfilments.get(id, ())
+        )
         for id in dict.fromkeys(fulfilled):
             proposal = self.proposals.get(id)
             if proposal is None or proposal.request is None:
@@ -450,7 +448,7 @@ class CallLedger:
         for proposal in self._related(entry):
             yield self._claim(proposal, entry, "an answer belongs to a request, not to a proposal")
 
-    def _withdrawn(self, entry: Entry) -> Iterator[Change]:
+    def _on_withdraw(self, entry: Entry) -> Iterator[Change]:
         for proposal in self._related(entry):
             foreign = "only its proposer can withdraw it" if entry.sender != proposal.proposer else ""
             why = foreign or _too_late(proposal)
@@ -460,7 +458,7 @@ class CallLedger:
                 withdrawn = replace(proposal, state="withdrawn", by=entry.sender, reason=_reason(entry))
                 yield self._keep("withdrawn", withdrawn, entry)
 
-    def _rejected(self, entry: Entry) -> Iterator[Change]:
+    def _on_reject(self, entry: Entry) -> Iterator[Change]:
         for proposal in self._related(entry):
             why = _too_late(proposal)
             if why:
@@ -541,7 +539,7 @@ def _too_late(proposal: Proposal) -> str:
     return f"{proposal.by} fulfilled it before" if proposal.decided else ""
 
 
-def _asked(payload: Mapping[str, Any]) -> dict[str, Any]:
+def _without_rpc_members(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if key not in ("jsonrpc", "id")}
 
 

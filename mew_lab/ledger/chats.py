@@ -92,12 +92,16 @@ class ChatMessage:
     @property
     def weight(self) -> int:
         """Characters of what is held of it, and something for each part."""
-        receipts = sum(len(one.by) + len(one.status) for one in self.receipts)
-        dismissals = sum(len(one.by) + len(one.reason) for one in self.dismissed)
-        return OVERHEAD + len(self.text) + sum(map(len, self.to)) + receipts + dismissals
+        weight = OVERHEAD + len(self.text) + sum(map(len, self.to))
+        if self.receipts or self.dismissed:
+            weight += sum(len(receipt.by) + len(receipt.status) for receipt in self.receipts)
+            weight += sum(len(dismissal.by) + len(dismissal.reason) for dismissal in self.dismissed)
+        return weight
 
     def _settled_by(self, name: str) -> bool:
-        return any(one.by == name for one in self.receipts) or any(one.by == name for one in self.dismissed)
+        return any(receipt.by == name for receipt in self.receipts) or any(
+            dismissal.by == name for dismissal in self.dismissed
+        )
 
 
 class ChatChange(NamedTuple):
@@ -132,9 +136,9 @@ class ChatLedger:
         self._weights: dict[str, int] = {}  # author -> characters
         self._total = 0
         self._rules: dict[str, Callable[[Entry], Iterator[ChatChange]]] = {
-            "chat": self._said,
-            "chat/acknowledge": self._acknowledged,
-            "chat/cancel": self._cancelled,
+            "chat": self._on_chat,
+            "chat/acknowledge": self._on_acknowledge,
+            "chat/cancel": self._on_cancel,
         }
 
     def __len__(self) -> int:
@@ -148,14 +152,10 @@ class ChatLedger:
         """What is known of this message now; None when it was never seen, or long ago."""
         return self._messages.get(id)
 
-    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[ChatChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included.
-
-        Args:
-            checked: Whether it is known to be well-formed, so that it is not looked at again.
-        """
+    def observe(self, entry: Entry) -> tuple[ChatChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
         rule = self._rules.get(entry.kind)
-        if rule is None or entry.refused or (not checked and entry.malformed):
+        if rule is None or entry.refused or entry.malformed:
             return ()
         if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
             return ()  # it names no message, or nobody
@@ -163,7 +163,7 @@ class ChatLedger:
 
     # --- one rule a kind ---
 
-    def _said(self, entry: Entry) -> Iterator[ChatChange]:
+    def _on_chat(self, entry: Entry) -> Iterator[ChatChange]:
         known = self._messages.get(entry.id)
         if known is not None:
             yield ChatChange("repeated", known.id, known, entry, "its id is taken")
@@ -181,7 +181,7 @@ class ChatLedger:
         yield ChatChange("said", message.id, message, entry)
         self._evict()
 
-    def _acknowledged(self, entry: Entry) -> Iterator[ChatChange]:
+    def _on_acknowledge(self, entry: Entry) -> Iterator[ChatChange]:
         receipt = ChatReceipt(entry.sender, _word(entry, "status"), entry.t)
         for id in dict.fromkeys(entry.correlation_id):
             message = self._messages.get(id)
@@ -192,20 +192,20 @@ class ChatLedger:
             elif message.state == "cancelled":
                 yield ChatChange("claimed", id, message, entry, "it comes after the cancel")
             else:
-                others = tuple(one for one in message.receipts if one.by != entry.sender)
+                others = tuple(known for known in message.receipts if known.by != entry.sender)
                 if len(others) < MAX_REMARKS:
                     message = self._put(replace(message, receipts=(*others, receipt)))
                 yield ChatChange("acknowledged", id, message, entry)
         self._evict()
 
-    def _cancelled(self, entry: Entry) -> Iterator[ChatChange]:
+    def _on_cancel(self, entry: Entry) -> Iterator[ChatChange]:
         reason = _word(entry, "reason")
         for id in dict.fromkeys(entry.correlation_id):
             message = self._messages.get(id)
             if message is None:
                 yield ChatChange("unknown", id, None, entry)
             elif message.sender != entry.sender:
-                new = all(one.by != entry.sender for one in message.dismissed)
+                new = all(known.by != entry.sender for known in message.dismissed)
                 if new and len(message.dismissed) < MAX_REMARKS:
                     dismissed = (*message.dismissed, Dismissal(entry.sender, reason))
                     message = self._put(replace(message, dismissed=dismissed))

@@ -37,6 +37,12 @@ class Entry:
         payload: Its payload; empty where there is none, or no object.
     """
 
+    t: float = 0.0
+    verdict: str = "accepted"
+    code: str = ""
+    pattern: str = ""
+    grant: str = ""
+
     def __init__(
         self,
         seq: int,
@@ -67,10 +73,26 @@ class Entry:
         self.payload: Mapping[str, Any] = payload if isinstance(payload, dict) else _NOTHING
 
     @classmethod
-    def of(cls, envelope: Envelope, seq: int) -> Entry:
-        """The entry of an envelope that a client received."""
-        self = cls(seq, 0.0, envelope.raw, "accepted", "", "", envelope.sender, envelope.members)
+    def of(cls, envelope: Envelope, seq: int, *, malformed: bool | None = None) -> Entry:
+        """The entry of an envelope that a client received.
+
+        Args:
+            malformed: Whether it is, where somebody has looked at it already.
+        """
+        # Every message of a space passes here, so what the envelope read is not read again.
+        self = cls.__new__(cls)
+        self.seq = seq
+        self.raw = envelope.raw
+        self.sender = envelope.sender
+        self.members = envelope.members
+        self.kind = envelope.kind
+        self.id = envelope.id
+        self.context = envelope.context or ""
+        payload = envelope.members.get("payload")
+        self.payload = payload if isinstance(payload, dict) else _NOTHING
         self.envelope = envelope
+        if malformed is not None:
+            self.malformed = malformed
         return self
 
     @property

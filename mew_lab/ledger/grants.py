@@ -168,11 +168,11 @@ class GrantLedger:
         self._grants: BoundedDict[str, Grant] = _bounded()
         self._revocations: BoundedDict[str, Revocation] = _bounded()
         self._rules: Mapping[str, Callable[[Entry], Iterator[GrantChange]]] = {
-            "capability/grant": self._granted,
-            "capability/grant-ack": self._acknowledged,
-            "capability/revoke": self._revoked,
-            "space/kick": self._kicked,
-            "system/error": self._remaining,
+            "capability/grant": self._on_grant,
+            "capability/grant-ack": self._on_acknowledge,
+            "capability/revoke": self._on_revoke,
+            "space/kick": self._on_kick,
+            "system/error": self._on_error,
         }
 
     def __len__(self) -> int:
@@ -205,34 +205,34 @@ class GrantLedger:
 
     # --- one rule a kind ---
 
-    def _granted(self, entry: Entry) -> Iterator[GrantChange]:
+    def _on_grant(self, entry: Entry) -> Iterator[GrantChange]:
         grant = Grant.of(entry)
         if grant.recipient and grant.capabilities and grant.id not in self._grants:
             yield self._keep("granted", grant, entry)
 
-    def _acknowledged(self, entry: Entry) -> Iterator[GrantChange]:
+    def _on_acknowledge(self, entry: Entry) -> Iterator[GrantChange]:
         for id in entry.correlation_id:
             grant = self._grants.get(id)
             if grant is None or entry.sender not in (grant.recipient, *grant.to):
                 continue
-            others = tuple(one for one in grant.acknowledged if one.by != entry.sender)
+            others = tuple(known for known in grant.acknowledged if known.by != entry.sender)
             if len(others) < MAX_ACKNOWLEDGEMENTS:
                 acknowledgement = Acknowledgement(entry.sender, _text(entry.payload.get("status")))
                 grant = replace(grant, acknowledged=(*others, acknowledgement))
             yield self._keep("acknowledged", grant, entry)
             return
 
-    def _revoked(self, entry: Entry) -> Iterator[GrantChange]:
+    def _on_revoke(self, entry: Entry) -> Iterator[GrantChange]:
         revocation = Revocation.of(entry)
         grant = self._grants.get(revocation.grant_id)
         if grant is not None:
             revocation = replace(revocation, recipient=revocation.recipient or grant.recipient)
             yield self._end("revoked", grant, entry)
-        recipient, named = self._logical(revocation.recipient), set(map(_written, revocation.capabilities))
+        recipient, named = self._logical(revocation.recipient), set(map(_write, revocation.capabilities))
         for grant in self if named else ():
             if not grant.stands or self._logical(grant.recipient) != recipient:
                 continue
-            left = tuple(pattern for pattern in grant.left if _written(pattern) not in named)
+            left = tuple(pattern for pattern in grant.left if _write(pattern) not in named)
             if not left:
                 yield self._end("revoked", replace(grant, left=()), entry)
             elif left != grant.left:
@@ -240,13 +240,13 @@ class GrantLedger:
         self._revocations[revocation.id] = revocation
         yield GrantChange("revocation", revocation, entry)
 
-    def _kicked(self, entry: Entry) -> Iterator[GrantChange]:
+    def _on_kick(self, entry: Entry) -> Iterator[GrantChange]:
         name = self._logical(_name(entry.payload.get("participant_id")))
         for grant in self:
             if grant.stands and name in (self._logical(grant.recipient), self._logical(grant.granter)):
                 yield self._end("ended", grant, entry)
 
-    def _remaining(self, entry: Entry) -> Iterator[GrantChange]:
+    def _on_error(self, entry: Entry) -> Iterator[GrantChange]:
         """The gateway tells what a revoke left in place."""
         for id in entry.correlation_id if entry.payload.get("error") == "revoke_partial" else ():
             revocation = self._revocations.get(id)
@@ -273,7 +273,7 @@ def _patterns(value: object) -> Patterns:
     return tuple(pattern for pattern in value if isinstance(pattern, dict)) if isinstance(value, list) else ()
 
 
-def _written(pattern: Mapping[str, Any]) -> str:
+def _write(pattern: Mapping[str, Any]) -> str:
     return json.dumps(pattern, sort_keys=True)  # for Python 1 and true are equal, for a gateway they are not
 
 

@@ -1,49 +1,87 @@
 """Holds all chapters of the ledger over one sequence of entries.
 
-Each chapter keeps its own rules and its own limits, and none knows another. `Ledger.observe` tells all of them of an
-entry and returns what changed, chapter after chapter.
+Each chapter keeps its own rules and its own limits, and none knows another. `Ledger.observe` tells an entry to the
+chapters that know its kind, and returns what changed, chapter after chapter. A malformed entry is told, too: the
+gateway acts on some of these, such as a revoke without a recipient, and each chapter knows which.
 
 Spec: §3.
 """
 
 from __future__ import annotations
 
-from mew_lab.ledger.calls import CallLedger, Change
-from mew_lab.ledger.chats import ChatChange, ChatLedger
+from collections.abc import Callable, Mapping, Sequence
+
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
+from mew_lab.ledger.chats import CHAT_KINDS, ChatChange, ChatLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import GRANT_KINDS, GrantChange, GrantLedger
+from mew_lab.ledger.members import MEMBER_KINDS, MemberChange, MemberLedger
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningLedger
+from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 
 __all__ = ["Ledger", "LedgerChange"]
 
-LedgerChange = Change | ChatChange | ReasoningChange
+LedgerChange = Change | ChatChange | ReasoningChange | StreamChange | MemberChange | GrantChange
+_Observe = Callable[[Entry], tuple[LedgerChange, ...]]
 
 
 class Ledger:
     """What became of everything in a space, as one participant or one journal saw it.
 
+    Args:
+        me: The id of the participant that sees it; None for a journal.
+        logical: The participant that an id means; an observer that does not know it takes each id for a participant.
+        members: A chapter that its owner tells of entries, before this ledger is told; None makes one here.
+
     Attributes:
         calls: Requests and proposals.
         chats: Chat messages, their acknowledgements and cancels.
         reasoning: Sequences of reasoning.
+        streams: Streams, their owners and writers.
+        members: The participants that are here, paused, shut down or removed.
+        grants: Grants and revokes.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        me: str | None = None,
+        logical: Callable[[str], str] = str,
+        members: MemberLedger | None = None,
+    ) -> None:
         self.calls = CallLedger()
         self.chats = ChatLedger()
         self.reasoning = ReasoningLedger()
+        self.streams = StreamLedger(me=me)
+        self.members = MemberLedger(me=me, logical=logical) if members is None else members
+        self.grants = GrantLedger(logical=logical)
+        chapters: list[tuple[frozenset[str], _Observe]] = [
+            (CALL_KINDS, self.calls.observe),
+            (CHAT_KINDS, self.chats.observe),
+            (STREAM_KINDS, self.streams.observe),
+            (GRANT_KINDS, self.grants.observe),
+        ]
+        if members is None:
+            chapters.append((MEMBER_KINDS, self.members.observe))
+        # What any message belongs to is asked of `reasoning`, so it is told of all kinds.
+        self._observers: Mapping[str, Sequence[_Observe]] = {
+            kind: (*(observe for kinds, observe in chapters if kind in kinds), self.reasoning.observe)
+            for kind in frozenset[str]().union(*(kinds for kinds, _ in chapters))
+        }
+        self._other_kinds: Sequence[_Observe] = (self.reasoning.observe,)
 
-    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[LedgerChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included.
+    def observe(self, entry: Entry) -> tuple[LedgerChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        changes: tuple[LedgerChange, ...] = ()
+        for observe in self._observers.get(entry.kind, self._other_kinds):
+            changes += observe(entry)
+        return changes
+
+    def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:
+        """The connection ended: what is undecided may be decided unseen, and nobody is known to be here.
 
         Args:
-            checked: Whether it is known to be well-formed, so that it is not looked at again.
+            for_good: Whether no other connection follows.
         """
-        return (
-            *self.calls.observe(entry, checked=checked),
-            *self.chats.observe(entry, checked=checked),
-            *self.reasoning.observe(entry, checked=checked),
-        )
-
-    def interrupted(self) -> None:
-        """The connection broke: what is undecided may have been decided unseen."""
-        self.calls.interrupted()
+        self.calls.interrupt()
+        return (*self.members.interrupt(), *self.streams.interrupt(for_good=for_good))

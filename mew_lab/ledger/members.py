@@ -106,7 +106,7 @@ class Membership:
 
     name: str
     ids: tuple[str, ...] = ()
-    capabilities: tuple[Mapping[str, Any], ...] = ()
+    capabilities: tuple[dict[str, Any], ...] = ()
     came: bool = False
     pause: PauseFacts | None = None
     shut_down: bool = False
@@ -125,6 +125,8 @@ class MemberChange(NamedTuple):
 class MemberLedger:
     """The participants of a space, as one participant or one journal saw them.
 
+    None that is here is forgotten; of the others the newest 2000 are held.
+
     Args:
         me: The id of the participant that sees them: only its own welcomes count. None for a journal.
         logical: The participant that an id means.
@@ -133,26 +135,28 @@ class MemberLedger:
     def __init__(self, *, me: str | None = None, logical: Callable[[str], str] = str) -> None:
         self.me = me
         self._logical = logical
-        self._members: BoundedDict[str, Membership] = BoundedDict(MAX_MEMBERS, refresh=True)
+        self._present: dict[str, Membership] = {}
+        self._absent: BoundedDict[str, Membership] = BoundedDict(MAX_MEMBERS, refresh=True)
         self._rules: Mapping[str, Callable[[Entry], Iterator[MemberChange]]] = {
-            "system/welcome": self._welcomed,
-            "system/presence": self._present,
-            "participant/pause": self._paused,
-            "participant/resume": self._resumed,
-            "participant/restart": self._revived,
-            "participant/shutdown": self._shut_down,
-            "space/kick": self._kicked,
+            "system/welcome": self._on_welcome,
+            "system/presence": self._on_presence,
+            "participant/pause": self._on_pause,
+            "participant/resume": self._on_resume,
+            "participant/restart": self._on_restart,
+            "participant/shutdown": self._on_shutdown,
+            "space/kick": self._on_kick,
         }
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._present) + len(self._absent)
 
     def __iter__(self) -> Iterator[Membership]:
-        return iter(tuple(self._members.values()))
+        """Those that are here, in the order in which they came, and then the others."""
+        return iter((*self._present.values(), *self._absent.values()))
 
     def get(self, name: str) -> Membership | None:
         """What is known of the participant that this name or id means; None when it was never seen, or long ago."""
-        return self._members.get(self._logical(name))
+        return self._find(self._logical(name))
 
     @property
     def present(self) -> dict[str, Membership]:
@@ -168,14 +172,14 @@ class MemberLedger:
             return ()
         return tuple(rule(entry))
 
-    def interrupted(self) -> tuple[MemberChange, ...]:
+    def interrupt(self) -> tuple[MemberChange, ...]:
         """The connection ended: nobody is known to be here until the next welcome."""
         here = [member for member in self if member.ids]
         return tuple(self._keep("left", replace(member, ids=()), None) for member in here)
 
     # --- one rule a kind ---
 
-    def _welcomed(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_welcome(self, entry: Entry) -> Iterator[MemberChange]:
         welcome = read_welcome(entry)
         if welcome is None or self.me not in (None, welcome.id):
             return
@@ -187,7 +191,7 @@ class MemberLedger:
             if member.ids and member.name not in ids:
                 yield self._keep("left", replace(member, ids=(), since=entry.t), entry)
         for name, present in ids.items():
-            known = self._members.get(name) or Membership(name=name)
+            known = self._find(name) or Membership(name=name)
             kept = [id for id in known.ids if id in present]
             now = (*kept, *(id for id in present if id not in kept))
             capabilities = tuple(told[now[-1]])
@@ -195,7 +199,7 @@ class MemberLedger:
                 continue
             yield self._keep("told", replace(known, ids=now, capabilities=capabilities, came=True), entry)
 
-    def _present(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_presence(self, entry: Entry) -> Iterator[MemberChange]:
         described = described_member(entry.payload.get("participant"))
         if described is None:
             return
@@ -219,7 +223,7 @@ class MemberLedger:
             invited = replace(known, capabilities=tuple(patterns), removed=False, since=entry.t)
             yield self._keep("invited", invited, entry)
 
-    def _paused(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_pause(self, entry: Entry) -> Iterator[MemberChange]:
         seconds = entry.payload.get("timeout_seconds")
         ends = isinstance(seconds, int | float) and math.isfinite(seconds) and seconds <= LONGEST
         reason = entry.payload.get("reason")
@@ -232,26 +236,26 @@ class MemberLedger:
         for member in self._addressed(entry):
             yield self._keep("paused", replace(member, pause=pause), entry)
 
-    def _resumed(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_resume(self, entry: Entry) -> Iterator[MemberChange]:
         sender = self._logical(entry.sender)
         for member in self._addressed(entry):
             if member.name == sender:  # nobody ends its own pause
                 continue
             if member.pause is not None:
                 yield self._keep("resumed", replace(member, pause=None), entry)
-        yield from self._revived(entry)
+        yield from self._on_restart(entry)
 
-    def _revived(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_restart(self, entry: Entry) -> Iterator[MemberChange]:
         sender = self._logical(entry.sender)
         for member in self._addressed(entry):
             if member.shut_down and not member.ids and member.name != sender:
                 yield self._keep("revived", replace(member, shut_down=False), entry)
 
-    def _shut_down(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_shutdown(self, entry: Entry) -> Iterator[MemberChange]:
         for member in self._addressed(entry):
             yield self._keep("shut_down", replace(member, shut_down=True), entry)
 
-    def _kicked(self, entry: Entry) -> Iterator[MemberChange]:
+    def _on_kick(self, entry: Entry) -> Iterator[MemberChange]:
         name = entry.payload.get("participant_id")
         if isinstance(name, str):
             yield self._keep("removed", replace(self._known(name), removed=True, capabilities=()), entry)
@@ -260,14 +264,19 @@ class MemberLedger:
 
     def _known(self, id: str) -> Membership:
         name = self._logical(id)
-        return self._members.get(name) or Membership(name=name)
+        return self._find(name) or Membership(name=name)
+
+    def _find(self, name: str) -> Membership | None:
+        return self._present.get(name) or self._absent.get(name)
 
     def _addressed(self, entry: Entry) -> Iterator[Membership]:
         for name in dict.fromkeys(map(self._logical, entry.to[:MAX_MEMBERS])):
             yield self._known(name)
 
     def _keep(self, what: Any, member: Membership, entry: Entry | None) -> MemberChange:
-        self._members[member.name] = member
+        before, now = (self._absent, self._present) if member.ids else (self._present, self._absent)
+        before.pop(member.name, None)
+        now[member.name] = member
         return MemberChange(what, member, entry)
 
 

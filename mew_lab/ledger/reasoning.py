@@ -164,7 +164,7 @@ class ReasoningLedger:
 
     def __iter__(self) -> Iterator[ReasoningSequence]:
         """All that are held, in the order in which they came."""
-        return iter(sorted([*self._active.values(), *self._over.values()], key=lambda one: one.key))
+        return iter(sorted([*self._active.values(), *self._over.values()], key=lambda sequence: sequence.key))
 
     def get(self, id: str) -> ReasoningSequence | None:
         """The sequence that the id names now; None where it names none that is held."""
@@ -192,12 +192,8 @@ class ReasoningLedger:
                     return sequence, ""
         return None, ""
 
-    def observe(self, entry: Entry, *, checked: bool = False) -> tuple[ReasoningChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, the gateway's included.
-
-        Args:
-            checked: Whether it is known to be well-formed, so that it is not looked at again.
-        """
+    def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:
+        """Takes note of one entry; to be called for each of the space, in order, the gateway's included."""
         kind = entry.kind
         if not entry.context and kind not in _WITHOUT_CONTEXT:
             return ()
@@ -206,18 +202,18 @@ class ReasoningLedger:
         if entry.refused and kind not in _CALLS:
             return ()  # a refused call is a step: somebody tried it
         if kind == "system/presence":
-            return tuple(self._left(entry))
+            return tuple(self._on_presence(entry))
         if kind.startswith("stream/"):
-            return tuple(self._streamed(entry))
+            return tuple(self._on_stream(entry))
         if kind == "reasoning/start" and entry.id:
-            return tuple(self._began(entry))
+            return tuple(self._on_start(entry))
         if kind in _BESIDE:
             return ()
-        return tuple(self._stepped(entry, checked=checked))
+        return tuple(self._on_step(entry))
 
     # --- the rules ---
 
-    def _began(self, entry: Entry) -> Iterator[ReasoningChange]:
+    def _on_start(self, entry: Entry) -> Iterator[ReasoningChange]:
         known = self.get(entry.id)
         if known is not None and known.seq:
             if known.owner != entry.sender:
@@ -245,7 +241,7 @@ class ReasoningLedger:
         if parent is not None and self.sequence(parent.key) is not None:
             yield self._add(parent, entry, path, child=sequence.key)
 
-    def _stepped(self, entry: Entry, *, checked: bool) -> Iterator[ReasoningChange]:
+    def _on_step(self, entry: Entry) -> Iterator[ReasoningChange]:
         sequence, path = self.place(entry)
         if sequence is None and entry.kind in ("reasoning/thought", "reasoning/conclusion"):
             parts = parts_of(entry.context)
@@ -267,11 +263,11 @@ class ReasoningLedger:
         if entry.kind == "reasoning/conclusion" and not path:
             foreign = "" if entry.sender == sequence.owner else "only its owner concludes it"
             yield self._end(sequence, entry, "concluded", unless=foreign)
-        elif entry.kind == "reasoning/cancel" and (checked or not entry.malformed):
+        elif entry.kind == "reasoning/cancel" and not entry.malformed:
             part = "" if entry.context == sequence.id else "its context is not the id of the start"
             yield self._end(sequence, entry, "cancelled", unless=part)
 
-    def _left(self, entry: Entry) -> Iterator[ReasoningChange]:
+    def _on_presence(self, entry: Entry) -> Iterator[ReasoningChange]:
         gone = entry.payload.get("participant")
         if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
             return
@@ -280,7 +276,7 @@ class ReasoningLedger:
             if sequence.owner == name:
                 yield self._end(sequence, entry, "left")
 
-    def _streamed(self, entry: Entry) -> Iterator[ReasoningChange]:
+    def _on_stream(self, entry: Entry) -> Iterator[ReasoningChange]:
         if entry.kind == "stream/request":
             description = entry.payload.get("description")
             named = description.removeprefix("reasoning:") if isinstance(description, str) else ""

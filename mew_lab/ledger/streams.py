@@ -130,19 +130,19 @@ class StreamLedger:
         self.me = me
         self.open: dict[str, StreamFacts] = {}
         self.closed: BoundedDict[str, StreamFacts] = BoundedDict(MAX_CLOSED, refresh=True)
-        self.requests: BoundedDict[str, StreamFacts] = BoundedDict(MAX_REQUESTS, on_forget=self._unanswered)
+        self.requests: BoundedDict[str, StreamFacts] = BoundedDict(MAX_REQUESTS, on_forget=self._drop_request)
         self.untold = 0
         self._interrupted = False
         self._changes: list[StreamChange] = []
         self._entry: Entry | None = None
         self._rules: Mapping[str, Callable[[Entry], None]] = {
-            "system/welcome": self._welcome,
-            "system/presence": self._presence,
-            "system/error": self._error,
-            "stream/open": self._opened,
-            "stream/write-granted": self._writers_changed,
-            "stream/write-revoked": self._writers_changed,
-            "stream/ownership-transferred": self._transferred,
+            "system/welcome": self._on_welcome,
+            "system/presence": self._on_presence,
+            "system/error": self._on_error,
+            "stream/open": self._on_open,
+            "stream/write-granted": self._on_writers,
+            "stream/write-revoked": self._on_writers,
+            "stream/ownership-transferred": self._on_transfer,
         }
 
     def __len__(self) -> int:
@@ -158,16 +158,16 @@ class StreamLedger:
             return ()
         self._entry = entry
         if entry.kind == "stream/request":
-            self._requested(entry)
+            self._on_request(entry)
         elif entry.refused:
             return ()
         elif entry.kind == "stream/close":
-            self._close(entry)
+            self._on_close(entry)
         elif entry.sender in GATEWAYS:
             self._rules[entry.kind](entry)
-        return self._done()
+        return self._take_changes()
 
-    def interrupted(self, *, for_good: bool = False) -> tuple[StreamChange, ...]:
+    def interrupt(self, *, for_good: bool = False) -> tuple[StreamChange, ...]:
         """The connection ended: own streams are closed; those of others may go on, unless it ended `for_good`."""
         self._entry = None
         for stream in tuple(self.open.values()):
@@ -177,15 +177,15 @@ class StreamLedger:
                 self._end(stream, "disconnected")
         self._interrupted = True
         self.requests.clear()
-        return self._done()
+        return self._take_changes()
 
-    def _done(self) -> tuple[StreamChange, ...]:
+    def _take_changes(self) -> tuple[StreamChange, ...]:
         changes, self._changes, self._entry = tuple(self._changes), [], None
         return changes
 
     # --- one rule a kind ---
 
-    def _requested(self, entry: Entry) -> None:
+    def _on_request(self, entry: Entry) -> None:
         long = entry.sender != self.me and len(entry.raw) > MAX_REQUEST
         fields = {} if long else _description(entry.payload)
         for stream in () if entry.refused else tuple(self.open.values()):
@@ -209,31 +209,33 @@ class StreamLedger:
         self.requests[entry.id] = request
         self._changes.append(StreamChange(request.state, request, entry))  # type: ignore[arg-type]
 
-    def _unanswered(self, id: str, request: StreamFacts) -> None:
+    def _drop_request(self, id: str, request: StreamFacts) -> None:
         if request.state == "requested":
             unanswered = replace(request, state="refused", reason="no answer was heard")
             self._changes.append(StreamChange("refused", unanswered, self._entry))
 
-    def _opened(self, entry: Entry) -> None:
+    def _on_open(self, entry: Entry) -> None:
         request_id = next(iter(entry.correlation_id), "")
         stream = opened_stream(entry, self.requests.pop(request_id, None))
         if stream is not None:
             self._add(stream)
 
-    def _close(self, entry: Entry) -> None:
+    def _on_close(self, entry: Entry) -> None:
         if "stream_id" in entry.payload:
             id = entry.payload["stream_id"]
             stream = self.open.get(id) if isinstance(id, str) else None
         else:
             about = set(entry.correlation_id)
-            named = (one for one in self.open.values() if about & {one.request_id, one.open_envelope_id})
+            named = (
+                known for known in self.open.values() if about & {known.request_id, known.open_envelope_id}
+            )
             stream = next(named, None)
         if stream is not None and (entry.sender in GATEWAYS or entry.sender == stream.owner):
             reason = entry.payload.get("reason")
             text = one_line(reason, MAX_REASON) if isinstance(reason, str) else ""
             self._end(stream, text or "closed")
 
-    def _writers_changed(self, entry: Entry) -> None:
+    def _on_writers(self, entry: Entry) -> None:
         stream = self._named(entry)
         if stream is None:
             return
@@ -244,7 +246,7 @@ class StreamLedger:
             writers = (*others, name) if entry.kind == "stream/write-granted" else others
         self._change(stream, owner=stream.owner, writers=stream.writers if writers is None else writers)
 
-    def _transferred(self, entry: Entry) -> None:
+    def _on_transfer(self, entry: Entry) -> None:
         stream = self._named(entry)
         owner = entry.payload.get("new_owner")
         if stream is None or not isinstance(owner, str) or not owner:
@@ -254,7 +256,7 @@ class StreamLedger:
             writers = tuple(writer for writer in stream.writers if writer != stream.owner)
         self._change(stream, owner=owner, writers=writers)
 
-    def _presence(self, entry: Entry) -> None:
+    def _on_presence(self, entry: Entry) -> None:
         participant = entry.payload.get("participant")
         gone = participant.get("id") if isinstance(participant, dict) else None
         if entry.payload.get("event") != "leave" or not isinstance(gone, str):
@@ -266,7 +268,7 @@ class StreamLedger:
                 writers = tuple(writer for writer in stream.writers if writer != gone)
                 self._change(stream, owner=stream.owner, writers=writers)
 
-    def _error(self, entry: Entry) -> None:
+    def _on_error(self, entry: Entry) -> None:
         for id in entry.correlation_id:
             request = self.requests.pop(id, None)
             if request is not None:
@@ -282,7 +284,7 @@ class StreamLedger:
                 count = 1 + (before if type(before) is int and before > 0 else 0)
                 self._keep("described", replace(stream, refused_frames=stream.refused_frames + count))
 
-    def _welcome(self, entry: Entry) -> None:
+    def _on_welcome(self, entry: Entry) -> None:
         welcome = read_welcome(entry)
         if welcome is None or self.me not in (None, welcome.id):
             return
@@ -292,10 +294,10 @@ class StreamLedger:
         again, self._interrupted = self._interrupted, False
         now = {stream.id: stream for stream in listed or ()}
         for stream in tuple(self.open.values()):
-            found = now.get(stream.id)
-            if found is None:
+            described = now.get(stream.id)
+            if described is None:
                 self._end(stream, "gone")
-            elif again and found.created != stream.created:  # a gateway that began anew counts anew
+            elif again and described.created != stream.created:  # a gateway that began anew counts anew
                 self._end(stream, "replaced")
         for stream in now.values():
             known = self.open.get(stream.id)

@@ -75,21 +75,21 @@ class Chats:
     """The chat of one participant. At most 1000 messages wait in each direction.
 
     Args:
-        ledger: What became of each message; its changes are to be told to `changed`.
+        ledger: What became of each message; its changes are to be told to `follow`.
     """
 
     def __init__(
         self,
-        saying: MessageSender,
+        sender: MessageSender,
         ledger: ChatLedger,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._saying = saying
+        self._sender = sender
         self._ledger = ledger
         self._clock = clock
-        self._messages: Signal[Envelope] = Signal(on_fault=saying.client.report)
-        self._changes: Signal[QueueChange] = Signal(on_fault=saying.client.report)
+        self._messages: Signal[Envelope] = Signal(on_fault=sender.client.report)
+        self._changes: Signal[QueueChange] = Signal(on_fault=sender.client.report)
         self._pending: dict[str, AwaitingChat] = {}
         self._own: dict[str, OwnChat] = {}
         self._cancelled: BoundedDict[str, None] = BoundedDict(MAX_CANCELLED)
@@ -155,13 +155,13 @@ class Chats:
         sent = []
         for chat in self.pending:
             if chat.id in self._pending:  # else it was cancelled while an earlier one was sent
-                sent.append(await self._saying.say(kind, payload, to=chat.sender, about=chat.id))
+                sent.append(await self._sender.say(kind, payload, to=chat.sender, about=chat.id))
                 self.settle(chat.id, "acknowledged" if kind == "chat/acknowledge" else "cancelled")
         return sent
 
     def settle(self, id: str, how: Literal["acknowledged", "cancelled"]) -> None:
         """Notes that this participant has said so itself; an unknown id is harmless."""
-        me = self._saying.client.id
+        me = self._sender.client.id
         if how == "cancelled" and self._ledger.get(id) is not None:
             self._cancel(id, me)
         elif self._pending.pop(id, None) is not None:
@@ -175,18 +175,18 @@ class Chats:
         waiting = list(self._pending) if direction == "oldest" else list(reversed(self._pending))
         for id in waiting[:entries]:
             del self._pending[id]
-            self._tell("dropped", id, self._saying.client.id)
+            self._tell("dropped", id, self._sender.client.id)
 
     # --- following the ledger ---
 
-    def changed(self, change: ChatChange) -> None:
+    def follow(self, change: ChatChange) -> None:
         """Takes note of a change of the ledger."""
         entry, message = change.entry, change.message
-        mine = entry.sender == self._saying.client.id
+        mine = entry.sender == self._sender.client.id
         if change.what == "said" and message is not None:
             self._note(message, entry.to, mine=mine)
         elif change.what == "acknowledged" and message is not None:
-            self._acknowledged(message, entry.sender, mine=mine)
+            self._note_acknowledgement(message, entry.sender, mine=mine)
         elif change.what == "cancelled" or (change.what == "dismissed" and mine):
             self._cancel(change.id, entry.sender)
         elif entry.kind == "chat/cancel" and not mine and change.what != "claimed":
@@ -196,7 +196,7 @@ class Chats:
             self._messages(entry.envelope)
 
     def _note(self, message: ChatMessage, to: tuple[str, ...], *, mine: bool) -> None:
-        id, me = message.id, self._saying.client.id
+        id, me = message.id, self._sender.client.id
         if mine:
             others = tuple(name for name in to if name != me)
             self._own[id] = OwnChat(id, message.text, others, self._clock(), {})
@@ -209,7 +209,7 @@ class Chats:
             del waiting[oldest]
             self._tell("dropped", oldest, me)
 
-    def _acknowledged(self, message: ChatMessage, by: str, *, mine: bool) -> None:
+    def _note_acknowledgement(self, message: ChatMessage, by: str, *, mine: bool) -> None:
         own = self._own.get(message.id)
         if mine:
             self.settle(message.id, "acknowledged")

@@ -3,13 +3,13 @@
 How it works
 ------------
 `connect` has a `Connection` open a link, and returns after the welcome. Each message that the link receives goes
-through `_take`: a frame is told to `on_stream_data`; an envelope is parsed, once; a welcome or a presence of the gateway
-changes who this client is (`id`), what it may do (`capabilities`) and who else is there (`participants`); then
+through `_take`: a frame is told to `on_stream_data`; an envelope is parsed, once; a welcome of the gateway says who this
+client is (`id`) and what it may do (`capabilities`); the ledger `members` says who else is there (`participants`); then
 `on_message` tells it. `send` and `post` complete a draft, ask the guards, and put the text into the connection's outbox.
 
 Two rules for whoever adds something here:
-1. No meaning: what a request, a proposal or a chat *is* stands in the modules above. Only `system/welcome` and
-   `system/presence` are read.
+1. No meaning: what a request, a proposal or a chat *is* stands in the modules above. Only what concerns members is
+   read, and `ledger.members` does that.
 2. Handlers run on the one task that reads, in order, so they must return at once; what takes time is a
    coroutine, which gets a task of its own.
 
@@ -33,7 +33,8 @@ from mew_lab.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from mew_lab.ledger.members import described_member, read_welcome
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_welcome
 from mew_lab.protocol import frames
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
@@ -64,7 +65,8 @@ class MEWClient:
     """One participant's connection to one space.
 
     `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
-    capabilities), `failure` why it is disconnected for good (None while it is not, or after `disconnect()`).
+    capabilities), `members` what is known of all of them, `failure` why it is disconnected for good (None while it is
+    not, or after `disconnect()`).
 
     Args:
         gateway: an address such as `ws://127.0.0.1:8080`; with `connect_link` it is only named in sentences.
@@ -118,6 +120,7 @@ class MEWClient:
         self.id = participant_id or ""
         self.capabilities = CapabilitySet(capabilities)
         self.participants: dict[str, list[dict[str, Any]]] = {}
+        self.members = MemberLedger(me=self.id)
         self._endpoint = Endpoint(gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
         self._clock = clock
@@ -346,11 +349,8 @@ class MEWClient:
             said = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
             self._errors(RemoteProtocolError(said, raw=message))
             return
-        if envelope.sender == GATEWAY:
-            if envelope.kind == "system/welcome":
-                self._welcome(envelope)
-            elif envelope.kind == "system/presence":
-                self._presence(envelope.payload)
+        if envelope.kind in MEMBER_KINDS:
+            self._note_members(envelope)
         self._messages(envelope)
 
     def _take_frame(self, message: str | bytes) -> None:
@@ -366,26 +366,29 @@ class MEWClient:
             if signal is not None:
                 signal(frame)
 
-    def _welcome(self, envelope: Envelope) -> None:
-        welcome = read_welcome(envelope)
-        if welcome is None or (self.state == "ready" and welcome.id != self.id):  # a welcome to somebody else
+    def _note_members(self, envelope: Envelope) -> None:
+        if envelope.kind.startswith("system/") and envelope.sender != GATEWAY:
             return
-        self.id = welcome.id
+        welcome = read_welcome(envelope) if envelope.kind == "system/welcome" else None
+        if welcome is not None and (self.state != "ready" or welcome.id == self.id):
+            self.id = self.members.me = welcome.id
+        else:
+            welcome = None  # to somebody else; the ledger takes no note of it
+        for change in self.members.observe(Entry.of(envelope, 0)):
+            member = change.member
+            if member.ids and member.name != self.id:
+                self.participants[member.name] = list(member.capabilities)
+            else:
+                self.participants.pop(member.name, None)
+        if welcome is not None:
+            self._admit(welcome, envelope.payload)
+
+    def _admit(self, welcome: Welcome, payload: dict[str, Any]) -> None:
         self.capabilities, faults = read_capabilities(welcome.patterns)
         for fault in faults:
             self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
-        self.participants = welcome.participants
         self._connection.ready(self.id)
-        self._welcomes(envelope.payload)
-
-    def _presence(self, payload: Mapping[str, Any]) -> None:
-        member = described_member(payload.get("participant"))
-        if member is None or member[0] == self.id:
-            return
-        if payload.get("event") == "join":
-            self.participants[member[0]] = member[1]
-        elif payload.get("event") == "leave":
-            self.participants.pop(member[0], None)
+        self._welcomes(payload)
 
     # --- what the connection tells ---
 
@@ -393,6 +396,7 @@ class MEWClient:
         return self._endpoint.explain(fault, name=self.id, welcomed=self.state == "ready")
 
     def _down(self, error: MewError | None) -> None:
+        self.members.interrupt()
         self.participants = {}
         self._disconnects(error)
         if self.state == "disconnected":

@@ -206,7 +206,7 @@ class Controls:
 
     def __init__(
         self,
-        saying: MessageSender,
+        sender: MessageSender,
         telemetry: Telemetry,
         *,
         correlations: Correlations,
@@ -214,14 +214,14 @@ class Controls:
         chats: Chats,
         streams: Streams,
     ) -> None:
-        self._saying = saying
+        self._sender = sender
         self._pauses: BoundedDict[str, str] = BoundedDict(MAX_PAUSES)
         self._telemetry = telemetry
         self._correlations = correlations
         self._request_server = request_server
         self._chats = chats
         self._streams = streams
-        self._client = saying.client
+        self._client = sender.client
         self._guard = PauseGuard(self._client, hold=request_server.hold, expired=self._end_by_time)
         self._paused: Signal[Pause] = Signal(on_fault=self._client.report)
         self._resumed: Signal[Pause] = Signal(on_fault=self._client.report)
@@ -302,7 +302,7 @@ class Controls:
         Spec: §3.9.1.
         """
         payload = _given(timeout_seconds=timeout_seconds, reason=reason)
-        sent = await self._saying.say_accepted("participant/pause", payload, to=target)
+        sent = await self._sender.say_accepted("participant/pause", payload, to=target)
         self._pauses[target] = sent.id  # a logical name, which stands in its echo no more
         return sent
 
@@ -318,7 +318,7 @@ class Controls:
         Spec: §3.9.2.
         """
         about = self._pauses.pop(target, ())
-        return await self._saying.say_accepted(
+        return await self._sender.say_accepted(
             "participant/resume", _given(reason=reason), to=target, about=about
         )
 
@@ -330,7 +330,7 @@ class Controls:
             )
             raise LocalProtocolError(said, section="§3.9.5")
         payload = _given(direction=direction, entries=entries)
-        return await self._saying.say_accepted("participant/forget", payload, to=target)
+        return await self._sender.say_accepted("participant/forget", payload, to=target)
 
     async def compact(
         self,
@@ -349,8 +349,8 @@ class Controls:
         Spec: §3.9.6, §3.9.7.
         """
         payload = _given(reason=reason, target_tokens=target_tokens)
-        request = self._saying.complete("participant/compact", payload, to=target)
-        answered = self._saying.correlations.send_answered
+        request = self._sender.complete("participant/compact", payload, to=target)
+        answered = self._sender.correlations.send_answered
         done = (await answered(request, answer="participant/compact-done", timeout=timeout)).payload
         return Compacted(
             done.get("freed_tokens") or 0,
@@ -361,15 +361,15 @@ class Controls:
 
     async def clear(self, target: str, *, reason: str | None = None) -> Envelope:
         """Asks `target` to erase all its context; raises as `resume`. Spec: §3.9.8."""
-        return await self._saying.say_accepted("participant/clear", _given(reason=reason), to=target)
+        return await self._sender.say_accepted("participant/clear", _given(reason=reason), to=target)
 
     async def restart(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
         """Asks `target` to go back to its baseline; `payload` are hints it understands. As `resume`. Spec: §3.9.9."""
-        return await self._saying.say_accepted("participant/restart", payload or {}, to=target)
+        return await self._sender.say_accepted("participant/restart", payload or {}, to=target)
 
     async def shutdown(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
         """Asks `target` to end all activity and leave; raises as `resume`. Spec: §3.9.10."""
-        return await self._saying.say_accepted("participant/shutdown", payload or {}, to=target)
+        return await self._sender.say_accepted("participant/shutdown", payload or {}, to=target)
 
     async def cancel_reasoning(
         self, context: str, *, to: Names = (), reason: str = "cancelled", correlation_id: Names = ()
@@ -386,7 +386,7 @@ class Controls:
 
         Spec: §3.5.5.
         """
-        return await self._saying.say(
+        return await self._sender.say(
             "reasoning/cancel", {"reason": reason}, to=to, about=correlation_id, context=context
         )
 
@@ -467,7 +467,7 @@ class Controls:
 
     def _end_by_time(self, pause: Pause) -> None:
         about = pause.id or ()
-        self._saying.quietly("participant/resume", {"reason": "timeout"}, to=self._client.id, about=about)
+        self._sender.quietly("participant/resume", {"reason": "timeout"}, to=self._client.id, about=about)
         self._end_pause(about=about)
 
     def _end_pause(self, *, about: Names) -> None:
@@ -544,7 +544,7 @@ class Controls:
         if not freed.skipped:
             payload = {"freed_tokens": freed.freed_tokens, "freed_messages": freed.freed_messages}
             payload["status"] = "compacted"
-        self._saying.quietly("participant/compact-done", payload, to=envelope.sender, about=envelope.id)
+        self._sender.quietly("participant/compact-done", payload, to=envelope.sender, about=envelope.id)
 
     async def _clear(self, envelope: Envelope, payload: ParticipantClear) -> None:
         await self._run(envelope)
@@ -569,7 +569,7 @@ class Controls:
         await self._farewell(envelope)
         self._correlations.withdraw_all("shutdown")
         await self._close_streams("shutdown")
-        self._saying.quietly(
+        self._sender.quietly(
             "chat/acknowledge", {"status": "shut_down"}, to=envelope.sender, about=envelope.id
         )
         self._orders.clear()

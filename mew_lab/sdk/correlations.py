@@ -8,7 +8,8 @@ its envelope. What answers it depends on its sort:
     EchoWait       its own echo: the gateway accepted it
     RequestWait    the mcp/response of a participant that the request was addressed to
     ProposalWait   what the ledger of calls says of it: answered, rejected, withdrawn
-    ChatWait       the chat of a participant that was asked, or the notice that none comes
+    ChatWait       the chat of a participant that was asked, or the notice that none comes; the ledger of reasoning
+                   says that the reasoning about it was cancelled
     ReplyWait      a message of a given kind, such as participant/status, of the participant that was asked
     GatewayWait    a message of a given kind, such as stream/open, of the gateway
 
@@ -44,6 +45,7 @@ from mew_lab.errors import (
 )
 from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
+from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.violations import refusal, require
@@ -58,7 +60,6 @@ logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still say why
 MAX_REASON = 300  # characters of a peer's reason inside an error
-MAX_SEQUENCES = 100  # sequences of reasoning that are followed for one question
 MAX_WAITS = 10_000  # as many as the ledger holds calls: of one more nobody could tell how it ends
 UNANSWERED = frozenset(
     {"rate_limited", "declined", "dropped"}
@@ -260,11 +261,10 @@ class ChatWait(Wait):
     Spec: §3.4, §3.4.1, §3.4.2, §3.5.1, §3.5.5.
     """
 
-    answers = frozenset({"chat", "chat/acknowledge", "reasoning/start"})
+    answers = frozenset({"chat", "chat/acknowledge"})
 
     def __init__(self, client: MEWClient, envelope: Envelope, *, what: str) -> None:
         super().__init__(client, envelope, what=what)
-        self.sequences: set[str] = set()  # ids of the reasoning/start about it
         self._declined: set[str] = set()
 
     def echo(self, envelope: Envelope) -> None:
@@ -274,20 +274,15 @@ class ChatWait(Wait):
     def answer(self, envelope: Envelope) -> None:
         if envelope.kind == "chat":
             self.finish(str(envelope.payload.get("text", "")), by=envelope.sender)
-        elif envelope.kind == "reasoning/start":
-            if len(self.sequences) < MAX_SEQUENCES:
-                self.sequences.add(envelope.id)
         elif (status := envelope.payload.get("status")) in UNANSWERED:
             self._declined.add(envelope.sender)
             if self._declined >= set(self.asked):
                 said = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
                 self._end_unheard(said, by=envelope.sender)
 
-    def cancel(self, envelope: Envelope) -> None:
+    def cancel(self, *, by: str, reason: str) -> None:
         """The reasoning about it was cancelled."""
-        reason = envelope.payload.get("reason")
-        why = f" ({one_line(reason, 200)})" if isinstance(reason, str) and reason else ""
-        by = envelope.sender
+        why = f" ({reason})" if reason else ""
         said = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
         self.expire_after(GRACE, lambda: self._end_unheard(said, by=by))
 
@@ -423,7 +418,7 @@ class ProposalWait(CallWait):
     def executing(self) -> bool:
         return self.state == "fulfilled"
 
-    def change(self, change: Change) -> None:
+    def follow(self, change: Change) -> None:
         """The ledger of calls learnt something about it."""
         proposal = change.proposal
         if proposal.proposer != self._client.id:
@@ -508,7 +503,6 @@ class Correlations:
         self._request_timeout = request_timeout
         self._limit = limit
         self._waits: dict[str, Wait] = {}
-        self._sequences: dict[str, ChatWait] = {}  # id of a reasoning/start -> the question that it is about
         self._last_id = 0  # the last JSON-RPC id
 
     def __len__(self) -> int:
@@ -668,11 +662,19 @@ class Correlations:
         if wait is not None and not wait.accepted:
             wait.echo(envelope)
 
-    def change(self, change: Change) -> None:
+    def follow(self, change: Change) -> None:
         """The ledger of calls learnt something about a proposal."""
         wait = self._waits.get(change.call.id)
         if isinstance(wait, ProposalWait):
-            wait.change(change)
+            wait.follow(change)
+
+    def cancel_questions(self, change: ReasoningChange) -> None:
+        """A sequence of reasoning was cancelled: the questions that it is about end. Spec: §3.5.5."""
+        sequence = change.sequence
+        for id in sequence.about:
+            wait = self._waits.get(id)
+            if isinstance(wait, ChatWait) and not unasked(sequence.owner, wait.asked):
+                wait.cancel(by=sequence.by, reason=sequence.reason)
 
     def observe(self, envelope: Envelope) -> None:
         """Takes note of one well-formed message of the space, after the parts of the participant did."""
@@ -685,18 +687,11 @@ class Correlations:
                 continue
             if not unasked(envelope.sender, wait.asked):
                 wait.answer(envelope)
-                if isinstance(wait, ChatWait) and envelope.id in wait.sequences:
-                    self._sequences[envelope.id] = wait
             elif isinstance(wait, RequestWait):
                 logger.warning(
                     "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
                 )
-        kind = envelope.kind
-        if kind == "reasoning/cancel":
-            question = self._sequences.get(envelope.context or "")
-            if question is not None:
-                question.cancel(envelope)
-        elif kind == "system/presence" and envelope.sender == GATEWAY:
+        if envelope.kind == "system/presence" and envelope.sender == GATEWAY:
             for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
                 wait.leave()
 
@@ -740,9 +735,6 @@ class Correlations:
 
     def _forget(self, wait: Call) -> None:
         self._waits.pop(wait.id, None)
-        if isinstance(wait, ChatWait):
-            for id in wait.sequences:
-                self._sequences.pop(id, None)
 
 
 async def _take_back(call: Call, reason: str) -> None:

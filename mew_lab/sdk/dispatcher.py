@@ -3,9 +3,11 @@
 What happens to one envelope, on the client's reading task:
 
 1. An own message that comes back is told to `on_echo`, for the gateway took it, whatever it says.
-2. A message of a participant is checked by `protocol.intake`. A malformed one is dropped and counted against its sender
-   (`misbehaviour`), and nobody is told of it. The check builds the payload's model.
-3. The handlers of its kind are called in the order in which they were added, `on_any` among them. A kind that the
+2. A message of a participant is checked by `protocol.intake`. The check builds the payload's model.
+3. Every message is told to `on_entry` as an `Entry`, malformed ones too: the gateway acts on some of these, such as a
+   revoke without a recipient, so the ledger must know them.
+4. A malformed message is dropped and counted against its sender (`misbehaviour`), and no handler is told of it.
+5. The handlers of its kind are called in the order in which they were added, `on_any` among them. A kind that the
    specification gives to the gateway is believed of the gateway alone, and every other kind of participants alone.
    A handler that was added by `on_any` judges the sender itself.
 
@@ -25,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import check_payload, read_payload
 from mew_lab.protocol.kinds import GATEWAY, KINDS, RESERVED
@@ -54,6 +57,8 @@ class Dispatcher:
         self.misbehaviour: Counter[str] = Counter()
         self.count = 0
         self._client = client
+        self._seen = 0  # envelopes of the space so far
+        self._entry_handlers: list[Callable[[Entry], object]] = []
         self._echoes: Signal[Envelope] = Signal(on_fault=client.report)
         self._added: list[tuple[str, Callable[..., object]]] = []  # kind, empty for any; handler
         # Made of `_added` when a kind is first seen: the handlers of a kind, and whether each takes a payload.
@@ -68,6 +73,13 @@ class Dispatcher:
         """Calls `handler(envelope)` for each well-formed message, those of the gateway and unknown kinds included."""
         self._add("", handler)
 
+    def on_entry(self, handler: Callable[[Entry], object]) -> None:
+        """Calls `handler(entry)` for each message before any other handler, malformed ones included.
+
+        `seq` counts all messages that were seen.
+        """
+        self._entry_handlers.append(handler)
+
     def on_echo(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Each message of this participant that comes back, well-formed or not."""
         return self._echoes.add(handler)
@@ -76,7 +88,8 @@ class Dispatcher:
         """Takes one envelope of the space."""
         kind, sender = envelope.kind, envelope.sender
         payload: Payload | None = None
-        typed = True
+        fault = ""
+        mine = False
         if sender == GATEWAY:
             typed = kind in RESERVED
         else:
@@ -84,12 +97,17 @@ class Dispatcher:
             if mine:
                 self._echoes(envelope)
             payload, fault = check_payload(envelope)
-            if fault:
-                if not mine:
-                    self._count_fault(envelope, fault)
-                return
-            self.count += 1
             typed = kind not in RESERVED
+        self._seen += 1
+        entry = Entry.of(envelope, self._seen, malformed=bool(fault))
+        for note in self._entry_handlers:
+            note(entry)
+        if fault:
+            if not mine:
+                self._count_fault(envelope, fault)
+            return
+        if sender != GATEWAY:
+            self.count += 1
         handlers = self._handlers.get(kind)
         for handler, takes_payload in self._find_handlers(kind) if handlers is None else handlers:
             if not takes_payload:

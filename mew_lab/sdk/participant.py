@@ -3,8 +3,9 @@
 How it works
 ------------
 A `Dispatcher` hands each message of the space on, with its typed payload. First it is settled what is believed: the
-ledger of calls, and what awaits an answer. Then the parts are told (telemetry, rights, streams, discovery, controls,
-chats). At last a request to this participant is answered by its `tools`. `_register` shows the order.
+ledger is told of each, and its changes are handed to rights, streams and whoever waits. Then the other parts are told
+(telemetry, discovery, controls, chats). At last a request to this participant is answered by its `tools`. `_register`
+shows the order.
 
 Three rules for whoever adds something here:
 1. No transport, and no will of its own: it speaks the protocol correctly, and its user decides what to say.
@@ -25,7 +26,10 @@ from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
 from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.grants import GrantChange
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.ledger.streams import StreamChange
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
@@ -41,7 +45,7 @@ from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import RequestServer
-from mew_lab.sdk.rights import Rights
+from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
@@ -58,7 +62,7 @@ class MEWParticipant:
     `client` is its connection, `tools` what it answers with, `proposals` its book, `correlations` what it waits for.
     What it does beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what
     awaits an acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
-    `saying` sends what has no verb of its own.
+    `sender` sends what has no verb of its own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
@@ -82,34 +86,33 @@ class MEWParticipant:
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
-        self.ledger = Ledger()
+        self.ledger = Ledger(me=self.client.id, members=self.client.members)
         self.proposals = self.ledger.calls.proposals
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
         self.request_server = RequestServer(self.tools, post=self.client.post)
-        self.saying = MessageSender(self.client, self.correlations)
+        self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
-        self._seen = 0  # envelopes of the space so far
-        self._last_changes: tuple[LedgerChange, ...] = ()  # of the newest of them
+        self._chat_changes: list[ChatChange] = []  # that the newest message made
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
         self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
         self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
         # Before the parts, so that `on_ready` is told before what follows from a welcome.
-        self.client.on_connected(self._connected)
-        self.client.on_welcome(self._welcomed)
-        self.client.on_disconnected(self._lost)
+        self.client.on_connected(self._on_connected)
+        self.client.on_welcome(self._on_welcome)
+        self.client.on_disconnected(self._on_disconnected)
         self.discovery = Discovery(self.client, self.correlations)
-        self.chats = Chats(self.saying, self.ledger.chats)
-        self.telemetry = Telemetry(self.saying)
-        self.streams = Streams(self.saying)
-        self.rights = Rights(self.saying)
+        self.chats = Chats(self.sender, self.ledger.chats)
+        self.telemetry = Telemetry(self.sender)
+        self.streams = Streams(self.sender, self.ledger.streams)
+        self.rights = OwnCapabilities(self.sender, self.ledger.grants)
         self.controls = Controls(
-            self.saying,
+            self.sender,
             self.telemetry,
             correlations=self.correlations,
             request_server=self.request_server,
@@ -127,12 +130,10 @@ class MEWParticipant:
         """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
         dispatcher = self.dispatcher
         dispatcher.on_echo(self.correlations.echo)
+        dispatcher.on_entry(self._note_entry)
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(SystemPresence, self._note_presence)
-        dispatcher.on_any(self._note_entry)
         self.telemetry.register(dispatcher)
-        dispatcher.on_any(self.rights.observe)
-        dispatcher.on_any(self.streams.observe)
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
         dispatcher.on_any(self._note_chats)
@@ -292,7 +293,7 @@ class MEWParticipant:
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
-        return await self.saying.say("mcp/request", payload, to=to)
+        return await self.sender.say("mcp/request", payload, to=to)
 
     # --- saying ---
 
@@ -311,7 +312,7 @@ class MEWParticipant:
             CapabilityViolation: this participant may not chat.
         """
         payload = {"text": text} if format is None else {"text": text, "format": format}
-        return await self.saying.say("chat", payload, to=to, about=correlation_id, context=context)
+        return await self.sender.say("chat", payload, to=to, about=correlation_id, context=context)
 
     def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
         """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
@@ -330,7 +331,7 @@ class MEWParticipant:
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
         """Says that a chat message was seen. Spec: §3.4.1."""
-        sent = await self.saying.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = await self.sender.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
         self.chats.settle(message_id, "acknowledged")
         return sent
 
@@ -338,7 +339,7 @@ class MEWParticipant:
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
         """Says that a chat message needs no attention any more. Spec: §3.4.2."""
-        sent = await self.saying.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = await self.sender.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
         self.chats.settle(message_id, "cancelled")
         return sent
 
@@ -439,14 +440,15 @@ class MEWParticipant:
         changed, self._changed_lists = sorted(self._changed_lists), set()
         for what in changed:
             payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
-            self.saying.quietly("mcp/request", payload)
+            self.sender.quietly("mcp/request", payload)
 
     # --- what is received ---
 
-    def _connected(self, _: None) -> None:
+    def _on_connected(self, _: None) -> None:
         self._admitted = False
 
-    def _welcomed(self, welcome: dict[str, Any]) -> None:
+    def _on_welcome(self, welcome: dict[str, Any]) -> None:
+        self.ledger.streams.me = self.client.id
         if not self._admitted:  # later ones only tell of other rights
             self._admitted = True
             self._ready(welcome)
@@ -460,19 +462,31 @@ class MEWParticipant:
         if payload.event == "join" and payload.participant and payload.participant.id != self.client.id:
             self._joins(envelope.payload["participant"])
 
-    def _note_entry(self, envelope: Envelope) -> None:
-        self._seen += 1
-        self._last_changes = self.ledger.observe(Entry.of(envelope, self._seen), checked=True)
-        for change in self._last_changes:
-            if isinstance(change, Change) and isinstance(change.call, Proposal):
-                self.correlations.change(change)
-                self._changes(change)
+    def _note_entry(self, entry: Entry) -> None:
+        """Tells the ledger of a message, malformed or not, and hands on what changed."""
+        streams: list[StreamChange] = []
+        for change in self.ledger.observe(entry):
+            if isinstance(change, Change):
+                if isinstance(change.call, Proposal):
+                    self.correlations.follow(change)
+                    self._changes(change)
+            elif isinstance(change, ChatChange):
+                self._chat_changes.append(change)
+            elif isinstance(change, StreamChange):
+                streams.append(change)
+            elif isinstance(change, GrantChange):
+                self.rights.follow(change)
+            elif isinstance(change, ReasoningChange) and change.what == "cancelled":
+                self.correlations.cancel_questions(change)
+        if streams:
+            self.streams.follow(streams)
 
     def _note_chats(self, envelope: Envelope) -> None:
         """After the parts: a handler of chat finds what the message says done, such as the end of a pause."""
-        for change in self._last_changes:
-            if isinstance(change, ChatChange):
-                self.chats.changed(change)
+        if self._chat_changes:
+            changes, self._chat_changes = self._chat_changes, []
+            for change in changes:
+                self.chats.follow(change)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:
@@ -483,10 +497,10 @@ class MEWParticipant:
         if envelope.sender != self.client.id:
             self._proposed(envelope)
 
-    def _lost(self, error: MewError | None) -> None:
-        self.ledger.interrupted()
+    def _on_disconnected(self, error: MewError | None) -> None:
+        ended = self.ledger.interrupt(for_good=self.client.state == "disconnected")
         self.correlations.lose(error)
         self.telemetry.lost()
         self.rights.lost()
-        self.streams.lost()
+        self.streams.lost([change for change in ended if isinstance(change, StreamChange)])
         self.discovery.lost()

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.grants import GRANT_KINDS, Grant, GrantChange, GrantLedger, Revocation
+from mew_lab.ledger.grants import Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.signal import Signal
 
-__all__ = ["CapabilitiesChange", "Rights"]
+__all__ = ["CapabilitiesChange", "OwnCapabilities"]
 
 logger = logging.getLogger(__name__)
 MAX_AWAITED = 100  # grants whose welcome is still to come
@@ -43,20 +43,23 @@ class CapabilitiesChange(NamedTuple):
     after: Patterns
 
 
-class Rights:
-    """The rights of one participant as they change. `grants` is the ledger of all grants and revokes that it saw."""
+class OwnCapabilities:
+    """The rights of one participant as they change.
 
-    def __init__(self, saying: MessageSender) -> None:
-        self.grants = GrantLedger()
-        self._saying = saying
+    Args:
+        grants: All grants and revokes that it saw; their changes are to be told to `follow`.
+    """
+
+    def __init__(self, sender: MessageSender, grants: GrantLedger) -> None:
+        self.grants = grants
+        self._sender = sender
         self._held: Patterns | None = None
         self._awaited: dict[str, Grant] = {}
         self._possible: dict[str, Grant] = {}
         self._names: set[str] = set()
-        self._changes: Signal[CapabilitiesChange] = Signal(on_fault=saying.client.report)
-        self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=saying.client.report)
-        saying.client.on_welcome(self._welcomed)
-        saying.client.on_message(self._observe)
+        self._changes: Signal[CapabilitiesChange] = Signal(on_fault=sender.client.report)
+        self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=sender.client.report)
+        sender.client.on_welcome(self._on_welcome)
 
     # --- who wants to be told; each returns a function that ends it ---
 
@@ -95,7 +98,7 @@ class Rights:
 
         Spec: §3.6.1.
         """
-        sent = await self._saying.send_accepted(
+        sent = await self._sender.send_accepted(
             self.complete_grant(
                 recipient, capabilities, reason=reason, expires_at=expires_at, max_uses=max_uses
             )
@@ -132,7 +135,7 @@ class Rights:
             payload["expires_at"] = expires_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
         if max_uses is not None:
             payload["max_uses"] = max_uses
-        return self._saying.complete("capability/grant", payload, to=recipient)
+        return self._sender.complete("capability/grant", payload, to=recipient)
 
     async def revoke(
         self,
@@ -168,20 +171,12 @@ class Rights:
 
     async def _say(self, kind: str, payload: dict[str, Any], to: str, reason: str | None) -> Envelope:
         given = {} if reason is None else {"reason": reason}
-        return await self._saying.say_accepted(kind, {**payload, **given}, to=to)
+        return await self._sender.say_accepted(kind, {**payload, **given}, to=to)
 
-    # --- what is heard ---
+    # --- what happens ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of nothing: grants come from the client, since the gateway also acts on those that are dropped as
-        malformed, such as a revoke without a recipient."""
-
-    def _observe(self, envelope: Envelope) -> None:
-        if envelope.kind in GRANT_KINDS:
-            for change in self.grants.observe(Entry.of(envelope, 0)):
-                self._follow(change)
-
-    def _follow(self, change: GrantChange) -> None:
+    def follow(self, change: GrantChange) -> None:
+        """Takes note of a change of the ledger."""
         item = change.item
         if isinstance(item, Revocation):
             self._awaited.pop(item.grant_id, None)
@@ -194,16 +189,16 @@ class Rights:
                 )
         self._grants_changed(item)
         if change.what == "granted" and isinstance(item, Grant):
-            self._granted(item)
+            self._note_grant(item)
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
         self._possible.clear()
 
-    def _granted(self, grant: Grant) -> None:
-        me = self._saying.client.id
+    def _note_grant(self, grant: Grant) -> None:
+        me = self._sender.client.id
         if grant.recipient in (me, *self._names) or (self._is_nobody(grant.recipient) and grant.to == (me,)):
-            if _holds(self._saying.client.capabilities.patterns, grant):
+            if _holds(self._sender.client.capabilities.patterns, grant):
                 self._acknowledge(grant)
             elif len(self._awaited) < MAX_AWAITED:
                 self._awaited[grant.id] = grant
@@ -211,17 +206,15 @@ class Rights:
             self._possible[grant.id] = grant
 
     def _is_nobody(self, name: str) -> bool:
-        return name not in self._saying.client.participants and name != self._saying.client.id
+        return name not in self._sender.client.participants and name != self._sender.client.id
 
-    def _welcomed(self, _: object) -> None:
-        before, after = self._held, self._saying.client.capabilities.patterns
+    def _on_welcome(self, _: object) -> None:
+        before, after = self._held, self._sender.client.capabilities.patterns
         self._held = after
         due = [grant for grant in self._awaited.values() if _holds(after, grant)]
         if not due and before is not None:
-            gained = Counter(map(_written, after)) - Counter(map(_written, before))
-            due = [
-                one for one in self._possible.values() if all(gained[_written(p)] for p in one.capabilities)
-            ]
+            gained = Counter(map(_write, after)) - Counter(map(_write, before))
+            due = [one for one in self._possible.values() if all(gained[_write(p)] for p in one.capabilities)]
             due = due[-1:]
             self._names |= {grant.recipient for grant in due}
         self._possible.clear()
@@ -233,13 +226,13 @@ class Rights:
 
     def _acknowledge(self, grant: Grant) -> None:
         payload = {"status": "accepted", **grant.ends}
-        self._saying.quietly("capability/grant-ack", payload, to=grant.granter, about=grant.id)
+        self._sender.quietly("capability/grant-ack", payload, to=grant.granter, about=grant.id)
 
 
 def _holds(patterns: Patterns, grant: Grant) -> bool:
-    held = {*map(_written, patterns)}
-    return all(_written(one) in held for one in grant.capabilities)
+    held = {*map(_write, patterns)}
+    return all(_write(one) in held for one in grant.capabilities)
 
 
-def _written(pattern: Mapping[str, Any]) -> str:
+def _write(pattern: Mapping[str, Any]) -> str:
     return json.dumps(pattern, sort_keys=True)

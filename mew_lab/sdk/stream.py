@@ -40,12 +40,12 @@ class Stream:
     Spec: §3.10.
     """
 
-    def __init__(self, facts: StreamFacts, *, saying: MessageSender, at: datetime) -> None:
+    def __init__(self, facts: StreamFacts, *, sender: MessageSender, at: datetime) -> None:
         self.facts = facts
         self.last_activity = at
         self.frames = 0
         self.bytes = 0
-        self._saying = saying
+        self._sender = sender
         self._readers: WeakSet[FrameReader] = WeakSet()  # a reader that is dropped has stopped reading
         self._kept: list[FrameReader] = []
 
@@ -163,7 +163,7 @@ class Stream:
 
     @property
     def _client(self) -> MEWClient:
-        return self._saying.client
+        return self._sender.client
 
     # --- writing ---
 
@@ -281,12 +281,12 @@ class Stream:
         if not self.closed:
             about = self.open_envelope_id or ()
             payload = {"stream_id": self.id, "reason": reason}
-            await self._saying.say_accepted("stream/close", payload, about=about)
+            await self._sender.say_accepted("stream/close", payload, about=about)
 
     async def _settle(self, deed: str, answer: str, **payload: str | None) -> None:
         said = {"stream_id": self.id, **{key: one for key, one in payload.items() if one is not None}}
-        request = self._saying.complete(f"stream/{deed}", said, to="gateway")
-        settle = self._saying.correlations.send_settled
+        request = self._sender.complete(f"stream/{deed}", said, to="gateway")
+        settle = self._sender.correlations.send_settled
         await settle(request, answer=f"stream/{answer}", timeout=ANSWERED_WITHIN)
 
     async def __aenter__(self) -> Stream:

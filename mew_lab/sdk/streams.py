@@ -9,13 +9,12 @@ Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NoReply
-from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
+from mew_lab.ledger.streams import StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import StreamData
@@ -32,6 +31,9 @@ MAX_GIVEN_UP = 1000  # stream/requests that nobody waits for any more, and that 
 class Streams:
     """The streams of one space, as one participant sees them.
 
+    Args:
+        ledger: What became of each stream; its changes are to be told to `follow`.
+
     Attributes:
         active: Every open stream by its id, own ones and those of others, targeted ones too; at most 1000 of others.
         unknown_frames: How many frames came for no stream that is open, such as after a close; they are dropped.
@@ -43,15 +45,19 @@ class Streams:
     """
 
     def __init__(
-        self, saying: MessageSender, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        sender: MessageSender,
+        ledger: StreamLedger,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.active: dict[str, Stream] = {}
         self.unknown_frames = 0
-        self._saying = saying
-        self._client = client = saying.client
+        self._sender = sender
+        self._client = client = sender.client
         self._clock = clock
         self._given_up: BoundedDict[str, str] = BoundedDict(MAX_GIVEN_UP)  # a stream/request -> why
-        self._ledger = StreamLedger(me="")
+        self._ledger = ledger
         self._offered: set[Stream] = set()
         self._opens: Signal[Stream] = Signal(on_fault=client.report)
         self._closes: Signal[Stream] = Signal(on_fault=client.report)
@@ -116,14 +122,14 @@ class Streams:
             "metadata": None if metadata is None else dict(metadata),
         }
         given = {key: value for key, value in asked.items() if value is not None}
-        request = self._saying.complete(
+        request = self._sender.complete(
             "stream/request",
             {**custom, "direction": direction, **given},
             to="gateway",
             about=correlation_id,
             context=context,
         )
-        settle = self._saying.correlations.send_settled
+        settle = self._sender.correlations.send_settled
         try:
             stream: Stream = await settle(request, answer="stream/open", timeout=timeout, read=self._named_by)
         except NoReply:
@@ -137,7 +143,7 @@ class Streams:
     @property
     def pending(self) -> dict[str, Envelope]:
         """One's own stream/requests that the gateway has not answered, by their ids."""
-        return self._saying.correlations.waiting("stream/request")
+        return self._sender.correlations.waiting("stream/request")
 
     @property
     def mine(self) -> list[Stream]:
@@ -195,28 +201,20 @@ class Streams:
 
     # --- what happens ---
 
-    def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
-        if envelope.kind not in STREAM_KINDS:
-            return
-        self._ledger.me = self._client.id
-        self._tell(self._ledger.observe(Entry.of(envelope, 0)))
-
-    def lost(self) -> None:
-        """The connection ended; another may follow. Own streams are closed, those of others may go on.
+    def lost(self, changes: Sequence[StreamChange]) -> None:
+        """The connection ended; another may follow. `changes` are the streams that ended with it.
 
         Readers end here, with an error unless the participant left on purpose.
         """
-        for_good = self._client.state == "disconnected"
-        clean = for_good and self._client.failure is None
+        clean = self._client.state == "disconnected" and self._client.failure is None
         self._given_up.clear()
         for stream in tuple(self.active.values()):
             lost = f"The connection ended while {stream.id} was read; frames may be missing"
             stream.interrupt(None if clean else ConnectionLost(lost))
-        self._tell(self._ledger.interrupted(for_good=for_good))
+        self.follow(changes)
 
-    def _tell(self, changes: tuple[StreamChange, ...]) -> None:
-        """Takes over all changes, then tells of each: whoever is told sees the last state of all."""
+    def follow(self, changes: Sequence[StreamChange]) -> None:
+        """Takes over all changes of one entry, then tells of each: every handler sees the last state of all."""
         for change, stream in [(change, self._apply(change)) for change in changes]:
             if stream is None or change.what == "described":
                 continue
@@ -242,7 +240,7 @@ class Streams:
         if change.what in ("requested", "refused"):
             return None
         if change.what == "opened":
-            stream = Stream(facts, saying=self._saying, at=now)
+            stream = Stream(facts, sender=self._sender, at=now)
             self.active[facts.id] = stream
             return stream
         stream = self.active[facts.id]
@@ -258,7 +256,7 @@ class Streams:
         reason = self._given_up.pop(stream.request_id, "")
         if reason and stream.mine:
             payload = {"stream_id": stream.id, "reason": reason}
-            self._saying.quietly("stream/close", payload, about=stream.open_envelope_id)
+            self._sender.quietly("stream/close", payload, about=stream.open_envelope_id)
 
     def _offer(self, stream: Stream) -> None:
         if not stream.mine and stream not in self._offered:

@@ -83,7 +83,7 @@ class Telemetry:
 
     def __init__(
         self,
-        saying: MessageSender,
+        sender: MessageSender,
         *,
         max_tokens: int | None = None,
         soft_limit: float = 0.9,
@@ -94,10 +94,10 @@ class Telemetry:
         self.tokens = 0
         self.messages = 0
         self.statuses: BoundedDict[str, Status] = BoundedDict(MAX_STATUSES, refresh=True)
-        self._saying = saying
+        self._sender = sender
         self._clock = clock
         self._metrics: dict[str, Callable[[], Any]] = {}
-        self._told: Signal[Status] = Signal(on_fault=saying.client.report)
+        self._told: Signal[Status] = Signal(on_fault=sender.client.report)
         self._near = False
         self._last_near = -math.inf
         self._max_tokens: int | None = None
@@ -216,14 +216,14 @@ class Telemetry:
 
         Spec: §3.9.4.
         """
-        return await self._saying.say(
+        return await self._sender.say(
             "participant/status", self.build_status_payload(status), to=to, about=about
         )
 
     def tell(self, status: str | None = None, *, about: Names = (), **more: Any) -> Envelope | None:
         """Like `report_status`, for what is said by itself: None when it may not or cannot be said."""
         payload = {**self.build_status_payload(status), **more}
-        return self._saying.quietly("participant/status", payload, about=about)
+        return self._sender.quietly("participant/status", payload, about=about)
 
     def report_compaction(
         self, *, freed_tokens: int = 0, freed_messages: int = 0, about: Names = ()
@@ -265,8 +265,8 @@ class Telemetry:
         Spec: §3.9.3.
         """
         payload = {} if fields is None else {"fields": list(fields)}
-        request = self._saying.complete("participant/request-status", payload, to=target)
-        answered = self._saying.correlations.send_answered
+        request = self._sender.complete("participant/request-status", payload, to=target)
+        answered = self._sender.correlations.send_answered
         return _status(await answered(request, answer="participant/status", timeout=timeout))
 
     # --- what is received ---
@@ -283,19 +283,19 @@ class Telemetry:
             self.statuses.pop(payload.participant.id, None)
 
     def _answer(self, envelope: Envelope, payload: ParticipantRequestStatus) -> None:
-        if self._saying.client.id in envelope.to:
+        if self._sender.client.id in envelope.to:
             status = self.build_status_payload(fields=payload.fields)
-            self._saying.quietly("participant/status", status, to=envelope.sender, about=envelope.id)
+            self._sender.quietly("participant/status", status, to=envelope.sender, about=envelope.id)
 
     def _note_status(self, envelope: Envelope, payload: ParticipantStatus) -> None:
-        if envelope.sender != self._saying.client.id:
+        if envelope.sender != self._sender.client.id:
             status = _status(envelope)
             if len(envelope.raw) <= MAX_KEPT:
                 self.statuses[status.sender] = status
             self._told(status)
 
     def _count_chat(self, envelope: Envelope, payload: Chat) -> None:
-        if envelope.sender != self._saying.client.id and self.automatic:
+        if envelope.sender != self._sender.client.id and self.automatic:
             self.record_context_usage(tokens=-(-len(payload.text) // CHARACTERS_A_TOKEN), messages=1)
 
     def lost(self) -> None:
@@ -306,13 +306,13 @@ class Telemetry:
         try:
             value = function()
         except Exception as fault:
-            self._saying.client.report(fault)
+            self._sender.client.report(fault)
             return None
         if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
             return value
         if value is not None:
             said = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
-            self._saying.client.report(LocalProtocolError(said, section="§3.9.4"))
+            self._sender.client.report(LocalProtocolError(said, section="§3.9.4"))
         return None
 
     def _watch(self) -> None:

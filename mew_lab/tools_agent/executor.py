@@ -256,9 +256,12 @@ class Executor:
     # --- ends ---
 
     def cancel(self, envelope: Envelope) -> None:
-        """Ends the session that a `reasoning/cancel` names; its caller is told. Spec: TA-47."""
+        """Ends the session that a `reasoning/cancel` ends in the ledger; its caller is told. Spec: TA-47."""
+        sequence = self._participant.ledger.reasoning.get(envelope.context or "")
+        if sequence is None or sequence.state != "cancelled":
+            return
         for task, run in tuple(self.sessions.items()):
-            if run.context and run.context == envelope.context:
+            if run.context == sequence.id:
                 run.stop_by(envelope)
                 task.cancel(envelope.kind)
 

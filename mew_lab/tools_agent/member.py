@@ -15,6 +15,7 @@ from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
@@ -139,9 +140,11 @@ class ToolsAgent:
             self._about[envelope.id] = tuple(envelope.correlation_id)
         if envelope.sender == self.participant.client.id:
             return
-        if envelope.kind == "reasoning/cancel" and envelope.context:
+        if envelope.kind == "reasoning/cancel":
             self.executor.cancel(envelope)
-        elif envelope.kind in ENDING and self.participant.client.id in envelope.to:
+        elif (
+            envelope.kind in ENDING and self.participant.client.id in envelope.to and not malformed(envelope)
+        ):
             for task, run in tuple(self.executor.sessions.items()):
                 run.stop(envelope.kind.removeprefix("participant/"))
                 task.cancel(envelope.kind)

@@ -19,5 +19,5 @@ class Book:
     def observe(self, envelope: Envelope) -> tuple[Change, ...]:
         """What it changed of proposals."""
         self._count += 1
-        changes = self.ledger.observe(Entry.of(envelope, self._count), checked=True)
+        changes = self.ledger.observe(Entry.of(envelope, self._count, malformed=False))
         return tuple(change for change in changes if isinstance(change.call, Proposal))

@@ -60,5 +60,5 @@ async def test_nothing_is_told_before_it_is_there_or_without_the_right(room: Any
     mute = await room.seat("mute", "observer")
     mute.tools.add(add)
     await asyncio.sleep(0)
-    await mute.saying.say_accepted("participant/status", {"messages_in_context": 0})
+    await mute.sender.say_accepted("participant/status", {"messages_in_context": 0})
     assert told(room) == []

@@ -784,7 +784,7 @@ async def test_what_a_control_leaves_unsaid_is_not_said_by_force(room: Room, hum
 async def test_a_sequence_of_reasoning_is_cancelled_by_its_context(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
-    start = await bot.saying.say("reasoning/start", {"message": "hm"})
+    start = await bot.sender.say("reasoning/start", {"message": "hm"})
     await human.controls.cancel_reasoning(start.id, to="bot", reason="superseded", correlation_id="p-1")
     await bot.controls.cancel_reasoning(start.id)
     await until(lambda: len(room.sent("reasoning/cancel")) == 2)

@@ -479,6 +479,29 @@ async def test_a_question_ends_when_the_reasoning_about_it_is_cancelled(
         await asyncio.wait_for(question.outcome(), 5)
 
 
+@pytest.mark.req("P-3.5.5-1")
+@pytest.mark.parametrize("context", ["part", "own"])
+async def test_a_question_waits_on_where_no_reasoning_about_it_was_cancelled(
+    room: Any, context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.sdk.correlations.GRACE", 0.0)
+    human, bot, eve = [await room.seat(name) for name in ("human", "bot", "eve")]
+    question = human.ask("What time is it?", "bot")
+    await until(lambda: room.sent("chat"))
+    await say(bot, "reasoning/start", {"message": "looks"}, correlation_id=[question.id])
+    await say(eve, "reasoning/start", {"message": "me too"}, correlation_id=[question.id])
+    await until(lambda: len(room.sent("reasoning/start")) == 2)
+    mine, hers = room.sent("reasoning/start")
+    cancelled = {"part": f"{mine.id}/part", "own": hers.id}[context]  # a part of it, and one of a stranger
+    await say(eve, "reasoning/cancel", {"reason": "superseded"}, context=cancelled)
+    await until(lambda: room.sent("reasoning/cancel"))
+    await human.chat("and?", "eve")
+    await until(lambda: len(room.sent("chat")) == 2)
+    await asyncio.sleep(0)
+    await bot.chat("Noon.", "human", correlation_id=question.id)
+    assert await asyncio.wait_for(question.outcome(), 5) == "Noon."
+
+
 async def test_who_was_cancelled_may_still_say_why(room: Any) -> None:
     human, bot = await room.seat("human"), await room.seat("bot")
     question = human.ask("What time is it?", "bot")

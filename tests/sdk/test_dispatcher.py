@@ -72,6 +72,18 @@ def test_a_malformed_message_reaches_nobody_and_is_counted_against_its_sender(
     ]
 
 
+def test_an_entry_handler_is_told_of_every_message_once_and_before_all_others(
+    dispatcher: Dispatcher,
+) -> None:
+    told: list[tuple[Any, ...]] = []
+    dispatcher.on(Chat, lambda envelope, payload: told.append(("chat", envelope.id)))
+    dispatcher.on_entry(lambda entry: told.append((entry.seq, entry.id, entry.malformed)))
+    dispatcher.dispatch(envelope("chat", {"text": "x"}, id="good"))
+    dispatcher.dispatch(envelope("chat", {"text": 7}, id="bad"))
+    dispatcher.dispatch(envelope("system/presence", {"event": "leave"}, GATEWAY, id="gone"))
+    assert told == [(1, "good", False), ("chat", "good"), (2, "bad", True), (3, "gone", False)]
+
+
 def test_an_own_message_is_told_as_echo_even_where_it_is_malformed_and_is_not_counted(
     dispatcher: Dispatcher,
 ) -> None:

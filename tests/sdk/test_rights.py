@@ -273,6 +273,19 @@ async def test_a_revoke_names_recipient_and_reason_and_marks_the_grant(
     assert bare.reason == ""
 
 
+@pytest.mark.req("P-3.6.2-4", "P-8.2-1")
+async def test_a_revoke_without_a_recipient_which_the_gateway_carries_out_ends_the_grant_here_too(
+    room: Room, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    grant = await human.rights.grant("bot", [CALL])
+    await until(lambda: bot.can_send("mcp/request", {"method": "tools/call"}))
+    await human.client.send({"kind": "capability/revoke", "payload": {"grant_id": grant.id}})
+    await until(lambda: not bot.can_send("mcp/request", {"method": "tools/call"}))
+    for ledger in (human.rights.grants, bot.rights.grants):
+        await until(lambda ledger=ledger: (known := ledger.get(grant.id)) and known.state == "revoked")
+    await until(lambda: bot.misbehaviour["human"] == 1)
+
+
 async def test_what_a_revoke_by_patterns_leaves_is_told_to_the_revoker(
     room: Room, human: MEWParticipant, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,7 +37,7 @@ class Hand:
 async def settled(*seats: MEWParticipant) -> None:
     """All that was sent so far has come back to its sender, and so to everybody."""
     for seat in seats:
-        await seat.saying.say_accepted("participant/status", {"messages_in_context": 0, "status": "settled"})
+        await seat.sender.say_accepted("participant/status", {"messages_in_context": 0, "status": "settled"})
 
 
 def told(room: Room) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ async def test_crossing_the_soft_limit_is_told_once_and_again_only_after_falling
     room: Room, bot: MEWParticipant
 ) -> None:
     hand = Hand()
-    telemetry = Telemetry(bot.saying, max_tokens=100, clock=hand)
+    telemetry = Telemetry(bot.sender, max_tokens=100, clock=hand)
     telemetry.record_context_usage(tokens=89)
     await settled(bot)
     assert told(room) == []
@@ -275,7 +275,7 @@ async def test_a_crossing_within_the_cooldown_is_told_when_that_is_over(
     room: Room, bot: MEWParticipant
 ) -> None:
     hand = Hand()
-    telemetry = Telemetry(bot.saying, max_tokens=100, soft_limit=0.5, clock=hand)
+    telemetry = Telemetry(bot.sender, max_tokens=100, soft_limit=0.5, clock=hand)
     telemetry.set_context_usage(tokens=50)
     for tokens in (49, 51):
         telemetry.set_context_usage(tokens=tokens)
@@ -335,7 +335,7 @@ async def test_a_status_without_its_count_is_dropped_and_the_book_is_bounded(
 ) -> None:
     bot.client.post({"kind": "participant/status", "payload": {"tokens": 5}})
     await until(lambda: human.misbehaviour["bot"] == 1)
-    await bot.saying.say("participant/status", {"messages_in_context": 1, "mood": "x" * MAX_KEPT})
+    await bot.sender.say("participant/status", {"messages_in_context": 1, "mood": "x" * MAX_KEPT})
     await settled(human)
     assert human.telemetry.statuses == {}
     [own] = [await bot.telemetry.report_status("here")]

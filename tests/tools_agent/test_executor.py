@@ -195,7 +195,7 @@ async def test_a_right_that_is_taken_away_within_a_call_is_an_error_to_the_model
     human = await site.seat("human")
 
     async def revoked() -> Reply:
-        await human.saying.say(
+        await human.sender.say(
             "capability/revoke", {"recipient": "desk", "capabilities": [{"kind": "mcp/request"}]}, to="desk"
         )
         await until(lambda: not desk.participant.can_send("mcp/request", {"method": "tools/call"}, "eye"))

@@ -127,7 +127,7 @@ async def test_a_session_that_somebody_ends_is_still_answered_once(site: Site, k
     call = human.call("desk/ask", {"what": "x"})
     start = await site.first("reasoning/start")
     context = start.id if kind == "reasoning/cancel" else None
-    await human.saying.say(kind, {"reason": "enough"}, to="desk", context=context)
+    await human.sender.say(kind, {"reason": "enough"}, to="desk", context=context)
     with pytest.raises(ToolFailed, match="ask: Stopped: ") as caught:
         await call
     assert caught.value.data["isError"] is True

@@ -28,7 +28,7 @@ class Me:
     id = "human"
 
     def __init__(self) -> None:
-        self.client = self.chats = self.saying = self
+        self.client = self.chats = self.sender = self
         self.queue: dict[str, AwaitingChat] = {}
         self.awaiting = self.queue.get
         self.participants: dict[str, Any] = {"helper": [], "bot": []}

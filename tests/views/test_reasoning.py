@@ -27,7 +27,7 @@ class Me:
     """A participant that may cancel whom it likes."""
 
     def __init__(self) -> None:
-        self.client = self.saying = self
+        self.client = self.sender = self
         self.participants: dict[str, Any] = {"helper": []}
         self.may = True
 

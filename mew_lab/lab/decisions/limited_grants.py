@@ -238,7 +238,7 @@ class LimitedGrants:
 
         Raises:
             ConfigError: a pattern is none.
-            MewError: `minutes` or `uses` cannot be; what `Rights.grant` raises.
+            MewError: `minutes` or `uses` cannot be; what `OwnCapabilities.grant` raises.
 
         Spec: §3.6.1.
         """
@@ -258,7 +258,7 @@ class LimitedGrants:
                 f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
             )
         self._attach()
-        saying, rights = self._session.me.participant.saying, self._session.me.participant.rights
+        sender, rights = self._session.me.participant.sender, self._session.me.participant.rights
         until = None if minutes is None else self._time() + timedelta(minutes=minutes)
         envelope = rights.complete_grant(to, wanted, reason=reason or None, expires_at=until, max_uses=uses)
         grant = GivenGrant(
@@ -266,7 +266,7 @@ class LimitedGrants:
         )
         try:
             async with self._listen(limited if self.kept else uses is not None):
-                await saying.send_accepted(envelope)
+                await sender.send_accepted(envelope)
         except Refused:
             raise
         except BaseException:
@@ -324,7 +324,7 @@ class LimitedGrants:
         """Takes a grant back, whoever gave it.
 
         Raises:
-            MewError: nobody of this space was seen to grant that; what `Rights.revoke` raises.
+            MewError: nobody of this space was seen to grant that; what `OwnCapabilities.revoke` raises.
 
         Spec: §3.6.2.
         """

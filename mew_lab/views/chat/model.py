@@ -152,7 +152,7 @@ class ChatModel:
     def may(self, kind: str) -> bool:
         """Whether this participant may send a message of that kind. Spec: §4.1."""
         payload = {"chat": {"text": ""}, "chat/acknowledge": {"status": "received"}}
-        return self._me.saying.permitted(kind, payload.get(kind, {"reason": next(iter(REASONS))}))
+        return self._me.sender.permitted(kind, payload.get(kind, {"reason": next(iter(REASONS))}))
 
     # --- what it does; each gives one sentence ---
 
@@ -170,7 +170,7 @@ class ChatModel:
         if len(text) > MAX_SAY:
             raise MewError(f"that is more than {MAX_SAY} characters; share a file, or say it in parts")
         payload = {"text": text, "format": "markdown"} if markdown else {"text": text}
-        await self._me.saying.say_accepted("chat", payload, to=tuple(to))
+        await self._me.sender.say_accepted("chat", payload, to=tuple(to))
         return f"Said to {', '.join(to) if to else 'everybody'}."
 
     async def acknowledge(self, n: int, status: str = "received") -> str:
@@ -220,13 +220,13 @@ class ChatModel:
             raise MewError(f"nothing was cancelled: {row.cancelled} has cancelled that message already")
         to = tuple(name for name in row.to if name != self.me) if row.mine else (row.sender,)
         payload = {"reason": _word(reason, "reason")}
-        await self._me.saying.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
+        await self._me.sender.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
         self._me.chats.settle(row.id, "cancelled")
         return f"The message of {row.sender} was cancelled ({reason})."
 
     async def _send_acknowledgement(self, row: ChatRow, status: str) -> None:
         to = self._present((row.sender,))
-        await self._me.saying.say_accepted("chat/acknowledge", {"status": status}, to=to, about=row.id)
+        await self._me.sender.say_accepted("chat/acknowledge", {"status": status}, to=to, about=row.id)
         self._me.chats.settle(row.id, "acknowledged")
 
     def _present(self, names: Sequence[str]) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class ReasoningModel:
     def may_cancel(self, sequence: ReasoningSequence) -> bool:
         """Whether this participant may end that sequence. Spec: §4.1."""
         to = self._addressees(sequence)
-        return self._me.saying.permitted("reasoning/cancel", {"reason": next(iter(REASONS))}, to=to)
+        return self._me.sender.permitted("reasoning/cancel", {"reason": next(iter(REASONS))}, to=to)
 
     # --- what it does ---
 
@@ -122,11 +122,11 @@ class ReasoningModel:
         if row is None or row.state != "active":
             what = "it is not known here" if row is None else f"it is over already ({row.state})"
             raise MewError(f"cannot cancel this reasoning: {what}; nothing was sent")
-        saying, to = self._me.saying, self._addressees(row)
-        draft = saying.complete(
+        sender, to = self._me.sender, self._addressees(row)
+        draft = sender.complete(
             "reasoning/cancel", {"reason": reason}, to=to, about=row.about, context=row.id
         )
-        await saying.send_accepted(draft)
+        await sender.send_accepted(draft)
         return f"The reasoning of {row.owner} was cancelled ({one_line(reason, 80)})."
 
     def _addressees(self, sequence: ReasoningSequence) -> tuple[str, ...]:

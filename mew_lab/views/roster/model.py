@@ -299,7 +299,7 @@ async def invite(
         payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
     if reason:
         payload["reason"] = reason
-    envelope = inviter.saying.complete("space/invite", payload)
+    envelope = inviter.sender.complete("space/invite", payload)
     answer: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
 
     def take(reply: Envelope) -> None:
@@ -309,7 +309,7 @@ async def invite(
 
     end = inviter.client.on_message(take)
     # A refusal of the name comes as an answer without an echo, any other as an error without an answer.
-    sending = asyncio.ensure_future(inviter.saying.send_accepted(envelope, timeout=timeout))
+    sending = asyncio.ensure_future(inviter.sender.send_accepted(envelope, timeout=timeout))
     try:
         await asyncio.wait({sending, answer}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():

@@ -28,7 +28,7 @@ from mew_lab.views.streams.row import FLOATS
 
 __all__ = [
     "HEX_LINES",
-    "FrameReader",
+    "FrameDecoder",
     "HexReader",
     "JsonReader",
     "NumberReader",
@@ -47,7 +47,7 @@ SERIES = 8
 POINTS = 2000
 
 
-class FrameReader(Protocol):
+class FrameDecoder(Protocol):
     """Reads one stream in one way."""
 
     def read(self, data: bytes, *, whole: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from mew_lab.views.streams.frame_buffer import EACH, FrameBuffer, FramePosition, FrameStore
 from mew_lab.views.streams.readers import (
     HEX_LINES,
-    FrameReader,
+    FrameDecoder,
     HexReader,
     JsonReader,
     NumberReader,
@@ -30,7 +30,7 @@ __all__ = ["RATE", "StreamWatch", "reader_of"]
 RATE = 256 * 1024  # bytes a second, and at once
 
 
-def reader_of(kind: Kind, *, format: str = "") -> FrameReader:
+def reader_of(kind: Kind, *, format: str = "") -> FrameDecoder:
     """A reader of that kind; `format` is what the stream's request said."""
     if kind == "json":
         return JsonReader()

@@ -19,7 +19,7 @@ from mew_lab.views.streams.readers import (
     MOST_BYTES,
     POINTS,
     ROW,
-    FrameReader,
+    FrameDecoder,
     HexReader,
     JsonReader,
     NumberReader,
@@ -32,7 +32,7 @@ from mew_lab.views.streams.readers import (
 from mew_lab.views.streams.row import kind_of
 
 
-def read(reader: FrameReader, *frames: bytes) -> FrameReader:
+def read(reader: FrameDecoder, *frames: bytes) -> FrameDecoder:
     for data in frames:
         reader.read(data, whole=True)
     return reader

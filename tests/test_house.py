@@ -483,6 +483,74 @@ def test_the_pure_rooms_hide_no_line_from_coverage() -> None:
     assert "omit" not in settings and "exclude_lines" not in settings and "exclude_also" not in settings
 
 
+# --- names and prose ---------------------------------------------------------------------------------------------
+
+# Past participles that do not end in -ed, and those that are imperatives as well.
+PARTICIPLES = {
+    "said", "told", "heard", "given", "found", "made", "gone", "held", "kept", "taken", "shown", "known", "begun", "done",
+}  # fmt: skip
+VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"}
+
+
+def classes(tree: ast.Module) -> Iterator[str]:
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def test_each_class_name_stands_once_in_the_package() -> None:
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for name in classes(tree_of(path)):
+            places.setdefault(name, []).append(name_of(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def acting_participles(tree: ast.Module) -> list[str]:
+    """Functions that return nothing, so that they act, and whose name is a participle: `executed`, `_tools_changed`.
+
+    The callbacks that asyncio names are exempt, and so is a name that begins with a verb: `_note_refused`.
+    """
+    names = []
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith("__"):
+            continue
+        acts = isinstance(node.returns, ast.Constant) and node.returns.value is None
+        words = node.name.strip("_").split("_")
+        participle = words[-1] in PARTICIPLES or (words[-1].endswith("ed") and words[-1] not in VERBS)
+        if acts and participle and len(words) <= 2 and words[0] not in STARTERS:
+            names.append(node.name)
+    return names
+
+
+STARTERS = {
+    "on", "note", "record", "mark", "say", "tell", "take", "refuse", "close", "when", "wait", "write", "is", "put", "add", "set", "count", "fill", "confirm",
+    "data",
+}  # fmt: skip
+
+
+def test_functions_that_act_are_verbs() -> None:
+    found = {name_of(path): names for path in MODULES if (names := acting_participles(tree_of(path)))}
+    assert found == {}
+    assert acting_participles(ast.parse("def executed(x) -> None: ...\ndef note_refused() -> None: ...")) == [
+        "executed"
+    ]
+
+
+def asking(tree: ast.Module) -> list[str]:
+    """Docstrings whose first paragraph asks; a question mark within backticks or quotes is no question."""
+    nodes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    texts = [(ast.get_docstring(node) or "").split("\n\n")[0] for node in nodes]
+    return [text for text in texts if "?" in re.sub(r"`[^`]*`|\"[^\"]*\"", "", text)]
+
+
+def test_no_docstring_asks_a_question() -> None:
+    assert {name_of(path): texts for path in MODULES if (texts := asking(tree_of(path)))} == {}
+    assert len(asking(ast.parse('"""What is this?  A thing."""'))) == 1
+
+
 # --- tracked text ------------------------------------------------------------------------------------------------
 
 # What tells of one machine, or of a place from which packages come other than by their names.

@@ -790,7 +790,7 @@ REMOVALS: tuple[Removal, ...] = (
         then("mew_lab.protocol.permit:read_capabilities", lambda both: (permit.CapabilitySet([]), [])),
     ),
     Removal("P-8.2-10", "the welcome is read", gone(f"{SDK}.client:read_welcome")),
-    Removal("P-8.2-11", "presence is read", gone(f"{CLIENT}._presence")),
+    Removal("P-8.2-11", "presence is read", gone("mew_lab.ledger.members:MemberLedger._on_presence", ())),
     Removal(
         "P-8.2-12 S-SEC-3 S-L2-12",
         "what one may not is not sent",

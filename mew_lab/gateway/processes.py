@@ -152,7 +152,7 @@ class Processes:
                 env={},
             )
         except OSError as fault:
-            _done(begun)
+            _set_done(begun)
             return _Ended(fault=f"cannot be started: {fault.strerror}")
         self._keepers[name] = process
         assert process.stdin is not None
@@ -174,9 +174,9 @@ class Processes:
                 reports |= _report(line)
                 if "pid" in reports:
                     self.pids[name] = reports["pid"]
-                    _done(begun)
+                    _set_done(begun)
         finally:
-            _done(begun)
+            _set_done(begun)
             self.pids.pop(name, None)
             self._kill(name, lost="exit" not in reports)
         await process.wait()
@@ -194,7 +194,7 @@ class Processes:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _done(future: asyncio.Future[None]) -> None:
+def _set_done(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 

@@ -116,7 +116,7 @@ class Lab:
             logical=lambda id: logical(self, id),
             fault=self.fault,
         )
-        self.decisions.tools.attach(local=self.local.tools_of, changed=self.granting.tool_changed)
+        self.decisions.tools.attach(local=self.local.tools_of, changed=self.granting.on_changed_tool)
         me.client.on_message(self.seen.take)
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)

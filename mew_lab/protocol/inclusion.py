@@ -67,7 +67,7 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
             none_of.append(word)
     characters = sum(len(word.source) for word in (*all_of, *none_of))
     meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
-    tracks = [_Track.of(word.tokens) for word in all_of or (ANY_STRING,)]
+    tracks = [_GlobTrack.of(word.tokens) for word in all_of or (ANY_STRING,)]
     avoided = Automaton.of(word.tokens for word in none_of)
     surely = avoided.final & avoided.loops_over_slash  # whatever follows here is matched
     step_cost = _STEP + avoided.final.bit_length() // _BITS_PER_STEP  # a thousand globs weigh more than one
@@ -100,7 +100,7 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Track:
+class _GlobTrack:
     """A glob as a row of positions: position n is reached when n consuming tokens have been matched; a star is
     a loop at a position."""
 
@@ -108,7 +108,7 @@ class _Track:
     loops: tuple[str, ...]
 
     @classmethod
-    def of(cls, glob: Iterable[str]) -> _Track:
+    def of(cls, glob: Iterable[str]) -> _GlobTrack:
         tokens: list[str] = []
         loops = [""]
         for token in glob:
@@ -129,7 +129,7 @@ class _Track:
         return (at,) * stays + (at + 1,) * goes
 
 
-def _characters(tracks: Sequence[_Track], at: Sequence[int], fresh: str) -> Iterable[str]:
+def _characters(tracks: Sequence[_GlobTrack], at: Sequence[int], fresh: str) -> Iterable[str]:
     """One character of each sort that makes a difference here: one that no pattern names, those that are named
     at these positions, and the slash. What is named elsewhere only helps those who are to be avoided."""
     named: list[str] = []

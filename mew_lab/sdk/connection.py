@@ -242,13 +242,13 @@ class Outbox:
                 return queued.message
         return None
 
-    def taken(self) -> None:
-        """The link has it."""
+    def confirm_taken(self) -> None:
+        """The link has the message that `next` gave last."""
         if self._held is not None and self._held.sent is not None and not self._held.sent.done():
             self._held.sent.set_result(None)
         self._held = None
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """The link is gone, another may follow: what was kept for it goes on waiting, the rest ends."""
         held, self._held = self._held, None
         ended = [queued for queued in self._waiting if not queued.keeper]
@@ -485,7 +485,7 @@ class Connection:
         if state == "disconnected":
             self._outbox.end(f"{BROKEN}: {error}" if error else BROKEN)
         else:
-            self._outbox.interrupted()
+            self._outbox.interrupt()
         self._become(state)
         self._sent.set()
         if was_up or state == "disconnected":
@@ -506,7 +506,7 @@ class Connection:
             while True:
                 while self.state == "ready" and (message := self._outbox.take()) is not None:
                     await link.send(message)
-                    self._outbox.taken()
+                    self._outbox.confirm_taken()
                 self._sent.set()
                 self._unsent.clear()
                 await self._unsent.wait()

@@ -147,7 +147,7 @@ class Discovery:
         )
         self._starts = StartSpacing()
         self._changes: Signal[ToolsChange] = Signal(on_fault=client.report)
-        client.on_welcome(self._welcomed)
+        client.on_welcome(self._on_welcome)
 
     # --- what is known ---
 
@@ -241,13 +241,13 @@ class Discovery:
         if not newcomer or newcomer.id == self._client.id:
             return
         if payload.event == "leave":
-            self._gone(newcomer.id)
+            self._forget(newcomer.id)
         elif payload.event == "join" and self._auto and _may_answer(newcomer.capabilities or []):
             self._plan(newcomer.id, self._place(newcomer.id))
 
     def _note_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if payload.method == CHANGED:
-            self._outdated(envelope.sender)
+            self._mark_stale(envelope.sender)
 
     def lost(self) -> None:
         """The connection ended; another may follow."""
@@ -255,15 +255,15 @@ class Discovery:
         self._asked.clear()  # these attempts fail by themselves
         self._schedule.clear()
 
-    def _welcomed(self, _: object) -> None:
+    def _on_welcome(self, _: object) -> None:
         for name in tuple(self._known):
             if name not in self._client.participants:
-                self._gone(name)
+                self._forget(name)
         if self._auto:
             self._plan_all(again=self._anew)
         self._anew = False
 
-    def _outdated(self, name: str) -> None:
+    def _mark_stale(self, name: str) -> None:
         known = self._known.get(name)
         if known is None or known.outdated:
             return  # it was not asked yet, or will be soon because of an earlier notice
@@ -272,7 +272,7 @@ class Discovery:
             earliest = known.asked_at + AT_MOST_EVERY - self._clock()
             self._plan(name, max(earliest, self._start()))
 
-    def _gone(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         known = self._known.pop(name, None)
         self._asked.pop(name, None)  # it fails by itself, as the call of somebody who left does
         self._schedule.cancel(name)
@@ -341,10 +341,10 @@ class Discovery:
         if asked is None:
             asked = self._asked[name] = asyncio.get_running_loop().create_task(self._ask(name))
             self._running.add(asked)
-            asked.add_done_callback(lambda done: self._ended(name, done))
+            asked.add_done_callback(lambda done: self._on_answer(name, done))
         return await asyncio.shield(asked)
 
-    def _ended(self, name: str, asked: asyncio.Task[list[dict[str, Any]]]) -> None:
+    def _on_answer(self, name: str, asked: asyncio.Task[list[dict[str, Any]]]) -> None:
         self._running.discard(asked)
         asked.cancelled() or asked.exception()  # nobody has to wait for it
         if self._asked.get(name) is asked:

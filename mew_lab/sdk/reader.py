@@ -116,10 +116,10 @@ class FrameReader:
         if self._untold_frames or (full and (self.overflow == "raise" or self._overdue)):
             self._untold_frames += 1
             self._untold_bytes += len(data)
-            self._missed(data)
+            self._count_missed(data)
         else:
             while self.overflow == "drop_oldest" and self._frames and self.held + cost > self.limit:
-                self._missed(self._pop())
+                self._count_missed(self._pop())
             self._frames.append(data)
             self.held += cost
         self._more.set()
@@ -151,7 +151,7 @@ class FrameReader:
             self._less.set()
         return data
 
-    def _missed(self, data: bytes) -> None:
+    def _count_missed(self, data: bytes) -> None:
         self.missed_frames += 1
         self.missed_bytes += len(data)
 

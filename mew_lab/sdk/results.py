@@ -1,4 +1,4 @@
-"""What did an MCP request give?  Reads the payload of a response; it knows no envelope and no waiting."""
+"""Reads the payload of an MCP response: a typed result, or the error that the tool gave. It knows no waiting."""
 
 from __future__ import annotations
 

@@ -177,13 +177,13 @@ class Streams:
         def offer(stream: Stream) -> Coroutine[Any, Any, None]:
             kept = stream.keep()
 
-            async def accepted() -> None:
+            async def run_handler() -> None:
                 try:
                     await handler(stream)
                 finally:
                     stream.drop(kept)
 
-            return accepted()
+            return run_handler()
 
         return self._offers.add(offer)
 

@@ -33,7 +33,7 @@ class Box:
         found = []
         while (message := self.out.take()) is not None:
             found.append(message)
-            self.out.taken()
+            self.out.confirm_taken()
         return found
 
 
@@ -56,7 +56,7 @@ async def test_what_was_being_handed_over_is_never_repeated() -> None:
     box.out.claim("bot")
     assert box.out.take() == "a"
     assert len(box.out) == 3  # what the link is taking is not gone yet
-    box.out.interrupted()
+    box.out.interrupt()
     assert "nobody can know whether it arrived" in fault_of(sent[0])
     box.keep("d")
     box.out.claim("bot")
@@ -70,7 +70,7 @@ async def test_who_sent_on_a_link_that_broke_is_told_and_only_the_rest_is_kept()
     box.out.claim("bot")
     sent = box.add("b", awaited=True)
     box.add("c")
-    box.out.interrupted()
+    box.out.interrupt()
     box.keep("d")
     assert fault_of(sent) == "the connection ended before this message was sent"
     assert [count for count, _ in box.lost] == [1]
@@ -83,7 +83,7 @@ async def test_where_nothing_is_kept_everything_ends_with_the_link() -> None:
     sent = box.add("a", awaited=True)
     box.add("b")
     box.add("c")
-    box.out.interrupted()
+    box.out.interrupt()
     assert fault_of(sent) == "the connection ended before this message was sent"
     assert box.lost == [(2, "the connection ended before this message was sent")] and box.left() == []
     assert not box.out.keep("d", sent=None, sender="bot")
@@ -115,7 +115,7 @@ async def test_only_so_much_is_kept_counted_in_bytes() -> None:
     with pytest.raises(ConnectionLost, match="8 MiB"):
         box.out.keep("x", sent=None, sender="bot")
     box.out.claim("bot")
-    box.out.interrupted()  # the count is taken anew
+    box.out.interrupt()  # the count is taken anew
     with pytest.raises(ConnectionLost, match="8 MiB"):
         box.out.keep("x", sent=None, sender="bot")
 

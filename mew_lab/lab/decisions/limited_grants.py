@@ -364,7 +364,7 @@ class LimitedGrants:
         """Does the work of `would_match` on the loop, which gets a turn after every thousand envelopes."""
         return await count_matches(self._session.log, pattern, sender=sender)
 
-    def tool_changed(self, participant: str, tool: str, how: str) -> None:
+    def on_changed_tool(self, participant: str, tool: str, how: str) -> None:
         """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
         grants of others, which are theirs to end. Spec: threat 41."""
         key = (participant, tool)

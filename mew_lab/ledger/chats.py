@@ -25,7 +25,6 @@ Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
@@ -60,8 +59,7 @@ class Dismissal(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChatMessage:
+class ChatMessage(NamedTuple):
     """One chat message and what is known of it.
 
     Attributes:
@@ -194,7 +192,7 @@ class ChatLedger:
             else:
                 others = tuple(known for known in message.receipts if known.by != entry.sender)
                 if len(others) < MAX_REMARKS:
-                    message = self._put(replace(message, receipts=(*others, receipt)))
+                    message = self._put(message._replace(receipts=(*others, receipt)))
                 yield ChatChange("acknowledged", id, message, entry)
         self._evict()
 
@@ -208,12 +206,12 @@ class ChatLedger:
                 new = all(known.by != entry.sender for known in message.dismissed)
                 if new and len(message.dismissed) < MAX_REMARKS:
                     dismissed = (*message.dismissed, Dismissal(entry.sender, reason))
-                    message = self._put(replace(message, dismissed=dismissed))
+                    message = self._put(message._replace(dismissed=dismissed))
                 yield ChatChange("dismissed", id, message, entry)
             elif message.state == "cancelled":
                 yield ChatChange("claimed", id, message, entry, "it was cancelled before")
             else:
-                message = self._put(replace(message, state="cancelled", reason=reason))
+                message = self._put(message._replace(state="cancelled", reason=reason))
                 yield ChatChange("cancelled", id, message, entry)
         self._evict()
 

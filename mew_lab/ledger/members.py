@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
@@ -89,8 +88,7 @@ class PauseFacts(NamedTuple):
         return self.until is None or now < self.until
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Membership:
+class Membership(NamedTuple):
     """What is known of one participant.
 
     Attributes:
@@ -175,7 +173,7 @@ class MemberLedger:
     def interrupt(self) -> tuple[MemberChange, ...]:
         """The connection ended: nobody is known to be here until the next welcome."""
         here = [member for member in self if member.ids]
-        return tuple(self._keep("left", replace(member, ids=()), None) for member in here)
+        return tuple(self._keep("left", member._replace(ids=()), None) for member in here)
 
     # --- one rule a kind ---
 
@@ -189,7 +187,7 @@ class MemberLedger:
             ids.setdefault(self._logical(id), []).append(id)
         for member in self:
             if member.ids and member.name not in ids:
-                yield self._keep("left", replace(member, ids=(), since=entry.t), entry)
+                yield self._keep("left", member._replace(ids=(), since=entry.t), entry)
         for name, present in ids.items():
             known = self._find(name) or Membership(name=name)
             kept = [id for id in known.ids if id in present]
@@ -197,7 +195,7 @@ class MemberLedger:
             capabilities = tuple(told[now[-1]])
             if known.came and (known.ids, known.capabilities) == (now, capabilities):
                 continue
-            yield self._keep("told", replace(known, ids=now, capabilities=capabilities, came=True), entry)
+            yield self._keep("told", known._replace(ids=now, capabilities=capabilities, came=True), entry)
 
     def _on_presence(self, entry: Entry) -> Iterator[MemberChange]:
         described = described_member(entry.payload.get("participant"))
@@ -207,8 +205,7 @@ class MemberLedger:
         event, known = entry.payload.get("event"), self._known(id)
         others = tuple(other for other in known.ids if other != id)
         if event == "join":
-            joined = replace(
-                known,
+            joined = known._replace(
                 ids=(*others, id),
                 capabilities=tuple(patterns),
                 came=True,
@@ -218,9 +215,9 @@ class MemberLedger:
             )
             yield self._keep("joined", joined, entry)
         elif event == "leave":
-            yield self._keep("left", replace(known, ids=others, since=entry.t), entry)
+            yield self._keep("left", known._replace(ids=others, since=entry.t), entry)
         elif event == "invited":
-            invited = replace(known, capabilities=tuple(patterns), removed=False, since=entry.t)
+            invited = known._replace(capabilities=tuple(patterns), removed=False, since=entry.t)
             yield self._keep("invited", invited, entry)
 
     def _on_pause(self, entry: Entry) -> Iterator[MemberChange]:
@@ -234,7 +231,7 @@ class MemberLedger:
             entry.t + float(seconds) if ends and seconds is not None else None,
         )
         for member in self._addressed(entry):
-            yield self._keep("paused", replace(member, pause=pause), entry)
+            yield self._keep("paused", member._replace(pause=pause), entry)
 
     def _on_resume(self, entry: Entry) -> Iterator[MemberChange]:
         sender = self._logical(entry.sender)
@@ -242,23 +239,23 @@ class MemberLedger:
             if member.name == sender:  # nobody ends its own pause
                 continue
             if member.pause is not None:
-                yield self._keep("resumed", replace(member, pause=None), entry)
+                yield self._keep("resumed", member._replace(pause=None), entry)
         yield from self._on_restart(entry)
 
     def _on_restart(self, entry: Entry) -> Iterator[MemberChange]:
         sender = self._logical(entry.sender)
         for member in self._addressed(entry):
             if member.shut_down and not member.ids and member.name != sender:
-                yield self._keep("revived", replace(member, shut_down=False), entry)
+                yield self._keep("revived", member._replace(shut_down=False), entry)
 
     def _on_shutdown(self, entry: Entry) -> Iterator[MemberChange]:
         for member in self._addressed(entry):
-            yield self._keep("shut_down", replace(member, shut_down=True), entry)
+            yield self._keep("shut_down", member._replace(shut_down=True), entry)
 
     def _on_kick(self, entry: Entry) -> Iterator[MemberChange]:
         name = entry.payload.get("participant_id")
         if isinstance(name, str):
-            yield self._keep("removed", replace(self._known(name), removed=True, capabilities=()), entry)
+            yield self._keep("removed", self._known(name)._replace(removed=True, capabilities=()), entry)
 
     # --- keeping ---
 

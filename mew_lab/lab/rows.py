@@ -16,6 +16,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.log.entries import author
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
@@ -24,6 +25,7 @@ __all__ = ["LiveRows", "Row", "Rows", "members_of"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
+MOST_PARSED, MAX_PARSED = 512, 4096  # messages whose members are kept, and characters of one of them
 MOST_RELATED = 50
 
 
@@ -92,6 +94,8 @@ class LiveRows:
         self._capacity = capacity
         self._characters, self._most = 0, max_characters
         self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
+        # Members of the newest messages, which are shown next, so that their text is not parsed again for it.
+        self._parsed: BoundedDict[int, Mapping[str, Any]] = BoundedDict(MOST_PARSED)
         self._seq_of: dict[str, int] = {}
         # Of a row that names others: the first of them, the rest.
         self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -147,6 +151,8 @@ class LiveRows:
         seq = dropped + len(records) + 1
         if related := members.get("correlation_id"):
             self._tie(seq, related)
+        if len(record.raw) <= MAX_PARSED:
+            self._parsed[seq] = members
         records.append(record)
         self._characters += len(record.raw)
         if (id := _text(members.get("id"))) and self._yields(id, record):
@@ -176,7 +182,7 @@ class LiveRows:
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
-        members = _members(raw)
+        members = self._parsed.get(seq) or _members(raw)
         kind, to = _text(members.get("kind")), members.get("to")
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))

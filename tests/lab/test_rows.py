@@ -155,3 +155,21 @@ def test_large_messages_are_kept_by_their_size() -> None:
     assert len(held) >= 4 and rows.raw(held[0].seq) and not rows.raw(held[0].seq - 1)
     rows.observe(record(101, payload={"text": "x" * 300_000}))
     assert [row.seq for row in rows.since(0, 1000)] == [101]
+
+
+def test_a_row_reads_the_same_whether_its_members_are_still_held_or_its_text_is_read_again() -> None:
+    hostile = [
+        {"kind": "chat", "payload": {"n": 10**30}},
+        {"kind": "x/y", "payload": [1, {"a": None}]},
+        {"kind": "chat", "payload": {"text": "long " * 2000}},
+        {"kind": 5, "to": "bot", "correlation_id": 3},
+    ]
+    rows = LiveRows(lambda: ("demo", 3), capacity=10_000)
+    for n in range(1, 1501):
+        rows.observe(record(n, **hostile[n % 4]))
+    late = rows.since(0, 2000)
+    for n in range(1, 1501, 100):
+        fresh = LiveRows(lambda: ("demo", 3))
+        fresh.observe(record(n, **hostile[n % 4]))
+        (row,) = fresh.since(0, 1)
+        assert row[1:] == late[n - 1][1:]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import runpy
 import stat
 import timeit
 from collections.abc import Iterator
@@ -43,6 +42,7 @@ from mew_lab.views.feed.widget import FeedView
 
 from .browser.seat import Rows_, Seat
 from .gateway.conftest import CHAT, UPGRADE, House, Open, closed_with, house, open_house, raw_request, take
+from .report_requirements import RULINGS, read_report
 
 __all__ = ["house", "open_house"]  # fixtures
 
@@ -675,7 +675,6 @@ def test_threat_23_only_who_may_write_now_is_heard_on_a_stream(deeds: list[str])
 
 
 def test_every_threat_and_every_ruling_has_a_test() -> None:
-    requirements = runpy.run_path(str(Path(__file__).resolve().parent / "report_requirements.py"))
-    shown = requirements["read_report"]().shown
+    shown = read_report().shown
     assert [number for number in range(1, 45) if ("threat", number) not in shown] == []
-    assert [ruling for ruling in requirements["RULINGS"] if ("ruling", ruling) not in shown] == []
+    assert [ruling for ruling in RULINGS if ("ruling", ruling) not in shown] == []

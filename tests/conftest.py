@@ -1,4 +1,8 @@
-"""Options and markers that all tests share."""
+"""Options and markers that all tests share, and how many examples each tier draws.
+
+A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of its examples in the first tier;
+`pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
+
+LONG = ("tests/browser/", "tests/notebooks/", "tests/test_")
+FEW, ALL = 25, 100  # examples of a test that sets no number
+settings.register_profile("few", settings.get_profile(settings.get_current_profile_name()), max_examples=FEW)
+settings.register_profile("all", settings.get_profile(settings.get_current_profile_name()), max_examples=ALL)
+
+
+def examples(count: int) -> int:
+    """The number of examples to draw in this run, where the second tier draws `count`; ten at least."""
+    return min(count, max(10, count * settings().max_examples // ALL))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,8 +44,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)))
 
 
+def in_second_tier(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("all" if in_second_tier(config) else "few")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    drawn = item.get_closest_marker("drawn") or is_hypothesis_test(getattr(item, "obj", None))
+    if drawn and in_second_tier(item.config):
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Who works beside others begins with what takes longest: the browser's files."""
+    """Workers begin with the files that take longest."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith("tests/browser/"))
+        items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in LONG])

@@ -231,7 +231,8 @@ class Copy:
         return all(self._pytest(which) for which in (quick, [machine]))
 
     def _pytest(self, which: list[str]) -> bool:
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-x", f"--rootdir={self.folder}", *which]
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-x", "--hypothesis-profile=all"]
+        command += [f"--rootdir={self.folder}", *which]
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import functools
 import runpy
 import sys
 from collections import defaultdict
@@ -122,8 +123,9 @@ def report(rows: Iterable[Row], marks: Iterable[Mark]) -> Report:
     return Report(rows, {row: tuple(tests) for row, tests in shown.items()}, tuple(unknown))
 
 
+@functools.cache
 def read_report(tests: Path = HERE) -> Report:
-    """The report on the tests of this checkout."""
+    """The report on the tests of this checkout, read once."""
     marks = [
         mark
         for path in sorted(tests.rglob("test_*.py"))

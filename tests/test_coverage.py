@@ -17,7 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_every_branch_of_protocol_and_space_is_taken_by_their_own_tests(tmp_path: Path) -> None:
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-n0", "tests/protocol", "tests/space"),
+            *(
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-n0",
+                "--hypothesis-profile=all",
+                "tests/protocol",
+                "tests/space",
+            ),
             "--ignore=tests/space/test_state_machine.py",  # it takes no branch that the others leave out
             *("--cov=mew_lab.protocol", "--cov=mew_lab.space", "--cov-branch", "--cov-fail-under=100"),
             "--cov-report=term-missing:skip-covered",

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-import runpy
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from .report_requirements import DIVERGENCES, EXTENSIONS, read_report, read_rows
 from .space.stage import Stage
 
-HERE = Path(__file__).resolve().parent
-RECORDED = runpy.run_path(str(HERE / "divergences.py"))
-DIVERGENCES: tuple[Any, ...] = RECORDED["DIVERGENCES"]
-EXTENSIONS: tuple[Any, ...] = RECORDED["EXTENSIONS"]
-requirements: dict[str, Any] = runpy.run_path(str(HERE / "report_requirements.py"))
-LEVELS = {row.id: row.level for row in requirements["read_rows"]()}
+LEVELS = {row.id: row.level for row in read_rows()}
 
 
 def test_each_is_a_row_of_the_table_once_and_a_must_that_is_not_done_is_one_that_a_ruling_turns_round() -> (
@@ -37,7 +30,7 @@ def test_each_names_the_ruling_that_decides_it_and_says_what_happens_instead() -
 
 
 def test_each_is_pinned_by_a_test() -> None:
-    shown = requirements["read_report"]().shown
+    shown = read_report().shown
     assert [one.row for one in DIVERGENCES if ("divergence", one.row) not in shown] == []
     assert [one.row for one in DIVERGENCES if (("req", one.row) in shown) != one.but] == []
     assert [one.name for one in EXTENSIONS if ("extension", one.name) not in shown] == []

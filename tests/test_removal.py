@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from .report_requirements import read_report
+
 HERE = Path(__file__).resolve().parent
-report = runpy.run_path(str(HERE / "report_requirements.py"))
 removals = runpy.run_path(str(HERE / "removals.py"))
 
 # Where tests run in the process in which the part is missing, the quickest first.
@@ -30,14 +31,14 @@ FOLDERS = ("space", "protocol", "log", "gateway", "sdk")
 
 def rows() -> list[str]:
     """The rows that bind the gateway and that some test claims to show."""
-    found = report["read_report"]()
+    found = read_report()
     return [
         row.id for row in found.rows if row.binds in ("gateway", "all") and found.shown.get(("req", row.id))
     ]
 
 
 def files_of(wanted: list[str]) -> list[str]:
-    shown = report["read_report"]().shown
+    shown = read_report().shown
     files = {test.split("::")[0] for row in wanted for test in shown["req", row]}
     mine = [(FOLDERS.index(folder), file) for file in files if (folder := file.split("/")[1]) in FOLDERS]
     return [file for _, file in sorted(mine)]
@@ -51,7 +52,18 @@ def run(part: str | None, wanted: list[str], told: Path) -> dict[str, dict[str, 
     )
     if part:
         environment["REMOVED"] = part
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "removals", "--tb=no", "--timeout=20"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "removals",
+        "--tb=no",
+        "--timeout=20",
+        "--hypothesis-profile=all",
+    ]
     command += files_of(wanted)
     done = subprocess.run(
         command, cwd=HERE.parent, env=environment, capture_output=True, text=True, timeout=900

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from . import report_requirements as requirements
+
 HERE = Path(__file__).resolve().parent
-_spec = importlib.util.spec_from_file_location("report_requirements", HERE / "report_requirements.py")
-assert _spec is not None and _spec.loader is not None
-requirements = importlib.util.module_from_spec(_spec)
-sys.modules["report_requirements"] = requirements
-_spec.loader.exec_module(requirements)
 
 
 def test_no_test_names_a_row_that_does_not_exist() -> None:

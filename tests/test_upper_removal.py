@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from .report_requirements import read_report
+
 HERE = Path(__file__).resolve().parent
-report = runpy.run_path(str(HERE / "report_requirements.py"))["read_report"]()
+report = read_report()
 removals = runpy.run_path(str(HERE / "upper_removals.py"))
 
 # Where tests run in a process in which a behaviour is missing, the quickest first. The black-box suite of
@@ -68,6 +70,7 @@ def run(share: int, told: Path) -> dict[str, Any]:
         "upper_removals",
         "--tb=native",
         "--timeout=10",
+        "--hypothesis-profile=all",
     ]
     done = subprocess.run(
         [*command, *files()], cwd=HERE.parent, env=environment, capture_output=True, text=True, timeout=3000

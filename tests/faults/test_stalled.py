@@ -59,7 +59,7 @@ async def run(serve: Serve, count: int, *, stalled: bool) -> tuple[Served, list[
 @pytest.mark.timeout(120)
 async def test_a_stalled_reader_is_cut_and_named_and_the_others_get_everything_in_order(serve: Serve) -> None:
     count = PER_SECOND * 8
-    calm, _, alone, _ = await run(serve, count, stalled=False)
+    calm, _, alone, _ = await run(serve, PER_SECOND, stalled=False)
     await calm.kill()
     served, ears, beside, grown = await run(serve, count, stalled=True)
     in_order = [f"talker-{n}" for n in range(count)]

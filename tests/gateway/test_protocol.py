@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 
 from mew_lab.gateway.protocol import DirectProtocol
 
+from ..conftest import examples
 from .conftest import CHAT, House, take
 
 MOST = 200  # bytes of a message here
@@ -147,7 +148,7 @@ def streams(draw: st.DrawFn) -> list[bytes]:
 
 
 @pytest.mark.threat(8)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(streams(), st.integers(0, 3))
 @example([frame(0x81, b"hi", masked=False) + b"mask"], 0)
 @example([frame(0x81, b"\xc0\xaf") + frame(0x81, b"hi")], 0)

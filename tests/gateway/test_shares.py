@@ -23,6 +23,8 @@ from mew_lab.log.line import write_line
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
+from ..conftest import examples
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MIB = 1024 * 1024
 pytestmark = [pytest.mark.threat(37), pytest.mark.ruling("R31")]
@@ -140,7 +142,7 @@ def test_the_share_in_all_does_not_come_back() -> None:
     assert sum(one["messages"] for one in scene.notes("over_share")) > 100
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) -> None:
     """Messages accepted and refused, frames, joins and posts, over minutes: and a replay holds all the same."""

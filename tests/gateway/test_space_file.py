@@ -17,6 +17,8 @@ from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.space_file import SpaceFile, parse_space_file, read_space_file
 from mew_lab.space.state import SpaceLimits
 
+from ..conftest import examples
+
 PLACE = Path("/spaces/one/space.yaml")
 
 
@@ -363,7 +365,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     space=VALUES,
     participants=st.dictionaries(st.sampled_from(["a", "A", "b b"]), VALUES, max_size=3) | VALUES,

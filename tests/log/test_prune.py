@@ -21,6 +21,7 @@ from mew_lab.log.replay import replay
 from mew_lab.space.events import Enrolled, Joined, Noted, Received
 from mew_lab.space.snapshot import snapshot
 
+from ..conftest import examples
 from .stage import Stage, says
 from .test_integrity import Kept, KeptHead, lines_of, write
 
@@ -62,7 +63,7 @@ def test_what_is_left_replays_to_the_same_space(tmp_path: Path, keep: int) -> No
     assert kept.path.stat().st_mode & 0o777 == 0o600
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 3), st.lists(st.integers(0, 2), max_size=3))
 def test_it_is_gone_on_with_and_cut_again(
     tmp_path_factory: pytest.TempPathFactory, seed: int, keep: int, again: list[int]

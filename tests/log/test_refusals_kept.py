@@ -18,6 +18,7 @@ from mew_lab.log.log import Log, open_log
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Enrolled, Event, Joined, Noted, Received, Record, outline
 
+from ..conftest import examples
 from .stage import Stage, says
 
 LONG = 4096  # R30: what is over 4 KiB
@@ -107,7 +108,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(EVENTS)
 def test_what_follows_such_refusals_replays_to_the_letter(events: list[Event]) -> None:
     stage = a_stage(*events, Received(says("chat", "last"), "c1"))
@@ -123,7 +124,7 @@ def test_what_follows_such_refusals_replays_to_the_letter(events: list[Event]) -
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(EVENTS)
 def test_a_journal_on_disk_replays_alike(
     tmp_path_factory: pytest.TempPathFactory, events: list[Event]

@@ -30,6 +30,7 @@ from mew_lab.space.events import (
     Record,
 )
 
+from ..conftest import examples
 from .stage import START, Stage, says
 
 CONVERSATIONS = Path(__file__).parent.parent / "conversations"
@@ -452,7 +453,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(EVENTS, max_size=40))
 def test_any_session_replays_from_its_file(
     tmp_path_factory: pytest.TempPathFactory, events: list[Event]

@@ -15,6 +15,7 @@ from mew_lab.protocol.node import SET_BUDGET, Budget, OverBudget
 from mew_lab.protocol.pattern import compile_pattern
 from mew_lab.protocol.permit import CapabilitySet
 
+from ..conftest import examples
 from .samples import capability as sample_capability
 from .samples import message_for, seeded, times
 from .slow_matcher import slow_permit
@@ -40,7 +41,7 @@ PATTERN: st.SearchStrategy[Any] = st.recursive(
 MEMBERS = st.dictionaries(st.sampled_from(KEYS), PATTERN, min_size=1, max_size=2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(MEMBERS, st.dictionaries(st.sampled_from("abxy"), VALUE, max_size=4))
 def test_no_message_of_a_size_costs_more_than_was_told_of_it(pattern: Any, payload: dict[str, Any]) -> None:
     compiled = compile_pattern(pattern)
@@ -50,7 +51,7 @@ def test_no_message_of_a_size_costs_more_than_was_told_of_it(pattern: Any, paylo
     assert 10**9 - meter.left <= steps(compiled, size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(MEMBERS, min_size=1, max_size=30), st.dictionaries(st.sampled_from("abxy"), VALUE, max_size=4)
 )
@@ -191,7 +192,7 @@ def test_over_budget_leaves_the_meter_with_nothing() -> None:
     assert Budget().left == SET_BUDGET and REFERENCE == 1024
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet='[]{}", a\\', max_size=400), st.integers(0, 80))
 def test_depth_is_told_as_one_bracket_after_the_other_tells_it(noise: str, deep: int) -> None:
     for text in (

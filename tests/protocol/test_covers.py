@@ -19,6 +19,8 @@ from mew_lab.protocol.node import Budget, OverBudget
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import PROFILES, STARTER
 
+from ..conftest import examples
+
 HERE = Path(__file__)
 TABLE: Any = runpy.run_path(str(HERE.with_name("covers_table.py")))
 SAMPLES: Any = runpy.run_path(str(HERE.with_name("samples.py")))
@@ -75,11 +77,12 @@ def test_everything_covers_itself() -> None:
     assert [one for one in patterns if not covers(one, one)] == []
 
 
+@pytest.mark.drawn
 @pytest.mark.threat(20)
 @pytest.mark.timeout(300)
-def test_ten_thousand_pairs_judged_covered_hold_for_two_hundred_messages_each() -> None:
+def test_pairs_judged_covered_hold_for_two_hundred_messages_each() -> None:
     r = SAMPLES["seeded"]()
-    enough = SAMPLES["times"](10_000)
+    enough = SAMPLES["times"](examples(10_000))
     judged = checked = 0
     while judged < enough:
         narrow = SAMPLES["capability"](r)

@@ -16,6 +16,8 @@ from mew_lab.protocol.node import Meter, OverBudget
 from mew_lab.protocol.pattern import compile_pattern
 from mew_lab.protocol.strings import Glob, Literal, Negation, compile_string
 
+from ..conftest import examples
+
 slow_string: Any = runpy.run_path(str(Path(__file__).with_name("slow_matcher.py")))["slow_string"]
 
 SHORT = ["".join(one) for length in range(6) for one in itertools.product("ab/", repeat=length)]
@@ -43,7 +45,7 @@ patterns = globs | globs.filter(bool).filter(lambda one: one[0] != "/").map(lamb
 
 
 @pytest.mark.threat(20)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(inside=st.lists(patterns, max_size=2), outside=st.lists(patterns, max_size=3))
 @example(inside=["*"], outside=["?*", "**/**"])
 @example(inside=["**a"], outside=["a**", "b**", "/**"])

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from mew_lab.protocol.json_schema import Validator, resolve_reference
 
+from ..conftest import examples
+
 
 def violations(schema: Any, value: Any) -> dict[tuple[str | int, ...], str]:
     return {one.path: one.message for one in Validator(schema).validate(value).violations}
@@ -107,7 +109,7 @@ schemas = st.recursive(leaves, objects, max_leaves=5)
 RECURSIVE = {"properties": {"a": {"$ref": "#"}, "b": {"type": "null"}}, "additionalProperties": False}
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=schemas, a=leaves, b=leaves, value=json_values)
 @example(schema=RECURSIVE, a=True, b=True, value={"a": {"a": {"b": 1}}})
 @example(schema={"exclusiveMinimum": 1}, a=True, b=True, value=1)

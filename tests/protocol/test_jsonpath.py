@@ -14,6 +14,8 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.jsonpath import JSONPath, descendants, equal
 from mew_lab.protocol.node import Meter, OverBudget
 
+from ..conftest import examples
+
 DOCUMENT: dict[str, Any] = {
     "a": [1, 2.0, "x", {"b": "x", "c": None}, [True, "xy"]],
     "b": {"a": "x", "c": [], "d": {"e": "A.z"}},
@@ -163,14 +165,14 @@ def test_a_boolean_is_no_number_however_deep_it_lies(one: float, other: bool) ->
 
 
 @pytest.mark.req("P-4.2-2")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(path=paths, value=values)
 def test_the_bounded_walk_selects_what_the_library_selects(path: str, value: Any) -> None:
     assert select(path, value) == jsonpath_rfc9535.find(path, value).values()
 
 
 @pytest.mark.threat(7)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(text=st.text("$.[]*?@!=<&|()'a0:-, \\", max_size=20))
 def test_any_text_is_a_path_or_a_fault_of_ours(text: str) -> None:
     try:

@@ -34,6 +34,8 @@ from mew_lab.protocol.pattern import (
     warnings,
 )
 
+from ..conftest import examples
+
 slow_match = runpy.run_path(str(Path(__file__).with_name("slow_matcher.py")))["slow_match"]
 
 ABSENT: Any = object()
@@ -334,7 +336,7 @@ objects = st.dictionaries(names, values, max_size=3)
 
 @pytest.mark.req("P-4.2-1", "P-4.2-2", "S-L2-8")
 @pytest.mark.threat(21)
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(2000), deadline=None)
 @given(pattern=patterns, value=values | objects)
 @example(pattern={"**": ["!a", "b"]}, value={"a": ["a", "b"]})
 def test_fast_and_slow_agree(pattern: Any, value: Any) -> None:
@@ -342,13 +344,13 @@ def test_fast_and_slow_agree(pattern: Any, value: Any) -> None:
 
 
 @pytest.mark.req("P-4.2-2")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(pattern=globs | negations, text=texts)
 def test_fast_and_slow_globs_agree(pattern: str, text: str) -> None:
     assert compile_pattern(pattern).matches(text) is slow_match(pattern, text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(pattern=patterns)
 def test_a_compiled_pattern_knows_what_it_was_compiled_from(pattern: Any) -> None:
     source = compile_pattern(pattern).source

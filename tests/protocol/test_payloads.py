@@ -227,7 +227,7 @@ def test_chat_without_a_format_is_plain() -> None:
 
 
 @pytest.mark.req("P-3.3.3-1", "P-3.3.3-2")
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(reason=st.text())
 def test_any_reason_is_accepted_as_it_is(reason: str) -> None:
     for kind in ("mcp/withdraw", "mcp/reject"):

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability, CapabilitySet, Verdict, permit
 
+from ..conftest import examples
+
 SAMPLES: Any = runpy.run_path(str(Path(__file__).with_name("samples.py")))
 slow_permit = runpy.run_path(str(Path(__file__).with_name("slow_matcher.py")))["slow_permit"]
 
@@ -205,7 +207,7 @@ def test_what_was_compiled_does_not_follow_later_changes() -> None:
 
 
 @pytest.mark.threat(21)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     capabilities=st.lists(
         st.fixed_dictionaries(

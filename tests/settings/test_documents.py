@@ -13,6 +13,8 @@ from hypothesis import strategies as some
 from mew_lab.errors import ConfigError
 from mew_lab.settings.documents import MAX_FILE, read_document, read_file, read_yaml, write_yaml
 
+from ..conftest import examples
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -136,7 +138,7 @@ VALUES = some.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(some.dictionaries(TEXTS, VALUES, min_size=1))
 def test_what_is_written_is_read_again_as_it_was(value: dict[str, object]) -> None:
     found = read_yaml(write_yaml(value))
@@ -157,7 +159,7 @@ def test_what_is_no_data_is_not_written() -> None:
 # --- documents of settings, and their files ---
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(some.dictionaries(TEXTS, VALUES, min_size=1))
 def test_json_and_yaml_of_one_value_are_one_document(value: dict[str, object]) -> None:
     as_json = read_document(json.dumps(value, indent="\t"), path="a.json")

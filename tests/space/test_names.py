@@ -12,6 +12,7 @@ from mew_lab.protocol.kinds import ACTED_ON
 from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Joined, Received, Record
 
+from ..conftest import examples
 from .stage import START, Stage, patterns
 
 MEMBERS = ("participant_id", "recipient", "new_owner", "target")
@@ -37,7 +38,7 @@ def verdict(pattern: object, kind: str, member: str, name: object, *, path: str 
 
 @pytest.mark.ruling("R26")
 @pytest.mark.threat(39)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from(PATTERNS),
     st.sampled_from(KINDS),

@@ -16,6 +16,8 @@ from mew_lab.space.events import Enrolled, Event, FrameReceived, GrantEnded, Joi
 from mew_lab.space.opening import opening_record, reopen
 from mew_lab.space.snapshot import restore, snapshot
 
+from ..conftest import examples
+
 pytestmark = pytest.mark.ruling("R31")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("ada", "bob", "cyd")
@@ -95,7 +97,7 @@ def a_space(random: Random, events: int) -> tuple[Space, datetime]:
     return space, now
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 150))
 def test_it_goes_on_to_the_letter(seed: int, events: int) -> None:
     random = Random(seed)

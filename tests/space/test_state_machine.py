@@ -820,7 +820,7 @@ def run(examples: int, steps: int, *, seed: int | None = None) -> None:
 @pytest.mark.threat(12, 19, 20, 23)
 @pytest.mark.timeout(300)
 def test_a_space_does_what_its_model_does() -> None:
-    run(120, 40)
+    run(30, 40)
 
 
 @pytest.mark.slow

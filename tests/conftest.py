@@ -10,12 +10,18 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 LONG = ("tests/browser/", "tests/notebooks/", "tests/test_")
 FEW, ALL = 25, 100  # examples of a test that sets no number
-settings.register_profile("few", settings.get_profile(settings.get_current_profile_name()), max_examples=FEW)
-settings.register_profile("all", settings.get_profile(settings.get_current_profile_name()), max_examples=ALL)
+BASE = settings(
+    settings.get_profile(settings.get_current_profile_name()),
+    suppress_health_check=[
+        HealthCheck.too_slow
+    ],  # a busy machine draws slowly, which tells nothing of the code
+)
+settings.register_profile("few", BASE, max_examples=FEW)
+settings.register_profile("all", BASE, max_examples=ALL)
 
 
 def examples(count: int) -> int:

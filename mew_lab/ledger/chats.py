@@ -24,7 +24,7 @@ Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
@@ -133,7 +133,7 @@ class ChatLedger:
         self._authors: dict[str, dict[str, None]] = {}  # author -> ids, the oldest first
         self._weights: dict[str, int] = {}  # author -> characters
         self._total = 0
-        self._rules: dict[str, Callable[[Entry], Iterator[ChatChange]]] = {
+        self._rules: dict[str, Callable[[Entry], Iterable[ChatChange]]] = {
             "chat": self._on_chat,
             "chat/acknowledge": self._on_acknowledge,
             "chat/cancel": self._on_cancel,
@@ -161,11 +161,10 @@ class ChatLedger:
 
     # --- one rule a kind ---
 
-    def _on_chat(self, entry: Entry) -> Iterator[ChatChange]:
+    def _on_chat(self, entry: Entry) -> tuple[ChatChange]:
         known = self._messages.get(entry.id)
         if known is not None:
-            yield ChatChange("repeated", known.id, known, entry, "its id is taken")
-            return
+            return (ChatChange("repeated", known.id, known, entry, "its id is taken"),)
         text = entry.payload.get("text")
         message = ChatMessage(
             entry.id,
@@ -176,8 +175,8 @@ class ChatLedger:
             text[:MAX_TEXT] if isinstance(text, str) else "",
         )
         self._put(message)
-        yield ChatChange("said", message.id, message, entry)
         self._evict()
+        return (ChatChange("said", message.id, message, entry),)
 
     def _on_acknowledge(self, entry: Entry) -> Iterator[ChatChange]:
         receipt = ChatReceipt(entry.sender, _word(entry, "status"), entry.t)

@@ -16,7 +16,7 @@ from mew_lab.ledger.chats import CHAT_KINDS, ChatChange, ChatLedger
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GRANT_KINDS, GrantChange, GrantLedger
 from mew_lab.ledger.members import MEMBER_KINDS, MemberChange, MemberLedger
-from mew_lab.ledger.reasoning import ReasoningChange, ReasoningLedger
+from mew_lab.ledger.reasoning import WITHOUT_CONTEXT, ReasoningChange, ReasoningLedger
 from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 
 __all__ = ["Ledger", "LedgerChange"]
@@ -63,18 +63,20 @@ class Ledger:
         ]
         if members is None:
             chapters.append((MEMBER_KINDS, self.members.observe))
-        # What any message belongs to is asked of `reasoning`, so it is told of all kinds.
         self._observers: Mapping[str, Sequence[_Observe]] = {
-            kind: (*(observe for kinds, observe in chapters if kind in kinds), self.reasoning.observe)
+            kind: tuple(observe for kinds, observe in chapters if kind in kinds)
             for kind in frozenset[str]().union(*(kinds for kinds, _ in chapters))
         }
-        self._other_kinds: Sequence[_Observe] = (self.reasoning.observe,)
 
     def observe(self, entry: Entry) -> tuple[LedgerChange, ...]:
         """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
         changes: tuple[LedgerChange, ...] = ()
-        for observe in self._observers.get(entry.kind, self._other_kinds):
+        for observe in self._observers.get(entry.kind, ()):
             changes += observe(entry)
+        if (
+            entry.context or entry.kind in WITHOUT_CONTEXT
+        ):  # a message of any kind may be a step of a sequence
+            changes += self.reasoning.observe(entry)
         return changes
 
     def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:

@@ -32,7 +32,6 @@ Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency", ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
@@ -42,7 +41,7 @@ from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
+__all__ = ["WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
 
 MAX_SEQUENCES = 1000
 MAX_ABOUT = 20  # ids that a start correlates to
@@ -53,7 +52,7 @@ MAX_PATH = 200  # characters
 MAX_REASON = 200
 _CALLS = ("mcp/request", "mcp/proposal")
 # What may concern a sequence without a context.
-_WITHOUT_CONTEXT = frozenset(
+WITHOUT_CONTEXT = frozenset(
     {*_CALLS, "reasoning/start", "stream/request", "stream/open", "stream/close", "system/presence"}
 )
 _BESIDE = frozenset({"mcp/response", "mcp/reject", "mcp/withdraw", "system/error"})  # no steps of their own
@@ -61,8 +60,7 @@ _BESIDE = frozenset({"mcp/response", "mcp/reject", "mcp/withdraw", "system/error
 State = Literal["active", "concluded", "cancelled", "left"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReasoningSequence:
+class ReasoningSequence(NamedTuple):
     """One sequence and what is known of it.
 
     Attributes:
@@ -122,8 +120,9 @@ class SequenceIndex(dict[int, ReasoningSequence]):
         self._owners: dict[str, dict[int, None]] = {}
 
     def put(self, sequence: ReasoningSequence) -> None:
+        if sequence.key not in self:
+            self._owners.setdefault(sequence.owner, {})[sequence.key] = None
         self[sequence.key] = sequence
-        self._owners.setdefault(sequence.owner, {})[sequence.key] = None
 
     def drop(self, key: int) -> None:
         sequence = self.pop(key, None)
@@ -181,11 +180,17 @@ class ReasoningLedger:
     def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
         """The sequence to which an entry belongs by what is known now, and the part of it. Spec: §2, §3.5.6."""
         parts = parts_of(entry.context)
-        for started in (True, False):  # nobody takes a part of another's context by a thought that names it
-            for n in range(len(parts) - 1, -1, -1):
-                sequence = self.get(parts[n])
-                if sequence is not None and bool(sequence.seq) is started:
-                    return sequence, _path(parts[n + 1 :])
+        unstarted: tuple[ReasoningSequence, str] | None = None
+        for n in range(len(parts) - 1, -1, -1):
+            sequence = self.get(parts[n])
+            if sequence is None:
+                continue
+            if sequence.seq:
+                return sequence, _path(parts[n + 1 :])
+            # Nobody takes a part of another's context by a thought that names it.
+            unstarted = unstarted or (sequence, _path(parts[n + 1 :]))
+        if unstarted is not None:
+            return unstarted
         if entry.kind in _CALLS:
             for id in entry.correlation_id:
                 if (sequence := self.get(id)) is not None:
@@ -195,7 +200,7 @@ class ReasoningLedger:
     def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:
         """Takes note of one entry; to be called for each of the space, in order, the gateway's included."""
         kind = entry.kind
-        if not entry.context and kind not in _WITHOUT_CONTEXT:
+        if not entry.context and kind not in WITHOUT_CONTEXT:
             return ()
         if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
             return ()  # it names no message, or nobody
@@ -209,7 +214,7 @@ class ReasoningLedger:
             return tuple(self._on_start(entry))
         if kind in _BESIDE:
             return ()
-        return tuple(self._on_step(entry))
+        return self._on_step(entry)
 
     # --- the rules ---
 
@@ -241,9 +246,11 @@ class ReasoningLedger:
         if parent is not None and self.sequence(parent.key) is not None:
             yield self._add(parent, entry, path, child=sequence.key)
 
-    def _on_step(self, entry: Entry) -> Iterator[ReasoningChange]:
+    def _on_step(self, entry: Entry) -> tuple[ReasoningChange, ...]:
+        kind = entry.kind
+        changes: list[ReasoningChange] = []
         sequence, path = self.place(entry)
-        if sequence is None and entry.kind in ("reasoning/thought", "reasoning/conclusion"):
+        if sequence is None and kind in ("reasoning/thought", "reasoning/conclusion"):
             parts = parts_of(entry.context)
             if parts:
                 self._count += 1
@@ -251,21 +258,22 @@ class ReasoningLedger:
                     key=self._count, id=parts[0], owner=entry.sender, started=entry.t
                 )
                 path = _path(parts[1:])
-                yield from self._hold(sequence, entry)
+                changes.extend(self._hold(sequence, entry))
         if sequence is None:
-            return
-        if entry.kind == "mcp/request" and any(id in self._proposals for id in entry.correlation_id):
-            return
-        yield self._add(sequence, entry, path)
-        if entry.kind == "mcp/proposal" and entry.id and not entry.refused:
+            return ()
+        if kind == "mcp/request" and any(id in self._proposals for id in entry.correlation_id):
+            return ()
+        step = self._add(sequence, entry, path)
+        changes.append(step)
+        if kind == "mcp/proposal" and entry.id and not entry.refused:
             self._proposals[entry.id] = None
-        sequence = self.sequence(sequence.key) or sequence
-        if entry.kind == "reasoning/conclusion" and not path:
+        elif kind == "reasoning/conclusion" and not path:
             foreign = "" if entry.sender == sequence.owner else "only its owner concludes it"
-            yield self._end(sequence, entry, "concluded", unless=foreign)
-        elif entry.kind == "reasoning/cancel" and not entry.malformed:
+            changes.append(self._end(step.sequence, entry, "concluded", unless=foreign))
+        elif kind == "reasoning/cancel" and not entry.malformed:
             part = "" if entry.context == sequence.id else "its context is not the id of the start"
-            yield self._end(sequence, entry, "cancelled", unless=part)
+            changes.append(self._end(step.sequence, entry, "cancelled", unless=part))
+        return tuple(changes)
 
     def _on_presence(self, entry: Entry) -> Iterator[ReasoningChange]:
         gone = entry.payload.get("participant")
@@ -292,7 +300,7 @@ class ReasoningLedger:
                 if sequence is not None:
                     self._streams[stream] = sequence.key
                     self._handles[id] = self._handles[entry.id] = stream
-                    streaming = self._put(replace(sequence, stream=stream, streaming=True))
+                    streaming = self._put(sequence._replace(stream=stream, streaming=True))
                     yield ReasoningChange("streamed", streaming, entry)
         elif entry.kind == "stream/close":
             if "stream_id" in entry.payload:
@@ -306,14 +314,14 @@ class ReasoningLedger:
                 and sequence.stream == stream
                 and entry.sender in (sequence.owner, *GATEWAYS)
             ):
-                yield ReasoningChange("streamed", self._put(replace(sequence, streaming=False)), entry)
+                yield ReasoningChange("streamed", self._put(sequence._replace(streaming=False)), entry)
 
     # --- keeping ---
 
     def _add(
         self, sequence: ReasoningSequence, entry: Entry, path: str, *, child: int = 0
     ) -> ReasoningChange:
-        stepped = self._put(replace(sequence, steps=sequence.steps + 1))
+        stepped = self._put(sequence._replace(steps=sequence.steps + 1))
         return ReasoningChange("stepped", stepped, entry, path, child)
 
     def _end(
@@ -329,7 +337,7 @@ class ReasoningLedger:
             return ReasoningChange("claimed", sequence, entry, why=why)
         word = entry.payload.get("reason") if state == "cancelled" else ""
         reason = one_line(word, MAX_REASON) if isinstance(word, str) else ""
-        ended = self._put(replace(sequence, state=state, ended=entry.t, by=entry.sender, reason=reason))
+        ended = self._put(sequence._replace(state=state, ended=entry.t, by=entry.sender, reason=reason))
         return ReasoningChange(state, ended, entry)
 
     def _hold(self, sequence: ReasoningSequence, entry: Entry) -> Iterator[ReasoningChange]:
@@ -361,7 +369,7 @@ def parts_of(context: str) -> list[str]:
 
 
 def _path(parts: list[str]) -> str:
-    return cut("/".join(parts), MAX_PATH)
+    return cut("/".join(parts), MAX_PATH) if parts else ""
 
 
 def _stream_id(entry: Entry) -> str:

@@ -9,6 +9,7 @@ Spec: §3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,9 +43,14 @@ class Kind(NamedTuple):
 
     def model(self, kind: str) -> type[Payload]:
         """The payload model of `kind`; loads the models at the first call."""
-        from mew_lab.protocol.payloads import MODELS
+        return _load_models()[kind]
 
-        return MODELS[kind]
+
+@cache
+def _load_models() -> Mapping[str, type[Payload]]:
+    from mew_lab.protocol.payloads import MODELS
+
+    return MODELS
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(

@@ -81,7 +81,7 @@ def utf8_size(text: str) -> int:
 
 def cut_names(names: Sequence[str], *, most: int) -> tuple[str, ...]:
     """The first `most` of them, to be shown: each in at most 128 characters. One that was cut equals nobody's."""
-    return tuple(cut(name, MAX_NAME) for name in names[:most])
+    return tuple([cut(name, MAX_NAME) for name in names[:most]])
 
 
 def compared(names: Sequence[str], *, most: int) -> tuple[str, ...] | None:

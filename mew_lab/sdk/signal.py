@@ -67,7 +67,7 @@ class Signal(Generic[Value]):
             except Exception as fault:
                 self._on_fault(fault)
                 continue
-            if inspect.iscoroutine(later):
+            if later is not None and inspect.iscoroutine(later):
                 task = asyncio.get_running_loop().create_task(later)
                 _running.add(task)
                 task.add_done_callback(self._end)

@@ -393,17 +393,17 @@ class Readers:
         assert [row.id for row in self.chat.queue] == [id for id in known if truth.awaits(id, HUMAN)]
 
     def _check_reasoning_rows(self, truth: Truth, places: list[int]) -> None:
-        rows = [row for row in self.reasoning.sequences if row.seq]
-        assert [row.seq for row in rows] == [places[at] for at in truth.starts()]
+        rows = [row for row in self.reasoning.sequences if row.facts.seq]
+        assert [row.facts.seq for row in rows] == [places[at] for at in truth.starts()]
         for row, at in zip(rows, truth.starts(), strict=True):
-            assert (row.state, row.by) == truth.ending(at)
-            steps = self.reasoning.steps(row.key)
+            assert (row.facts.state, row.facts.by) == truth.ending(at)
+            steps = self.reasoning.steps(row.facts.key)
             assert [(step.seq, step.path) for step in steps] == [
                 (places[step], truth.place(step)[1]) for step in truth.steps(at)
             ]
-            parent = self.reasoning.sequence(row.parent)
+            parent = self.reasoning.sequence(row.facts.parent)
             expected = truth.place(at)[0]
-            assert (parent.seq if parent and parent.seq else None) == (
+            assert (parent.facts.seq if parent and parent.facts.seq else None) == (
                 None if expected is None else places[expected]
             )
 

@@ -33,7 +33,6 @@ from mew_lab.views.reasoning.rows import (
     SequenceRow,
     StepRow,
     apply_change,
-    facts_of,
     row_of,
     text_of,
 )
@@ -98,7 +97,7 @@ class ReasoningModel:
     def mirrored(self, key: int) -> tuple[str, int]:
         """The end of the text of the stream beside it, and how many characters came in all."""
         row = self._rows.get(key)
-        _, mirror = self._mirrors.get(row.stream if row else "", (0, Mirror()))
+        _, mirror = self._mirrors.get(row.facts.stream if row else "", (0, Mirror()))
         return mirror.text, mirror.total
 
     def may_cancel(self, sequence: ReasoningSequence) -> bool:
@@ -119,15 +118,19 @@ class ReasoningModel:
         Spec: §3.5.5.
         """
         row = self._rows.get(key)
-        if row is None or row.state != "active":
-            what = "it is not known here" if row is None else f"it is over already ({row.state})"
+        if row is None or row.facts.state != "active":
+            what = "it is not known here" if row is None else f"it is over already ({row.facts.state})"
             raise MewError(f"cannot cancel this reasoning: {what}; nothing was sent")
-        sender, to = self._me.sender, self._addressees(row)
+        sender, sequence = self._me.sender, row.facts
         draft = sender.complete(
-            "reasoning/cancel", {"reason": reason}, to=to, about=row.about, context=row.id
+            "reasoning/cancel",
+            {"reason": reason},
+            to=self._addressees(sequence),
+            about=sequence.about,
+            context=sequence.id,
         )
         await sender.send_accepted(draft)
-        return f"The reasoning of {row.owner} was cancelled ({one_line(reason, 80)})."
+        return f"The reasoning of {sequence.owner} was cancelled ({one_line(reason, 80)})."
 
     def _addressees(self, sequence: ReasoningSequence) -> tuple[str, ...]:
         # A participant handles what is addressed to it whatever the context; one that has left cannot be addressed.
@@ -151,8 +154,8 @@ class ReasoningModel:
     def refresh_active(self) -> None:
         """Reports every active sequence as changed, for a button may have to appear or to go."""
         for row in self.sequences:
-            if row.state == "active":
-                self.on_change(row.key, 0)
+            if row.facts.state == "active":
+                self.on_change(row.facts.key, 0)
 
     def _apply(self, change: ReasoningChange, call: CallRow | None) -> None:
         sequence, entry = change.sequence, change.entry
@@ -160,7 +163,7 @@ class ReasoningModel:
             case "began":
                 text, more = text_of(entry) if sequence.seq else ("", False)
                 self._steps[sequence.key] = {}
-                self._put(SequenceRow(**facts_of(sequence), text=text, more=more))
+                self._put(SequenceRow(facts=sequence, text=text, more=more))
             case "forgotten":
                 self._forget(sequence.key)
             case "stepped":
@@ -170,7 +173,7 @@ class ReasoningModel:
             case _:
                 if change.what == "streamed" and sequence.streaming:
                     self._mirrors[sequence.stream] = (sequence.key, Mirror())
-                self._put(replace(self._rows[sequence.key], **facts_of(sequence)))
+                self._put(replace(self._rows[sequence.key], facts=sequence))
 
     def _take_call(self, entry: Entry) -> CallRow | None:
         """Brings the calls that are shown up to what the ledger knows; the row of the call that was made, if any."""
@@ -207,7 +210,7 @@ class ReasoningModel:
         self._put(
             replace(
                 row,
-                **facts_of(change.sequence),
+                facts=change.sequence,
                 dropped=dropped,
                 thoughts=row.thoughts + (entry.kind == "reasoning/thought"),
                 calls=row.calls + (call is not None),
@@ -240,14 +243,15 @@ class ReasoningModel:
             del self._places[step.call.id]
 
     def _put(self, row: SequenceRow) -> None:
-        self._rows[row.key] = row
-        self.on_change(row.key, 0)
+        key = row.facts.key
+        self._rows[key] = row
+        self.on_change(key, 0)
 
     def _forget(self, key: int) -> None:
         row = self._rows.pop(key)
         for step in self._steps.pop(key, {}).values():
             self._unfollow(key, step)
-        self._mirrors.pop(row.stream, None)
+        self._mirrors.pop(row.facts.stream, None)
         self.forgotten += 1
         self.on_change(key, 0)
 

@@ -9,8 +9,8 @@ Spec: §2 (context), §3.2.1, §3.3, §3.5, ruling R17.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from mew_lab.ledger.calls import Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
@@ -28,7 +28,6 @@ __all__ = [
     "SequenceRow",
     "StepRow",
     "apply_change",
-    "facts_of",
     "row_of",
     "text_of",
 ]
@@ -145,27 +144,20 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SequenceRow(ReasoningSequence):
-    """What the ledger knows of a sequence, and what the view adds.
+class SequenceRow:
+    """What the ledger knows of a sequence (`facts`), and what the view adds.
 
     `text` is what the sequence set out to do, `more` tells that it was longer. `dropped` counts the steps that are not
     held any more, `thoughts` and `calls` count steps of these kinds; `open_calls` wait for an answer or a decision.
     """
 
+    facts: ReasoningSequence
     text: str = ""
     more: bool = False
     dropped: int = 0
     thoughts: int = 0
     calls: int = 0
     open_calls: int = 0
-
-
-_FACTS = tuple(field.name for field in fields(ReasoningSequence))
-
-
-def facts_of(sequence: ReasoningSequence) -> dict[str, Any]:
-    """The members of a row that the ledger gives."""
-    return {name: getattr(sequence, name) for name in _FACTS}
 
 
 def text_of(entry: Entry) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ from typing import Any
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
+from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
@@ -125,18 +126,16 @@ class ReasoningView(ActingWidget):
     # What the writer sends.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        sequences = self._thoughts.sequences
+        rows = self._thoughts.sequences
         steps: list[dict[str, Any]] = []
-        for sequence in reversed(sequences):
-            if sequence.state == "active" and len(steps) < PAGE:
-                held = self._thoughts.steps(sequence.key)[-(PAGE - len(steps)) :]
-                steps = [_pack_step(sequence.key, step) for step in held] + steps
+        for row in reversed(rows):
+            if row.facts.state == "active" and len(steps) < PAGE:
+                held = self._thoughts.steps(row.facts.key)[-(PAGE - len(steps)) :]
+                steps = [_pack_step(row.facts.key, step) for step in held] + steps
         return {
-            "sequences": [self._sequence(sequence) for sequence in sequences],
+            "sequences": [self._pack_sequence(row) for row in rows],
             "steps": steps,
-            "streams": [self._stream(sequence.key) for sequence in sequences if sequence.streaming][
-                -MOST_STREAMS:
-            ],
+            "streams": [self._stream(row.facts.key) for row in rows if row.facts.streaming][-MOST_STREAMS:],
             "reasons": list(REASONS.items()),
             "now": self.clock().timestamp(),
             "forgotten": self._thoughts.forgotten,
@@ -157,8 +156,8 @@ class ReasoningView(ActingWidget):
         items: list[dict[str, Any]] = []
         held = [self._thoughts.sequence(key) for key in keys]
         if keys:
-            gone = [key for key, sequence in zip(keys, held, strict=True) if sequence is None]
-            shown = [self._sequence(sequence) for sequence in held if sequence is not None]
+            gone = [key for key, row in zip(keys, held, strict=True) if row is None]
+            shown = [self._pack_sequence(row) for row in held if row is not None]
             items.append(
                 {"t": "sequences", "sequences": shown, "gone": gone, "forgotten": self._thoughts.forgotten}
             )
@@ -174,29 +173,29 @@ class ReasoningView(ActingWidget):
             items.insert(0, {"t": "next", "no": self._number})
         return items
 
-    def _sequence(self, sequence: SequenceRow) -> dict[str, Any]:
+    def _pack_sequence(self, row: SequenceRow) -> dict[str, Any]:
         return {
-            "key": sequence.key,
-            "id": middle(sequence.id, 28),
-            "owner": visible(sequence.owner),
-            "text": one_line(sequence.text, HEAD),
-            "more": sequence.more or len(sequence.text) > HEAD,
-            "started": round(sequence.started, 3),
-            "ended": None if sequence.ended is None else round(sequence.ended, 3),
-            "state": sequence.state,
-            "by": visible(sequence.by) if sequence.by != sequence.owner else "",
-            "reason": sequence.reason,
-            "parent": sequence.parent,
-            "place": sequence.place,
-            "path": _parts(sequence.path),
-            "steps": sequence.steps,
-            "dropped": sequence.dropped,
-            "thoughts": sequence.thoughts,
-            "calls": sequence.calls,
-            "open": sequence.open_calls,
-            "stream": visible(sequence.stream),
-            "streaming": sequence.streaming,
-            "may": sequence.state == "active" and self._thoughts.may_cancel(sequence),
+            "key": row.facts.key,
+            "id": middle(row.facts.id, 28),
+            "owner": visible(row.facts.owner),
+            "text": one_line(row.text, HEAD),
+            "more": row.more or len(row.text) > HEAD,
+            "started": round(row.facts.started, 3),
+            "ended": None if row.facts.ended is None else round(row.facts.ended, 3),
+            "state": row.facts.state,
+            "by": visible(row.facts.by) if row.facts.by != row.facts.owner else "",
+            "reason": row.facts.reason,
+            "parent": row.facts.parent,
+            "place": row.facts.place,
+            "path": _parts(row.facts.path),
+            "steps": row.facts.steps,
+            "dropped": row.dropped,
+            "thoughts": row.thoughts,
+            "calls": row.calls,
+            "open": row.open_calls,
+            "stream": visible(row.facts.stream),
+            "streaming": row.facts.streaming,
+            "may": row.facts.state == "active" and self._thoughts.may_cancel(row.facts),
         }
 
     def _stream(self, key: int) -> dict[str, Any]:
@@ -239,10 +238,10 @@ class ReasoningView(ActingWidget):
 
     def _text_of(self, key: int, n: int) -> str | None:
         """All that a step says: of a call its payload and its answer's; with n = 0, what the sequence set out to do."""
-        sequence, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
-        if sequence is None or (n and step is None):
+        row, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
+        if row is None or (n and step is None):
             return None
-        payload = self._payload(step.seq if step is not None else sequence.seq)
+        payload = self._payload(step.seq if step is not None else row.facts.seq)
         if payload is None:
             return None
         if step is None or step.call is None:
@@ -261,43 +260,43 @@ class ReasoningView(ActingWidget):
 
     def badge(self) -> str:
         """How many sequences are not over."""
-        active = sum(sequence.state == "active" for sequence in self._thoughts.sequences)
+        active = sum(row.facts.state == "active" for row in self._thoughts.sequences)
         return f"{active} active" if active else ""
 
     def _static_text(self) -> str:
-        sequences = self._thoughts.sequences
-        active = [sequence for sequence in sequences if sequence.state == "active"]
-        first = f", newest: {one_line(active[-1].owner, 64)} “{active[-1].text[:80]}”" if active else ""
-        return f"Reasoning: {len(active)} active, {len(sequences) - len(active)} ended{first}"
+        rows = self._thoughts.sequences
+        active = [row for row in rows if row.facts.state == "active"]
+        first = f", newest: {one_line(active[-1].facts.owner, 64)} “{active[-1].text[:80]}”" if active else ""
+        return f"Reasoning: {len(active)} active, {len(rows) - len(active)} ended{first}"
 
     def _static_html(self) -> str:
-        sequences = self._thoughts.sequences
-        rows: list[tuple[str, ...]] = []
-        for sequence in sequences:
-            rows.append(
+        rows = self._thoughts.sequences
+        lines: list[tuple[str, ...]] = []
+        for row in rows:
+            lines.append(
                 (
-                    clock_time(sequence.started),
-                    sequence.owner,
-                    _state_of(sequence),
-                    sequence.text,
-                    _summary(sequence),
+                    clock_time(row.facts.started),
+                    row.facts.owner,
+                    _state_of(row.facts),
+                    row.text,
+                    _summary(row),
                 )
             )
-            for step in self._thoughts.steps(sequence.key):
-                sender = step.sender if step.sender != sequence.owner else ""
+            for step in self._thoughts.steps(row.facts.key):
+                sender = step.sender if step.sender != row.facts.owner else ""
                 outcome = _outcome_of(step.call) if step.call is not None else ""
-                rows.append((f"+{step.t - sequence.started:.1f} s", sender, step.kind, step.text, outcome))
+                lines.append((f"+{step.t - row.facts.started:.1f} s", sender, step.kind, step.text, outcome))
         notes = [
-            f"{len(rows) - MOST_ROWS} earlier lines are not shown." if len(rows) > MOST_ROWS else "",
+            f"{len(lines) - MOST_ROWS} earlier lines are not shown." if len(lines) > MOST_ROWS else "",
             ""
-            if sequences
+            if rows
             else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
             f"A picture: nothing can be cancelled here. The live view {INSTALL}.",
         ]
-        active = sum(sequence.state == "active" for sequence in sequences)
-        title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(sequences)} in all"
+        active = sum(row.facts.state == "active" for row in rows)
+        title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(rows)} in all"
         columns = ("when", "who", "state", "what", "then")
-        return picture(title, columns, rows[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
+        return picture(title, columns, lines[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
 
 
 def _number(params: Mapping[str, Any], name: str) -> int:
@@ -360,12 +359,12 @@ def _outcome_of(call: CallRow) -> str:
     return f"{call.state}{by}{f': {call.result}' if call.result else ''}"
 
 
-def _state_of(sequence: SequenceRow) -> str:
+def _state_of(sequence: ReasoningSequence) -> str:
     lasted = f" after {sequence.ended - sequence.started:.1f} s" if sequence.ended is not None else ""
     return f"{sequence.state}{lasted}"
 
 
-def _summary(sequence: SequenceRow) -> str:
-    by = f"by {sequence.by}" if sequence.by and sequence.by != sequence.owner else ""
-    parts = [f"{sequence.thoughts} thoughts", f"{sequence.calls} calls", by, sequence.reason]
+def _summary(row: SequenceRow) -> str:
+    by = f"by {row.facts.by}" if row.facts.by and row.facts.by != row.facts.owner else ""
+    parts = [f"{row.thoughts} thoughts", f"{row.calls} calls", by, row.facts.reason]
     return ", ".join(filter(None, parts))

@@ -49,7 +49,7 @@ def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
     space.tell("chat", {"text": "Who knows?"}, context="r1")
     space.tell("reasoning/thought", {"message": "elsewhere"}, context="")
     one = only(thoughts)
-    assert (one.owner, one.text, one.about, one.state) == (
+    assert (one.facts.owner, one.text, one.facts.about, one.facts.state) == (
         "helper",
         "Working on: rain",
         ("chat-1",),
@@ -57,13 +57,18 @@ def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
     )
     space.tell("reasoning/conclusion", {"message": "It rains"}, context="r1")
     one = only(thoughts)
-    assert (one.state, one.ended, one.started, one.by) == ("concluded", 5.0, 1.0, "helper")
-    assert [(step.kind, step.text) for step in thoughts.steps(one.key)] == [
+    assert (one.facts.state, one.facts.ended, one.facts.started, one.facts.by) == (
+        "concluded",
+        5.0,
+        1.0,
+        "helper",
+    )
+    assert [(step.kind, step.text) for step in thoughts.steps(one.facts.key)] == [
         ("reasoning/thought", "Look at the sky"),
         ("chat", "Who knows?"),
         ("reasoning/conclusion", "It rains"),
     ]
-    assert (one.steps, one.thoughts, one.calls) == (3, 1, 0)
+    assert (one.facts.steps, one.thoughts, one.calls) == (3, 1, 0)
 
 
 @pytest.mark.req("P-3.5.6-5")
@@ -78,10 +83,16 @@ def test_sequences_side_by_side_do_not_meet_and_parts_keep_their_path(
     space.tell("reasoning/thought", {"message": "of c"}, context="b/plan/c")
     space.tell("reasoning/thought", {"message": "of c too"}, context="c")
     a, b, c = thoughts.sequences
-    assert [step.text for step in thoughts.steps(a.key)] == ["of a"]
-    assert [(step.path, step.child) for step in thoughts.steps(b.key)] == [("plan/first", 0), ("plan", c.key)]
-    assert (c.parent, c.place, c.path) == (b.key, 2, "plan")
-    assert (c.parent, [step.text for step in thoughts.steps(c.key)]) == (b.key, ["of c", "of c too"])
+    assert [step.text for step in thoughts.steps(a.facts.key)] == ["of a"]
+    assert [(step.path, step.child) for step in thoughts.steps(b.facts.key)] == [
+        ("plan/first", 0),
+        ("plan", c.facts.key),
+    ]
+    assert (c.facts.parent, c.facts.place, c.facts.path) == (b.facts.key, 2, "plan")
+    assert (c.facts.parent, [step.text for step in thoughts.steps(c.facts.key)]) == (
+        b.facts.key,
+        ["of c", "of c too"],
+    )
 
 
 @pytest.mark.req("S-L3-20")
@@ -95,7 +106,7 @@ def test_a_call_that_correlates_to_the_start_stands_in_place_with_what_became_of
     space.tell(
         "mcp/response", {"result": {"content": [{"type": "text", "text": "3"}]}}, by="tools", about="q"
     )
-    (step,) = thoughts.steps(only(thoughts).key)
+    (step,) = thoughts.steps(only(thoughts).facts.key)
     assert step.call is not None
     assert (step.call.state, step.call.by, step.call.result, step.call.ended) == (
         "answered",
@@ -103,7 +114,7 @@ def test_a_call_that_correlates_to_the_start_stands_in_place_with_what_became_of
         "“3”",
         4.0,
     )
-    assert (only(thoughts).open_calls, only(thoughts).steps) == (0, 1)
+    assert (only(thoughts).open_calls, only(thoughts).facts.steps) == (0, 1)
 
 
 def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_not(
@@ -113,7 +124,7 @@ def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_
     space.tell("mcp/request", ADD, about="r", to=["tools"], verdict="refused", code="capability_violation")
     space.tell("reasoning/thought", {"message": "unheard"}, context="r", verdict="refused")
     space.tell("reasoning/start", {"message": "unheard"}, id="s", verdict="refused")
-    (step,) = thoughts.steps(only(thoughts).key)
+    (step,) = thoughts.steps(only(thoughts).facts.key)
     assert step.call is not None and step.call.state == "refused"
     assert only(thoughts).open_calls == 0
 
@@ -122,29 +133,29 @@ def test_a_call_that_the_gateway_refused_is_told_and_other_refused_messages_are_
 def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "a"}, id="a")
     space.tell("reasoning/conclusion", {"message": "done"}, context="a", by="mallory")
-    assert only(thoughts).state == "active", "only its owner concludes"
+    assert only(thoughts).facts.state == "active", "only its owner concludes"
     space.tell("reasoning/cancel", {"reason": "superseded"}, context="a", by="human")
     one = only(thoughts)
-    assert (one.state, one.by, one.reason) == ("cancelled", "human", "superseded")
+    assert (one.facts.state, one.facts.by, one.facts.reason) == ("cancelled", "human", "superseded")
     space.tell("reasoning/conclusion", {"message": "late"}, context="a")
-    assert only(thoughts).state == "cancelled"
-    assert only(thoughts).steps == 3
+    assert only(thoughts).facts.state == "cancelled"
+    assert only(thoughts).facts.steps == 3
 
 
 def test_one_whose_participant_left_is_over(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/start", {"message": "a"}, id="a")
     gone = {"event": "leave", "participant": {"id": "helper"}}
     space.tell("system/presence", gone, by="mallory")
-    assert only(thoughts).state == "active"
+    assert only(thoughts).facts.state == "active"
     space.tell("system/presence", gone, by="system:gateway")
-    assert only(thoughts).state == "left"
+    assert only(thoughts).facts.state == "left"
 
 
 def test_a_start_that_nobody_heard_is_told_as_such(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/thought", {"message": "going on"}, context="earlier/part")
     space.tell("chat", {"text": "of no sequence"}, context="somewhere")
     one = only(thoughts)
-    assert (one.id, one.text, one.seq, one.steps) == ("earlier", "", 0, 1)
+    assert (one.facts.id, one.text, one.facts.seq, one.facts.steps) == ("earlier", "", 0, 1)
 
 
 @pytest.mark.req("S-L3-9")
@@ -153,20 +164,20 @@ def test_the_stream_beside_a_sequence_is_read_along(thoughts: ReasoningModel, sp
     space.tell("reasoning/start", {"message": "a"}, id="a")
     space.tell("stream/request", {"description": "reasoning:a"}, by="mallory", id="bad")
     space.tell("stream/open", {"stream_id": "stream-8"}, by="system:gateway", about="bad")
-    assert only(thoughts).stream == "", "only its owner's stream stands beside it"
+    assert only(thoughts).facts.stream == "", "only its owner's stream stands beside it"
     space.tell("stream/request", {"direction": "upload"}, id="wish", about="a")
     space.tell("stream/open", {"stream_id": "stream-9"}, by="system:gateway", about="wish")
-    assert (only(thoughts).stream, only(thoughts).streaming) == ("stream-9", True)
+    assert (only(thoughts).facts.stream, only(thoughts).facts.streaming) == ("stream-9", True)
     thoughts.on_change = lambda key, n: changes.append((key, n))
     thoughts.frame(StreamData("stream-9", json.dumps({"type": "token", "text": "so"}).encode() + b"\n"))
     thoughts.frame(StreamData("stream-8", b"not mine"))
-    assert thoughts.mirrored(only(thoughts).key) == ("so", 2)
-    assert changes == [(only(thoughts).key, -1)]
+    assert thoughts.mirrored(only(thoughts).facts.key) == ("so", 2)
+    assert changes == [(only(thoughts).facts.key, -1)]
     space.tell("stream/close", {"stream_id": "stream-9"}, by="mallory")
-    assert only(thoughts).streaming
+    assert only(thoughts).facts.streaming
     space.tell("stream/close", {"stream_id": "stream-9"})
-    assert not only(thoughts).streaming
-    assert thoughts.mirrored(only(thoughts).key) == ("so", 2)
+    assert not only(thoughts).facts.streaming
+    assert thoughts.mirrored(only(thoughts).facts.key) == ("so", 2)
 
 
 def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: ReasoningModel, space: Space) -> None:
@@ -175,14 +186,14 @@ def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Reasoning
         space.tell("reasoning/thought", {"message": f"{n} {'x' * 5000}"}, context="busy")
     one = only(thoughts)
     assert (one.more, len(one.text)) == (True, module.MAX_TEXT)
-    assert (one.steps, one.dropped, len(thoughts.steps(one.key))) == (700, 200, 500)
-    first = thoughts.steps(one.key)[0]
+    assert (one.facts.steps, one.dropped, len(thoughts.steps(one.facts.key))) == (700, 200, 500)
+    first = thoughts.steps(one.facts.key)[0]
     assert (first.n, first.more, len(first.text)) == (201, True, module.MAX_TEXT)
     for n in range(300):
         space.tell("reasoning/start", {"message": "short"}, id=f"s{n}")
         space.tell("reasoning/conclusion", {"message": "done"}, context=f"s{n}")
     assert len(thoughts.sequences) == 200 and thoughts.forgotten == 101
-    assert thoughts.sequence(one.key) is not None, "what is active goes last"
+    assert thoughts.sequence(one.facts.key) is not None, "what is active goes last"
     assert thoughts.steps(2) == ()
     assert len(thoughts._ledger._names) == 200
 
@@ -196,7 +207,7 @@ def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
         space.tell("reasoning/thought", {"message": "on"}, context=f"s{n}")
         assert len(thoughts.sequences) <= 200
     assert (len(thoughts.sequences), thoughts.forgotten) == (200, 101)
-    assert thoughts.sequences[0].id == "s100" and thoughts.sequence(1) is None
+    assert thoughts.sequences[0].facts.id == "s100" and thoughts.sequence(1) is None
     assert len(thoughts._ledger._names) == len(thoughts._steps) == 200
 
 
@@ -208,7 +219,7 @@ def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(
     space.tell("reasoning/conclusion", {"message": "done"}, context="s0")
     space.tell("reasoning/start", {"message": "inner"}, id="inner", context="s0")
     assert thoughts.sequence(1) is None
-    assert (thoughts.sequences[-1].id, thoughts.steps(201)) == ("inner", ())
+    assert (thoughts.sequences[-1].facts.id, thoughts.steps(201)) == ("inner", ())
 
 
 def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
@@ -219,24 +230,24 @@ def test_a_context_without_an_id_makes_no_sequence_that_others_fall_into(
             space.tell("reasoning/thought", {"message": "mine"}, by="mallory", context=context)
     assert thoughts.sequences == ()
     space.tell("reasoning/start", {"message": "adds"}, id="r")
-    assert only(thoughts).parent == 0
+    assert only(thoughts).facts.parent == 0
     space.tell("mcp/proposal", ADD, about="r", to=["tools"])
     space.tell("reasoning/thought", {"message": "in a part"}, context="/r//plan/")
     space.tell("reasoning/conclusion", {"message": "done"}, context="r/")
-    steps = thoughts.steps(only(thoughts).key)
+    steps = thoughts.steps(only(thoughts).facts.key)
     assert [(step.kind, step.path) for step in steps] == [
         ("mcp/proposal", ""), ("reasoning/thought", "plan"), ("reasoning/conclusion", ""),
     ]  # fmt: skip
-    assert only(thoughts).state == "concluded"
+    assert only(thoughts).facts.state == "concluded"
 
 
 def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: ReasoningModel, space: Space) -> None:
     for _ in range(3):
         space.tell("reasoning/thought", {"message": "on"}, context="x" * 257 + "/later")
-    assert (only(thoughts).id, only(thoughts).steps) == ("later", 3)
+    assert (only(thoughts).facts.id, only(thoughts).facts.steps) == ("later", 3)
     for _ in range(3):
         space.tell("reasoning/thought", {"message": "on"}, context="x" * 256)
-    assert [one.steps for one in thoughts.sequences] == [3, 3]
+    assert [one.facts.steps for one in thoughts.sequences] == [3, 3]
 
 
 @pytest.mark.threat(13)
@@ -252,13 +263,13 @@ def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
     for _ in range(2):
         space.tell("reasoning/thought", {"message": "on"}, by="mallory", context="bad")
     good, bad = thoughts.sequences
-    assert (bad.steps, bad.dropped) == (3, 1)
+    assert (bad.facts.steps, bad.dropped) == (3, 1)
     space.tell("mcp/proposal", ADD, **stolen)
     space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
-    (step,) = thoughts.steps(good.key)
+    (step,) = thoughts.steps(good.facts.key)
     assert step.call is not None and (step.call.state, step.call.sender) == ("rejected", "helper")
     assert [one.open_calls for one in thoughts.sequences] == [0, 0]
-    assert thoughts.steps(bad.key)[-1].call is None, "nothing is known of it"
+    assert thoughts.steps(bad.facts.key)[-1].call is None, "nothing is known of it"
 
 
 def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
@@ -281,20 +292,20 @@ def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(
     space.tell("mcp/withdraw", {}, about="p")
     space.tell("mcp/proposal", ADD, id="p", about="r", to=["tools"])
     space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
-    states = [step.call.state for step in thoughts.steps(only(thoughts).key) if step.call]
+    states = [step.call.state for step in thoughts.steps(only(thoughts).facts.key) if step.call]
     assert states == ["withdrawn", "rejected"]
 
 
 def test_what_a_peer_makes_long_is_kept_short(thoughts: ReasoningModel, space: Space) -> None:
     long = "x" * 900_000
     space.tell("reasoning/start", {"message": "a"}, id="r", about=["c1", long, *["c2"] * 100])
-    assert only(thoughts).about == ("c1", *["c2"] * 18), "ids stay whole or go"
+    assert only(thoughts).facts.about == ("c1", *["c2"] * 18), "ids stay whole or go"
     space.tell("x" * 5000, {}, context="r/" + ("p" * 200 + "/") * 15, to=[long] * 9)
     space.tell("mcp/request", ADD, context="r", to=[long] * 9, verdict="refused")
     space.tell("mcp/request", ADD, context="r", to=[long])
     space.tell("mcp/request", ADD, context="r", id=long, verdict="refused")
     space.tell("mcp/request", ADD, context="r", by=long, verdict="refused")
-    odd, refused, crowd = thoughts.steps(only(thoughts).key)
+    odd, refused, crowd = thoughts.steps(only(thoughts).facts.key)
     assert (len(odd.kind), len(odd.path), [len(one) for one in odd.to]) == (128, 200, [128] * 8)
     assert refused.call is not None and {len(one) for one in refused.call.to} == {128}
     assert crowd.call is not None and [len(one) for one in crowd.call.to] == [128]
@@ -310,8 +321,8 @@ def test_payloads_of_the_wrong_shape_are_told_somehow(
         space.tell("reasoning/cancel", wrong, context="a")
     # a cancel that is malformed stops nobody (§4.3), and the sequence gives way to the next of its id
     ended = {"left", "active"} if "reason" in wrong else {"cancelled"}
-    assert {one.state for one in thoughts.sequences} == ended
-    assert {one.steps for one in thoughts.sequences} == {2}
+    assert {one.facts.state for one in thoughts.sequences} == ended
+    assert {one.facts.steps for one in thoughts.sequences} == {2}
 
 
 def seen(lab: Lab, thoughts: ReasoningModel, probe: Callable[[], Any]) -> Any:
@@ -334,8 +345,8 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
     asked = lab.chat("Will it rain?", "bot")
     started = bot.send("reasoning/start", {"message": "looks"}, correlation_id=asked.id)
     (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
-    assert thoughts.may_cancel(one)
-    said = lab.loop.submit(thoughts.cancel(one.key, "superseded")).result(10)
+    assert thoughts.may_cancel(one.facts)
+    said = lab.loop.submit(thoughts.cancel(one.facts.key, "superseded")).result(10)
     assert said == "The reasoning of bot was cancelled (superseded)."
     sent = next(row for row in lab.log.df.to_dict("records") if row["kind"] == "reasoning/cancel")
     assert (sent["from"], sent["context"]) == ("human", started.id)
@@ -343,9 +354,9 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
     assert raw["kind"] == "reasoning/cancel"
     assert raw["correlation_id"] == [asked.id] and raw["to"] == ["bot"]
     assert raw["payload"] == {"reason": "superseded"}
-    assert thoughts.sequence(one.key).state == "cancelled"  # type: ignore[union-attr]
+    assert thoughts.sequence(one.facts.key).facts.state == "cancelled"  # type: ignore[union-attr]
     with pytest.raises(MewError, match="over already"):
-        lab.loop.submit(thoughts.cancel(one.key)).result(10)
+        lab.loop.submit(thoughts.cancel(one.facts.key)).result(10)
     with pytest.raises(MewError, match="not known"):
         lab.loop.submit(thoughts.cancel(99)).result(10)
 
@@ -357,9 +368,9 @@ def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None
     lab.loop.call(lambda: lab.following.add(thoughts))
     other.send("reasoning/start", {"message": "looks"})
     (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
-    assert not thoughts.may_cancel(one)
+    assert not thoughts.may_cancel(one.facts)
     with pytest.raises(CapabilityViolation):
-        lab.loop.submit(thoughts.cancel(one.key)).result(10)
+        lab.loop.submit(thoughts.cancel(one.facts.key)).result(10)
     assert "reasoning/cancel" not in set(lab.log.df["kind"])
 
 
@@ -371,13 +382,13 @@ def test_an_id_is_its_first_owners_who_alone_may_take_it_anew(thoughts: Reasonin
     space.tell("reasoning/thought", {"message": "of mine"}, context="r1")
     space.tell("reasoning/conclusion", {"message": "done"}, context="r1")
     first = only(thoughts)
-    assert [step.text for step in thoughts.steps(first.key)] == ["of mine", "done"]
-    assert first.state == "concluded"
+    assert [step.text for step in thoughts.steps(first.facts.key)] == ["of mine", "done"]
+    assert first.facts.state == "concluded"
     for number in (2, 3):
         space.tell("reasoning/start", {"message": "again"}, id="r1")
         space.tell("reasoning/thought", {"message": f"of number {number}"}, context="r1")
-    assert [one.state for one in thoughts.sequences] == ["concluded", "left", "active"]
-    assert [step.text for step in thoughts.steps(thoughts.sequences[2].key)] == ["of number 3"]
+    assert [one.facts.state for one in thoughts.sequences] == ["concluded", "left", "active"]
+    assert [step.text for step in thoughts.steps(thoughts.sequences[2].facts.key)] == ["of number 3"]
 
 
 @pytest.mark.threat(12)
@@ -387,4 +398,8 @@ def test_a_context_that_a_stranger_took_before_gives_way_to_the_start_of_that_id
     space.tell("reasoning/thought", {"message": "false"}, context="r1", by="mallory")
     space.tell("reasoning/start", {"message": "mine"}, id="r1")
     space.tell("reasoning/conclusion", {"message": "false"}, context="r1", by="mallory")
-    assert (only(thoughts).owner, only(thoughts).state, only(thoughts).steps) == ("helper", "active", 1)
+    assert (only(thoughts).facts.owner, only(thoughts).facts.state, only(thoughts).facts.steps) == (
+        "helper",
+        "active",
+        1,
+    )

@@ -62,10 +62,13 @@ MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments 
 OF_REQUESTS = 4  # what part of it requests may take: they are needed until they are answered
 MAX_REMARKS = 100  # rejections, and claims, kept of one call
 MAX_ANSWERS = 5  # kept of one request
+MAX_REASON = 1000  # characters
+OVERHEAD = 100  # characters for which a remark counts at least
+SHARE = MAX_WEIGHT // MAX_CALLS  # characters for which a call counts when the shares of senders are compared
 
 
 class Rejection(NamedTuple):
-    """One participant's no. `reason` is its own word, any string; empty when it gave none."""
+    """One participant's no. `reason` is its own word, any string of at most 1000 characters; empty when it gave none."""
 
     by: str
     reason: str
@@ -137,7 +140,7 @@ class TrackedCall:
     @property
     def weight(self) -> int:
         """Characters of what is held of it."""
-        return len(self.entry.raw) + (len(self.response.raw) if self.response else 0)
+        return len(self.entry.raw) + (len(self.response.raw) if self.response else 0) + _weigh(self.claims)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +164,7 @@ class Request(TrackedCall):
     @property
     def weight(self) -> int:
         """Characters of what is held of it."""
-        return len(self.entry.raw) + sum(len(answer.raw) for answer in self.answers)
+        return len(self.entry.raw) + sum(len(answer.raw) for answer in self.answers) + _weigh(self.claims)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,14 +217,26 @@ class Proposal(TrackedCall):
     @property
     def weight(self) -> int:
         """Characters of what is held of it."""
-        return sum(len(entry.raw) for entry in (self.entry, self.request, self.response) if entry)
+        envelopes = sum(len(entry.raw) for entry in (self.entry, self.request, self.response) if entry)
+        return envelopes + _weigh(self.claims) + _weigh(self.rejections)
 
 
 class Change(NamedTuple):
-    """What one entry did to one call; `entry` is that entry."""
+    """What one entry did to one call; `entry` is that entry.
+
+    `forgotten` tells of a proposal of which something may still come, and that is not held any more for lack of room.
+    """
 
     what: Literal[
-        "requested", "proposed", "rejected", "withdrawn", "fulfilled", "answered", "claimed", "refused"
+        "requested",
+        "proposed",
+        "rejected",
+        "withdrawn",
+        "fulfilled",
+        "answered",
+        "claimed",
+        "refused",
+        "forgotten",
     ]
     call: Request | Proposal
     entry: Entry
@@ -286,6 +301,8 @@ class CallIndex(Generic[C]):
     def __init__(self) -> None:
         self._undecided: OrderedDict[str, C] = OrderedDict()
         self._decided: OrderedDict[str, C] = OrderedDict()
+        self._decided_by_sender: dict[str, dict[str, None]] = {}  # sender -> ids, the oldest decision first
+        self._shares: dict[str, int] = {}  # sender -> characters of its calls, each counted with SHARE
         self.weight = 0
 
     def __len__(self) -> int:
@@ -312,29 +329,47 @@ class CallIndex(Generic[C]):
 
     def put(self, call: C) -> None:
         known = self.get(call.id)
-        self.weight += call.weight - (known.weight if known else 0)
+        self._weigh(call, call.weight - (known.weight if known else 0), calls=0 if known else 1)
         if call.decided:
             self._undecided.pop(call.id, None)
             self._decided[call.id] = call
+            self._decided_by_sender.setdefault(call.entry.sender, {})[call.id] = None
         else:
             self._undecided[call.id] = call
 
     def drop(self, call: C) -> None:
         self._undecided.pop(call.id, None)
-        self._decided.pop(call.id, None)
-        self.weight -= call.weight
+        if self._decided.pop(call.id, None) is not None:
+            ids = self._decided_by_sender[call.entry.sender]
+            del ids[call.id]
+            if not ids:
+                del self._decided_by_sender[call.entry.sender]
+        self._weigh(call, -call.weight, calls=-1)
+
+    def _weigh(self, call: C, weight: int, *, calls: int) -> None:
+        self.weight += weight
+        sender = call.entry.sender
+        share = self._shares.get(sender, 0) + weight + calls * SHARE
+        if share:
+            self._shares[sender] = share
+        else:
+            del self._shares[sender]
 
     @property
     def first(self) -> C:
-        """The one to forget first: what is decided goes before what is not, the oldest before the others."""
-        return next(iter(self._decided.values() or self._undecided.values()))
+        """The one to forget first: of the sender that holds most the oldest that is decided, else its oldest."""
+        sender = max(self._shares, key=self._shares.__getitem__)
+        if sender in self._decided_by_sender:
+            return self._decided[next(iter(self._decided_by_sender[sender]))]
+        return next(call for call in self._undecided.values() if call.entry.sender == sender)
 
 
 class CallLedger:
     """Every request and proposal of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many of each are held; what is decided is forgotten first, the oldest before the others.
+        limit: How many of each are held. Of the sender that holds most, what is decided is forgotten first, the oldest
+            before the others, so that nobody drives out the calls of others.
         weight: Characters of what is held of proposals; of requests a quarter of it.
     """
 
@@ -361,9 +396,7 @@ class CallLedger:
             return tuple(self._on_refusal(entry))
         if entry.malformed:
             return ()
-        changes = tuple(rule(entry))
-        self._evict()
-        return changes
+        return (*rule(entry), *self._evict(entry))
 
     def interrupt(self) -> None:
         """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
@@ -494,11 +527,14 @@ class CallLedger:
             if not fulfilled:
                 del self._fulfilments[proposal.fulfilment or ""]
 
-    def _evict(self) -> None:
+    def _evict(self, entry: Entry) -> Iterator[Change]:
         while len(self.proposals) > 1 and (
             len(self.proposals) > self.limit or self.proposals.weight > self.weight
         ):
-            self._forget(self.proposals.first)
+            proposal = self.proposals.first
+            self._forget(proposal)
+            if proposal.state in ("open", "rejected", "fulfilled"):
+                yield Change("forgotten", proposal, entry)
         while len(self.requests) > 1 and (
             len(self.requests) > self.limit or self.requests.weight > self.weight // OF_REQUESTS
         ):
@@ -545,7 +581,12 @@ def _without_rpc_members(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reason(entry: Entry) -> str:
     reason = entry.payload.get("reason", "")
-    return reason if isinstance(reason, str) else ""
+    return reason[:MAX_REASON] if isinstance(reason, str) else ""
+
+
+def _weigh(remarks: tuple[Rejection, ...] | tuple[Claim, ...]) -> int:
+    """Characters of what is kept beside a call."""
+    return sum(OVERHEAD + sum(map(len, remark)) for remark in remarks) if remarks else 0
 
 
 def _is_failure(response: Entry | None) -> bool:

@@ -8,6 +8,7 @@ Spec: §3.1, §3.2.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -96,6 +97,13 @@ class Call:
     def age(self) -> float:
         """Seconds since it was made."""
         return asyncio.get_running_loop().time() - self.sent_at
+
+    @property
+    def left(self) -> float:
+        """Seconds until its limit; infinite where it has none."""
+        if self._timer is None:
+            return math.inf
+        return self._timer.when() - asyncio.get_running_loop().time()
 
     def when_done(self, then: Callable[[Call], None]) -> None:
         """Calls `then` with it at its end, at once."""

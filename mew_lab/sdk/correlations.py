@@ -282,6 +282,8 @@ class ChatWait(Wait):
 
     def cancel(self, *, by: str, reason: str) -> None:
         """The reasoning about it was cancelled."""
+        if self.left <= GRACE:  # else a participant that is cancelled again and again would put off the end
+            return
         why = f" ({reason})" if reason else ""
         said = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
         self.expire_after(GRACE, lambda: self._end_unheard(said, by=by))
@@ -440,6 +442,9 @@ class ProposalWait(CallWait):
                 return
             said = one_line(reason, MAX_REASON) or "no reason given"
             self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=said), state="rejected", by=by)
+        elif change.what == "forgotten":
+            said = f"So much was proposed that {self.what} is not held here any more; what becomes of it is not known"
+            self._end_unheard(said)
         elif change.what == "claimed":
             claim = proposal.claims[-1]
             logger.warning(

@@ -213,6 +213,25 @@ def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so
     assert lab.decisions.pending() == [] and len(sent(lab, "mcp/reject")) == 4
 
 
+@pytest.mark.threat(9)
+@pytest.mark.parametrize("full", ["book", "cards"])
+def test_threat_09_of_whoever_floods_the_cards_lapse_and_no_others(
+    lab: Lab, adding: Adding, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, decisions = lab.me.participant, lab.decisions
+    if full == "book":
+        me.ledger.calls.weight = 45_000
+    else:
+        monkeypatch.setattr("mew_lab.lab.decisions.card_queue.MAX_OPEN", 3)
+        decisions = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
+    card = propose(lab, "p-1", a=1, b=2)
+    for n in range(8):
+        propose(lab, f"e-{n}", by="eve", a=n, b="x" * 10_000)
+    waiting = [one.id for one in decisions.pending()]
+    assert waiting[0] == card.id and waiting[-1] == "e-7" and len(waiting) <= 5
+    assert {one.proposer for one in decisions.decided()} == {"eve"}
+
+
 def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(lab: Lab, adding: Adding) -> None:
     lab.me.participant.ledger.calls.weight = 25_000
     first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))

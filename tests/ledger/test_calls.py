@@ -293,6 +293,62 @@ def test_large_proposals_are_forgotten_before_memory_is_full() -> None:
     assert [one.id for one in book.proposals] == ["p3", "p4", "p5"]
 
 
+@pytest.mark.threat(9)
+@given(
+    limits=st.fixed_dictionaries({"limit": st.integers(8, 12), "weight": st.integers(20_000, 30_000)}),
+    flood=st.lists(
+        st.sampled_from(["open", "fulfilled", "withdrawn", "large", "rejected", "claimed"]), min_size=15
+    ),
+    state=st.sampled_from(["open", "rejected", "fulfilled"]),
+)
+def test_nobody_drives_out_the_calls_of_others(limits: Any, flood: list[str], state: str) -> None:
+    book = Book(**limits)
+    before = {"open": [], "rejected": [reject()], "fulfilled": [request()]}[state]
+    for one in (proposal(), *before):
+        book.observe(one)
+    for n, what in enumerate(flood):
+        id = f"e{n}"
+        size = 6000 if what == "large" else 10
+        book.observe(proposal(id, "eve", {"method": "m", "params": {"text": "x" * size}}))
+        related: dict[str, Any] = {"correlation_id": [id]}
+        if what == "fulfilled":
+            book.observe(request(f"r-{id}", "mal", {"method": "m"}, related=id))
+        elif what == "withdrawn":
+            book.observe(envelope("mcp/withdraw", "eve", f"w-{id}", **related))
+        elif what == "rejected":
+            book.observe(envelope("mcp/reject", "mal", f"x-{id}", {"reason": "r" * 900}, **related))
+        elif what == "claimed":
+            book.observe(envelope("mcp/withdraw", "mal", f"w-{id}", **related))
+    known = book.proposals.get("p1")
+    assert known is not None and known.state == state
+    assert len(book.proposals) <= limits["limit"]
+
+
+def test_what_is_forgotten_before_it_has_ended_is_told() -> None:
+    book = Book(limit=2)
+    told = [change for n in range(1, 5) for change in book.observe(proposal(f"p{n}"))]
+    assert [change.call.id for change in told if change.what == "forgotten"] == ["p1", "p2"]
+    answered = Book(limit=1)
+    for one in (proposal(), request(), response()):
+        answered.observe(one)
+    assert [change.what for change in answered.observe(proposal("p2"))] == ["proposed"]
+
+
+@pytest.mark.threat(9)
+@pytest.mark.parametrize("kind", ["mcp/reject", "mcp/withdraw"])
+def test_what_others_say_about_a_call_is_bounded_and_weighed(kind: str) -> None:
+    book = Book()
+    book.observe(proposal())
+    for n in range(100):
+        about = {"correlation_id": ["p1"]}
+        book.observe(envelope(kind, "eve", f"x{n}", {"reason": "r" * 100_000}, **about))
+    book.observe(withdraw(reason="r" * 100_000))
+    found = book.proposals.get("p1")
+    assert found is not None and found.weight == book.proposals.weight
+    held = [found.reason, *(text for remark in (*found.rejections, *found.claims) for text in remark)]
+    assert sum(map(len, held)) <= found.weight <= 200_000
+
+
 # --- what is approved -----------------------------------------------------------------------------
 
 

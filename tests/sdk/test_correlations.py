@@ -502,6 +502,38 @@ async def test_a_question_waits_on_where_no_reasoning_about_it_was_cancelled(
     assert await asyncio.wait_for(question.outcome(), 5) == "Noon."
 
 
+@pytest.mark.parametrize("timeout", [None, 0.2])
+async def test_a_question_ends_in_time_however_often_the_reasoning_about_it_is_cancelled(
+    room: Any, timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.sdk.correlations.GRACE", 0.3)
+    human, bot = await room.seat("human"), await room.seat("bot")
+    question = human.ask("What time is it?", "bot", timeout=timeout)
+    await until(lambda: room.sent("chat"))
+
+    async def start_and_cancel() -> None:
+        while not question.done:
+            start = await bot.send_accepted(
+                {"kind": "reasoning/start", "correlation_id": [question.id], "payload": {"message": "looks"}}
+            )
+            await say(bot, "reasoning/cancel", {"reason": "again"}, context=start.id)
+
+    storm = asyncio.create_task(start_and_cancel())
+    with pytest.raises(NoReply, match="cancelled the reasoning" if timeout is None else "within 0.2"):
+        await asyncio.wait_for(question.outcome(), 5)
+    await storm
+
+
+async def test_a_proposal_that_does_not_fit_in_any_more_ends_its_wait(room: Any) -> None:
+    bot = await room.seat("bot")
+    await room.seat("git")
+    bot.ledger.calls.limit = 2
+    first, *others = [bot.propose("git/git_log", {"n": n}) for n in range(3)]
+    with pytest.raises(NoReply, match="So much was proposed that git/git_log is not held here any more"):
+        await asyncio.wait_for(first.outcome(), 5)
+    assert not any(call.done for call in others)
+
+
 async def test_who_was_cancelled_may_still_say_why(room: Any) -> None:
     human, bot = await room.seat("human"), await room.seat("bot")
     question = human.ask("What time is it?", "bot")

@@ -12,7 +12,7 @@ Spec: §3.2.1, §3.3, rulings R6, R17, R18.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
@@ -27,7 +27,7 @@ from mew_lab.lab.decisions.pinned_tools import PinnedTools
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import Proposal
+from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
@@ -38,6 +38,7 @@ __all__ = ["Behalf", "CardQueue", "CardStore"]
 
 
 MAX_SIZE = 64 * 1024 * 1024
+SHARE = 6000  # characters for which a card counts when the shares of proposers are compared
 
 
 class CardStore:
@@ -52,6 +53,13 @@ class CardStore:
         self._most = most
         self._most_size = size
         self._size = 0
+        self._shares: Counter[str] = Counter()  # proposer -> characters of its cards, each counted with SHARE
+
+    @property
+    def largest(self) -> Card | None:
+        """Of the proposer whose cards take most room the one that has been here longest."""
+        proposer = max(self._shares, key=self._shares.__getitem__, default="")
+        return next((card for card in self.cards.values() if card.proposer == proposer), None)
 
     @property
     def first(self) -> Card | None:
@@ -66,13 +74,20 @@ class CardStore:
     def put(self, card: Card) -> None:
         """Keeps a card; one with its id and digest makes room for it, and it stands where that stood."""
         if card.id not in self.cards:
-            self._size += _size(card)
+            self._add(card, 1)
         self.cards[card.id] = card
 
     def drop(self, id: str) -> None:
         """Keeps that card no longer; one that is not here is no fault."""
         if (card := self.cards.pop(id, None)) is not None:
-            self._size -= _size(card)
+            self._add(card, -1)
+
+    def _add(self, card: Card, times: int) -> None:
+        size = times * _size(card)
+        self._size += size
+        self._shares[card.proposer] += size + times * SHARE
+        if not self._shares[card.proposer]:
+            del self._shares[card.proposer]
 
 
 def _size(card: Card) -> int:
@@ -137,6 +152,7 @@ class CardQueue:
         )
         me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
+        me.on_change(self._on_call_change)
 
     # --- who asks ---
 
@@ -254,11 +270,15 @@ class CardQueue:
         elif card.is_open:
             self._put(self._as_lapsed(card, TOO_MUCH))
 
+    def _on_call_change(self, change: Change) -> None:
+        """Closes the card of a proposal that the book holds no longer: nobody can decide it any more."""
+        if change.what == "forgotten":
+            self._refresh(change.call.id)
+
     def _lapse(self) -> None:
-        """Closes the cards that nobody can decide any more; the book, too, forgets what is oldest first."""
-        while (card := self._open.first) is not None and card.id not in self._deciding:
-            proposal = self._me.proposals.get(card.id)
-            if proposal is not None and proposal.seq == card.seq and not self._open.is_over:
+        """Closes cards that are too much here: of the proposer whose cards take most room, the oldest."""
+        while self._open.is_over and (card := self._open.largest) is not None:
+            if card.id in self._deciding:
                 return
             self._put(self._as_lapsed(card, TOO_MUCH))
 

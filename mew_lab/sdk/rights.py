@@ -63,11 +63,11 @@ class OwnCapabilities:
 
     # --- who wants to be told; each returns a function that ends it ---
 
-    def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], Any]) -> Callable[[], None]:
+    def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], object]) -> Callable[[], None]:
         """Each welcome after the first that brings other capabilities, that of a reconnection included."""
         return self._changes.add(handler)
 
-    def on_grants_changed(self, handler: Callable[[Grant | Revocation], Any]) -> Callable[[], None]:
+    def on_grants_changed(self, handler: Callable[[Grant | Revocation], object]) -> Callable[[], None]:
         """Each grant and each revocation that is new or changed."""
         return self._grants_changed.add(handler)
 

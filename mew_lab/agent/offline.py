@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
 from mew_lab.agent.turn import CurrentTurn, MadeCall, format_reply, read_turn
+from mew_lab.protocol.text import cut
 
 __all__ = ["OfflineModel"]
 
@@ -163,7 +164,7 @@ def _next(turn: CurrentTurn, tools: Sequence[ToolSpec], messages: Sequence[Messa
         r"\bInformation gathered:\n(.*?)(?:\n\n|\Z)", messages[-1].content[:32_000], re.DOTALL
     )
     if gathered and not tools:
-        return Reply(_one_line(gathered[1], MAX_GATHERED), "The answer is what the tools said.")
+        return Reply(_join_lines(gathered[1], MAX_GATHERED), "The answer is what the tools said.")
     if not turn.done and _ABOUT_SELF.search(turn.request):
         return Reply(_abilities(tools), "The request asks about me.")
     return _work_off(turn, tools[:MAX_TOOLS])
@@ -176,11 +177,11 @@ def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
     for clause in _clauses(turn.request):
         back = bool(seen or failed) and _BACK.search(clause) is not None
         if back and failed and not seen:
-            pieces.append(f"“{_one_line(clause, 80)}” needs the result of a step that failed.")
+            pieces.append(f"“{_join_lines(clause, 80)}” needs the result of a step that failed.")
             continue
         choice = _choose(clause, weigh, seen if back else ())
         if choice is None:
-            pieces.append(f"No tool here fits “{_one_line(clause, 80)}”.")
+            pieces.append(f"No tool here fits “{_join_lines(clause, 80)}”.")
             continue
         name = choice.tool.name
         if choice.missing:
@@ -200,8 +201,8 @@ def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
 
 
 def _make_call(clause: str, choice: Choice, *, number: int) -> Reply:
-    description = _one_line(choice.tool.description, 100)
-    why = f"I call {choice.tool.name} for “{_one_line(clause, 100)}”."
+    description = _join_lines(choice.tool.description, 100)
+    why = f"I call {choice.tool.name} for “{_join_lines(clause, 100)}”."
     if description:
         why += f" Its description: “{description}”."
     if choice.seen:
@@ -340,7 +341,7 @@ def _fill(
         if value is not None:
             arguments[key] = value
         elif key in required:
-            about = _one_line(str(shape.get("description") or ""), 100)
+            about = _join_lines(str(shape.get("description") or ""), 100)
             missing.append(f"`{key}`" + (f" ({about})" if about else ""))
     missing += [f"`{key[:80]}`" for key in required if key not in _properties(schema)]
     return arguments, missing, taken
@@ -471,7 +472,7 @@ def _abilities(tools: Sequence[ToolSpec]) -> str:
     if not tools:
         return f"{SELF} No tools are here for me to call."
     listed = [
-        f"{tool.name} ({about})" if (about := _one_line(tool.description, 60)) else tool.name
+        f"{tool.name} ({about})" if (about := _join_lines(tool.description, 60)) else tool.name
         for tool in tools[:MAX_LISTED]
     ]
     more = f", and {len(tools) - MAX_LISTED} more" if len(tools) > MAX_LISTED else ""
@@ -494,7 +495,7 @@ def _quote_answer(call: MadeCall) -> str:
     text = call.observation.strip()
     if _is_failure(call):
         verb = "was refused" if _is_refusal(text) else "failed"
-        return f"{call.name} {verb}: {_one_line(text.removeprefix('Error:').strip())}"
+        return f"{call.name} {verb}: {_join_lines(text.removeprefix('Error:').strip())}"
     if text[:1] == "{" and len(text) <= MAX_SEEN:
         try:
             pairs = list(_pairs(json.loads(text)))
@@ -502,7 +503,7 @@ def _quote_answer(call: MadeCall) -> str:
             pairs = []
         if 0 < len(pairs) <= 10:
             text = ", ".join(f"{key}: {value}" for key, value in pairs)
-    return f"{call.name} says: {_one_line(text) or 'nothing'}"
+    return f"{call.name} says: {_join_lines(text) or 'nothing'}"
 
 
 def _pairs(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -513,7 +514,7 @@ def _pairs(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str
         yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _one_line(text: str, limit: int = MAX_TOLD) -> str:
-    """The text in one line of at most `limit` characters, the end cut with an ellipsis."""
+def _join_lines(text: str, limit: int = MAX_TOLD) -> str:
+    """The lines of the text, joined by semicolons, in at most `limit` characters."""
     line = re.sub(r"\s+", " ", re.sub(r"\s*\n+\s*", "; ", text[: limit * 4].strip())).replace(":;", ":")
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return cut(line, limit)

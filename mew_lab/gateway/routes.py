@@ -30,7 +30,7 @@ from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
 from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
-from mew_lab.protocol.text import parse_rfc3339
+from mew_lab.protocol.text import parse_rfc3339, write_rfc3339
 
 __all__ = ["Routes", "refusal"]
 
@@ -266,7 +266,7 @@ class _Messages(Response):
             if size > CHUNK:
                 yield "".join(chunk)
                 chunk, size = [], 0
-        following = self._page.next.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        following = write_rfc3339(self._page.next, timespec="microseconds")
         chunk.append(f'],"next":"{following}","more":{"true" if self._page.more else "false"}}}')
         yield "".join(chunk)
 

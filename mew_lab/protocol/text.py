@@ -31,6 +31,7 @@ __all__ = [
     "parse_timestamp",
     "timestamp",
     "utf8_size",
+    "write_rfc3339",
 ]
 
 MAX_NAME = 128  # characters of a participant's id; our gateway gives 64 at most, others may give longer ones
@@ -98,6 +99,11 @@ def compared(names: Sequence[str], *, most: int) -> tuple[str, ...] | None:
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, as it stands in `ts`. `moment` is in UTC."""
     return moment.isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def write_rfc3339(moment: datetime, *, timespec: str = "auto") -> str:
+    """RFC 3339 in UTC; `timespec` says how much of the second, as for `datetime.isoformat`. `moment` is aware."""
+    return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def local_time(seconds: float) -> str:

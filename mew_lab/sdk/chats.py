@@ -16,7 +16,9 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.ledger.chats import ChatChange, ChatLedger, ChatMessage
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.chat import Chat
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.signal import Signal
 
@@ -96,11 +98,11 @@ class Chats:
 
     # --- handlers; each method returns a function that ends it ---
 
-    def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+    def on_chat(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
         """Chat messages of others."""
         return self._messages.add(handler)
 
-    def on_change(self, handler: Callable[[QueueChange], Any]) -> Callable[[], None]:
+    def on_change(self, handler: Callable[[QueueChange], object]) -> Callable[[], None]:
         """Each change of the queue."""
         return self._changes.add(handler)
 
@@ -192,8 +194,14 @@ class Chats:
         elif entry.kind == "chat/cancel" and not mine and change.what != "claimed":
             logger.info("%s cancels a chat message that is not its own", one_line(entry.sender, 80))
             self._tell("claimed", change.id, entry.sender)
-        if entry.kind == "chat" and not mine:
-            self._messages(entry.envelope)
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Adds the handler that tells of chat messages of others; the queue follows the ledger before that."""
+        dispatcher.on(Chat, self._take_chat)
+
+    def _take_chat(self, envelope: Envelope, payload: Chat) -> None:
+        if envelope.sender != self._sender.client.id:
+            self._messages(envelope)
 
     def _note(self, message: ChatMessage, to: tuple[str, ...], *, mine: bool) -> None:
         id, me = message.id, self._sender.client.id
@@ -203,7 +211,7 @@ class Chats:
         else:
             self._pending[id] = AwaitingChat(id, message.sender, message.text, self._clock(), me in to)
         self._tell("said" if mine else "arrived", id, message.sender)
-        waiting: dict[str, Any] = self._own if mine else self._pending
+        waiting: dict[str, OwnChat] | dict[str, AwaitingChat] = self._own if mine else self._pending
         if len(waiting) > MAX_CHATS:
             oldest = next(iter(waiting))
             del waiting[oldest]

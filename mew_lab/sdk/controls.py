@@ -30,6 +30,7 @@ from mew_lab.protocol.kinds import WHILE_PAUSED
 from mew_lab.protocol.payloads.controls import (
     ParticipantClear,
     ParticipantCompact,
+    ParticipantCompactDone,
     ParticipantForget,
     ParticipantPause,
     ParticipantRestart,
@@ -247,15 +248,15 @@ class Controls:
         """Returns when this participant is not paused; at once when it is not. Spec: §3.9.2."""
         await self._guard.wait_active()
 
-    def on_pause(self, handler: Callable[[Pause], Any]) -> Callable[[], None]:
+    def on_pause(self, handler: Callable[[Pause], object]) -> Callable[[], None]:
         """Each pause that begins to hold."""
         return self._paused.add(handler)
 
-    def on_resume(self, handler: Callable[[Pause], Any]) -> Callable[[], None]:
+    def on_resume(self, handler: Callable[[Pause], object]) -> Callable[[], None]:
         """Each pause that is over, by somebody's word or by its time."""
         return self._resumed.add(handler)
 
-    def on_forget(self, hook: Callable[[str, int | None], Any]) -> Callable[[], None]:
+    def on_forget(self, hook: Callable[[str, int | None], object]) -> Callable[[], None]:
         """`hook(direction, entries)` drops context from the `oldest` or the `newest` end, sync or async.
 
         There is one hook a control; it takes the place of the one before, and calling the result puts that back.
@@ -265,29 +266,29 @@ class Controls:
         """
         return self._hook("participant/forget", hook)
 
-    def on_compact(self, hook: Callable[[str | None, int | None], Any]) -> Callable[[], None]:
+    def on_compact(self, hook: Callable[[str | None, int | None], object]) -> Callable[[], None]:
         """`hook(reason, target_tokens)` gives `Compacted`, or None when there was nothing to do; as `on_forget`.
 
         Spec: §3.9.6.
         """
         return self._hook("participant/compact", hook)
 
-    def on_clear(self, hook: Callable[[], Any]) -> Callable[[], None]:
+    def on_clear(self, hook: Callable[[], object]) -> Callable[[], None]:
         """`hook()` erases the whole context, scratchpads and memories; as `on_forget`. Spec: §3.9.8."""
         return self._hook("participant/clear", hook)
 
-    def on_restart(self, hook: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+    def on_restart(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """`hook(payload)` goes back to the baseline, after what is open was ended; as `on_forget`. Spec: §3.9.9."""
         return self._hook("participant/restart", hook)
 
-    def on_shutdown(self, hook: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+    def on_shutdown(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """`hook(payload)` ends all activity; then the participant leaves, even if it raises; as `on_forget`.
 
         Spec: §3.9.10.
         """
         return self._hook("participant/shutdown", hook)
 
-    def on_leaving(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
+    def on_leaving(self, handler: Callable[[Envelope | None], object]) -> Callable[[], None]:
         """Told, and awaited, before the participant leaves for good: the shutdown, or None when it stops itself."""
         self._leaving.append(handler)
         return lambda: self._leaving.remove(handler)
@@ -351,12 +352,12 @@ class Controls:
         payload = _given(reason=reason, target_tokens=target_tokens)
         request = self._sender.complete("participant/compact", payload, to=target)
         answered = self._sender.correlations.send_answered
-        done = (await answered(request, answer="participant/compact-done", timeout=timeout)).payload
+        _, done = await answered(request, answer=ParticipantCompactDone, timeout=timeout)
         return Compacted(
-            done.get("freed_tokens") or 0,
-            done.get("freed_messages") or 0,
-            done.get("skipped") or False,
-            one_line(done.get("reason") or "", MAX_REASON),
+            done.freed_tokens or 0,
+            done.freed_messages or 0,
+            done.skipped or False,
+            one_line(done.reason or "", MAX_REASON),
         )
 
     async def clear(self, target: str, *, reason: str | None = None) -> Envelope:

@@ -32,7 +32,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from mew_lab.errors import (
     ConnectionLost,
@@ -47,7 +47,10 @@ from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import read_payload
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.payloads import KIND_OF
+from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
@@ -64,6 +67,8 @@ MAX_WAITS = 10_000  # as many as the ledger holds calls: of one more nobody coul
 UNANSWERED = frozenset(
     {"rate_limited", "declined", "dropped"}
 )  # acknowledgements after which no answer comes
+Model = TypeVar("Model", bound=Payload)
+Result = TypeVar("Result")
 
 
 class Wait(Call, ABC):
@@ -158,14 +163,18 @@ class EchoWait(Wait):
 
 
 class ReplyWait(EchoWait):
-    """Awaits that the gateway accepts the message, and then a message of the kind `answer` of who was asked.
+    """Awaits that the gateway accepts the message, and then the `answer` of a participant that was asked.
+
+    It gives the answer's envelope and payload.
 
     Spec: §3.9.3, §3.9.6.
     """
 
-    def __init__(self, client: MEWClient, envelope: Envelope, *, answer: str, timeout: float) -> None:
+    def __init__(
+        self, client: MEWClient, envelope: Envelope, *, answer: type[Payload], timeout: float
+    ) -> None:
         super().__init__(client, envelope, timeout=min(timeout, ACCEPTED_WITHIN))
-        self.answers = frozenset({answer})
+        self.answers = frozenset({KIND_OF[answer]})
         self.timeout = timeout
 
     def echo(self, envelope: Envelope) -> None:
@@ -174,7 +183,7 @@ class ReplyWait(EchoWait):
         self._accept(envelope)
 
     def answer(self, envelope: Envelope) -> None:
-        self.finish(envelope, by=envelope.sender)
+        self.finish((envelope, read_payload(envelope)), by=envelope.sender)
 
     def leave(self) -> None:
         if self.accepted and not self.present:
@@ -204,10 +213,10 @@ class ReplyWait(EchoWait):
 
 
 class GatewayWait(ReplyWait):
-    """Awaits that the gateway accepts the message, and then its message of the kind `answer`.
+    """Awaits that the gateway accepts the message, and then the gateway's `answer`.
 
     Args:
-        read: What the answer gives to whoever waits; None where it is no answer after all.
+        read: What the answer's payload gives to the caller that waits; None where it is no answer after all.
 
     Spec: §3.10, ruling R16.
     """
@@ -217,17 +226,17 @@ class GatewayWait(ReplyWait):
         client: MEWClient,
         envelope: Envelope,
         *,
-        answer: str,
+        answer: type[Model],
         timeout: float,
-        read: Callable[[Envelope], Any],
+        read: Callable[[Model], object],
     ) -> None:
         super().__init__(client, envelope, answer=answer, timeout=timeout)
         self.accepted_within = timeout
         self.asked = tuple(GATEWAYS)
-        self._read = read
+        self._read = cast(Callable[[Payload], object], read)
 
     def answer(self, envelope: Envelope) -> None:
-        result = self._read(envelope)
+        result = self._read(read_payload(envelope))
         if result is not None:
             self.finish(result, by=envelope.sender)
 
@@ -610,8 +619,10 @@ class Correlations:
         what = f"{', '.join(to)}: {one_line(text, 60)}"
         return self._begin(ChatWait(client, client.complete(draft), what=what), timeout)
 
-    async def send_answered(self, envelope: Envelope, *, answer: str, timeout: float) -> Envelope:
-        """Sends a message; returns the message of the kind `answer` with which the participant asked answers it.
+    async def send_answered(
+        self, envelope: Envelope, *, answer: type[Model], timeout: float
+    ) -> tuple[Envelope, Model]:
+        """Sends a message; returns the envelope and the payload with which the participant asked answers it.
 
         Raises:
             Refused: the gateway refused it (CapabilityViolation: it may not be sent).
@@ -623,18 +634,18 @@ class Correlations:
         """
         wait = ReplyWait(self._client, envelope, answer=answer, timeout=timeout)
         self._begin(wait, wait.accepted_within)
-        reply: Envelope = await wait.own_outcome()
+        reply: tuple[Envelope, Model] = await wait.own_outcome()
         return reply
 
     async def send_settled(
         self,
         envelope: Envelope,
         *,
-        answer: str,
+        answer: type[Model],
         timeout: float,
-        read: Callable[[Envelope], Any] = lambda envelope: envelope,
-    ) -> Any:
-        """Sends a message that the gateway answers; returns what `read` gives of its message of the kind `answer`.
+        read: Callable[[Model], Result | None],
+    ) -> Result:
+        """Sends a message that the gateway answers; returns what `read` gives of the payload of its `answer`.
 
         Args:
             read: called at once when the answer comes, after the parts of the participant saw it; None waits on.
@@ -649,7 +660,8 @@ class Correlations:
         """
         wait = GatewayWait(self._client, envelope, answer=answer, timeout=timeout, read=read)
         self._begin(wait, timeout)
-        return await wait.own_outcome()
+        result: Result = await wait.own_outcome()
+        return result
 
     def withdraw_all(self, reason: str) -> None:
         """Ends every call at once: proposals are withdrawn, of requests the answer is not awaited.

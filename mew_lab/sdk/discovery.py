@@ -182,7 +182,7 @@ class Discovery:
             limit.cancel()
         return not self.has_discoveries_in_progress()
 
-    def on_tools_changed(self, handler: Callable[[ToolsChange], Any]) -> Callable[[], None]:
+    def on_tools_changed(self, handler: Callable[[ToolsChange], object]) -> Callable[[], None]:
         """Each list that is not what it was, leaves included. The result, when called, ends that."""
         return self._changes.add(handler)
 

@@ -31,7 +31,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import check_payload, read_payload
 from mew_lab.protocol.kinds import GATEWAY, KINDS, RESERVED
-from mew_lab.protocol.payloads import MODELS
+from mew_lab.protocol.payloads import KIND_OF
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -41,7 +41,6 @@ __all__ = ["Dispatcher"]
 
 logger = logging.getLogger(__name__)
 MAX_NAMES = 10_000  # senders whose faults are counted one by one
-_KIND_OF = {model: kind for kind, model in MODELS.items()}
 Model = TypeVar("Model", bound=Payload)
 
 
@@ -67,7 +66,7 @@ class Dispatcher:
 
     def on(self, model: type[Model], handler: Callable[[Envelope, Model], object]) -> None:
         """Calls `handler(envelope, payload)` for each well-formed message of the kind that `model` describes."""
-        self._add(_KIND_OF[model], handler)
+        self._add(KIND_OF[model], handler)
 
     def on_any(self, handler: Callable[[Envelope], object]) -> None:
         """Calls `handler(envelope)` for each well-formed message, those of the gateway and unknown kinds included."""

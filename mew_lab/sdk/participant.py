@@ -96,7 +96,6 @@ class MEWParticipant:
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
-        self._chat_changes: list[ChatChange] = []  # that the newest message made
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
@@ -136,7 +135,7 @@ class MEWParticipant:
         self.telemetry.register(dispatcher)
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
-        dispatcher.on_any(self._note_chats)
+        self.chats.register(dispatcher)
         dispatcher.on_any(self.correlations.observe)
         dispatcher.on(McpRequest, self._take_request)
         dispatcher.on(McpProposal, self._take_proposal)
@@ -172,31 +171,31 @@ class MEWParticipant:
 
     # --- who wants to be told; each returns a function that ends it ---
 
-    def on_ready(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+    def on_ready(self, handler: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
         return self._ready.add(handler)
 
-    def on_shutdown(self, handler: Callable[[Envelope | None], Any]) -> Callable[[], None]:
+    def on_shutdown(self, handler: Callable[[Envelope | None], object]) -> Callable[[], None]:
         """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
         return self.controls.on_leaving(handler)
 
-    def on_chat(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+    def on_chat(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
         """Well-formed chat messages of others."""
         return self.chats.on_chat(handler)
 
-    def on_mcp_request(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+    def on_mcp_request(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
         """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
         return self._requests.add(handler)
 
-    def on_mcp_proposal(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
+    def on_mcp_proposal(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
         """Well-formed proposals of others, whoever they are addressed to."""
         return self._proposed.add(handler)
 
-    def on_participant_join(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+    def on_participant_join(self, handler: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """`{"id", "capabilities"}` of everybody who joins after this participant."""
         return self._joins.add(handler)
 
-    def on_change(self, handler: Callable[[Change], Any]) -> Callable[[], None]:
+    def on_change(self, handler: Callable[[Change], object]) -> Callable[[], None]:
         """Each change of the ledger of calls."""
         return self._changes.add(handler)
 
@@ -471,7 +470,7 @@ class MEWParticipant:
                     self.correlations.follow(change)
                     self._changes(change)
             elif isinstance(change, ChatChange):
-                self._chat_changes.append(change)
+                self.chats.follow(change)
             elif isinstance(change, StreamChange):
                 streams.append(change)
             elif isinstance(change, GrantChange):
@@ -480,13 +479,6 @@ class MEWParticipant:
                 self.correlations.cancel_questions(change)
         if streams:
             self.streams.follow(streams)
-
-    def _note_chats(self, envelope: Envelope) -> None:
-        """After the parts: a handler of chat finds what the message says done, such as the end of a pause."""
-        if self._chat_changes:
-            changes, self._chat_changes = self._chat_changes, []
-            for change in changes:
-                self.chats.follow(change)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:

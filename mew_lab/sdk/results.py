@@ -7,6 +7,7 @@ from typing import Any
 
 from mew_lab.errors import ProtocolError, ToolFailed
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["ToolResult", "raw_text", "result_of"]
@@ -52,8 +53,7 @@ class ToolResult:
         return self.text
 
     def __repr__(self) -> str:
-        text = self.text
-        return f"<ToolResult {text[:80]!r}{'…' if len(text) > 80 else ''}>"
+        return f"<ToolResult {cut(self.text, 80)!r}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolResult) and self.raw == other.raw

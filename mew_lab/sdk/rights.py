@@ -17,13 +17,15 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.payload import CapabilityPattern
+from mew_lab.protocol.text import write_rfc3339
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.sender import MessageSender
 from mew_lab.sdk.signal import Signal
@@ -33,7 +35,7 @@ __all__ = ["CapabilitiesChange", "OwnCapabilities"]
 logger = logging.getLogger(__name__)
 MAX_AWAITED = 100  # grants whose welcome is still to come
 
-Patterns = tuple[dict[str, Any], ...]
+Patterns = tuple[CapabilityPattern, ...]
 
 
 class CapabilitiesChange(NamedTuple):
@@ -63,11 +65,11 @@ class OwnCapabilities:
 
     # --- who wants to be told; each returns a function that ends it ---
 
-    def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], Any]) -> Callable[[], None]:
+    def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], object]) -> Callable[[], None]:
         """Each welcome after the first that brings other capabilities, that of a reconnection included."""
         return self._changes.add(handler)
 
-    def on_grants_changed(self, handler: Callable[[Grant | Revocation], Any]) -> Callable[[], None]:
+    def on_grants_changed(self, handler: Callable[[Grant | Revocation], object]) -> Callable[[], None]:
         """Each grant and each revocation that is new or changed."""
         return self._grants_changed.add(handler)
 
@@ -122,7 +124,7 @@ class OwnCapabilities:
         """
         payload: dict[str, Any] = {
             "recipient": recipient,
-            "capabilities": [dict(one) for one in capabilities],
+            "capabilities": [dict(pattern) for pattern in capabilities],
         }
         if reason is not None:
             payload["reason"] = reason
@@ -132,7 +134,7 @@ class OwnCapabilities:
                     f"Cannot grant to {recipient!r} until {expires_at}: the time needs its zone",
                     section="§3.6.1",
                 )
-            payload["expires_at"] = expires_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            payload["expires_at"] = write_rfc3339(expires_at)
         if max_uses is not None:
             payload["max_uses"] = max_uses
         return self._sender.complete("capability/grant", payload, to=recipient)
@@ -165,13 +167,11 @@ class OwnCapabilities:
         if grant_id is not None:
             payload["grant_id"] = grant_id
         if capabilities is not None:
-            payload["capabilities"] = [dict(one) for one in capabilities]
-        sent = await self._say("capability/revoke", payload, recipient, reason)
+            payload["capabilities"] = [dict(pattern) for pattern in capabilities]
+        if reason is not None:
+            payload["reason"] = reason
+        sent = await self._sender.say_accepted("capability/revoke", payload, to=recipient)
         return self.grants.revocation(sent.id) or Revocation.of(Entry.of(sent, 0))
-
-    async def _say(self, kind: str, payload: dict[str, Any], to: str, reason: str | None) -> Envelope:
-        given = {} if reason is None else {"reason": reason}
-        return await self._sender.say_accepted(kind, {**payload, **given}, to=to)
 
     # --- what happens ---
 
@@ -214,7 +214,11 @@ class OwnCapabilities:
         due = [grant for grant in self._awaited.values() if _holds(after, grant)]
         if not due and before is not None:
             gained = Counter(map(_write, after)) - Counter(map(_write, before))
-            due = [one for one in self._possible.values() if all(gained[_write(p)] for p in one.capabilities)]
+            due = [
+                grant
+                for grant in self._possible.values()
+                if all(gained[_write(p)] for p in grant.capabilities)
+            ]
             due = due[-1:]
             self._names |= {grant.recipient for grant in due}
         self._possible.clear()
@@ -231,7 +235,7 @@ class OwnCapabilities:
 
 def _holds(patterns: Patterns, grant: Grant) -> bool:
     held = {*map(_write, patterns)}
-    return all(_write(one) in held for one in grant.capabilities)
+    return all(_write(pattern) in held for pattern in grant.capabilities)
 
 
 def _write(pattern: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.envelope import Envelope
@@ -19,7 +19,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import ACCEPTED_WITHIN, Correlations
 
-__all__ = ["ACCEPTED_WITHIN", "MessageSender", "Names", "drafted", "names", "tool_call"]
+__all__ = ["ACCEPTED_WITHIN", "MessageFields", "MessageSender", "Names", "names", "tool_call"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,23 @@ def names(given: Names) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def drafted(
-    kind: str, payload: Mapping[str, Any], *, to: Names = (), about: Names = (), context: str | None = None
-) -> dict[str, Any]:
-    """The draft of a message; `about` is what it correlates to."""
-    draft: dict[str, Any] = {"kind": kind, "to": names(to) or None, "payload": dict(payload)}
-    draft |= {"correlation_id": names(about) or None, "context": context}
+class MessageFields(TypedDict, total=False):
+    """What a message has besides its kind and payload: its addressees, what it correlates to, its context."""
+
+    to: Names
+    about: Names
+    context: str | None
+
+
+def _draft_message(kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> dict[str, Any]:
+    """The draft of a message."""
+    draft: dict[str, Any] = {
+        "kind": kind,
+        "to": names(fields.get("to", ())) or None,
+        "payload": dict(payload),
+        "correlation_id": names(fields.get("about", ())) or None,
+        "context": fields.get("context"),
+    }
     return {key: value for key, value in draft.items() if value is not None}
 
 
@@ -68,19 +79,14 @@ class MessageSender:
         """Whether a capability permits it. Spec: §4.1."""
         return self.client.capabilities.permit(kind, names(to), payload).allowed
 
-    def _allowed(self, draft: dict[str, Any]) -> dict[str, Any]:
+    def _draft(
+        self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
+    ) -> dict[str, Any]:
+        draft = _draft_message(kind, payload, **fields)
         require(self.client.capabilities, draft, name=self.client.id)
         return draft
 
-    async def say(
-        self,
-        kind: str,
-        payload: Mapping[str, Any],
-        *,
-        to: Names = (),
-        about: Names = (),
-        context: str | None = None,
-    ) -> Envelope:
+    async def say(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
         """Sends it; returns it as it was sent.
 
         Raises:
@@ -88,12 +94,10 @@ class MessageSender:
             LocalProtocolError: it is no envelope, or this participant is paused.
             ConnectionLost: there is no connection.
         """
-        return await self.client.send(
-            self._allowed(drafted(kind, payload, to=to, about=about, context=context))
-        )
+        return await self.client.send(self._draft(kind, payload, **fields))
 
     async def say_accepted(
-        self, kind: str, payload: Mapping[str, Any], *, to: Names = (), about: Names = ()
+        self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
     ) -> Envelope:
         """Like `say`, and waits until the gateway has taken it; returns it as everybody sees it.
 
@@ -102,44 +106,27 @@ class MessageSender:
             NoReply: the gateway said neither yes nor no.
             CapabilityViolation, LocalProtocolError, ConnectionLost: as `say`.
         """
-        draft = self._allowed(drafted(kind, payload, to=to, about=about))
-        return await self.correlations.send_accepted(draft, timeout=ACCEPTED_WITHIN)
+        return await self.correlations.send_accepted(self._draft(kind, payload, **fields))
 
-    def complete(
-        self,
-        kind: str,
-        payload: Mapping[str, Any],
-        *,
-        to: Names = (),
-        about: Names = (),
-        context: str | None = None,
-    ) -> Envelope:
+    def complete(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
         """The message as it would be sent, so that its id is known before.
 
         Raises:
             CapabilityViolation: this participant may not send it.
             LocalProtocolError: it is no envelope.
         """
-        return self.client.complete(
-            self._allowed(drafted(kind, payload, to=to, about=about, context=context))
-        )
+        return self.client.complete(self._draft(kind, payload, **fields))
 
     async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
         """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""
         return await self.correlations.send_accepted(envelope, timeout=timeout)
 
     def quietly(
-        self,
-        kind: str,
-        payload: Mapping[str, Any],
-        *,
-        to: Names = (),
-        about: Names = (),
-        context: str | None = None,
+        self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
     ) -> Envelope | None:
         """Posts it if it is permitted and can go out; None, and a line in the log, when not."""
-        draft = drafted(kind, payload, to=to, about=about, context=context)
-        if not self.permitted(kind, payload, to=to):
+        draft = _draft_message(kind, payload, **fields)
+        if not self.permitted(kind, payload, to=fields.get("to", ())):
             logger.debug("%s may not send %s, so it was not said", self.client.id, kind)
             return None
         try:

@@ -35,7 +35,7 @@ class Signal(Generic[Value]):
     __slots__ = ("_functions", "_on_fault", "_subscriptions")
 
     def __init__(self, *, on_fault: Callable[[Exception], object] | None = None) -> None:
-        self._functions: list[Callable[[Value], Any]] = []
+        self._functions: list[Callable[[Value], object]] = []
         self._subscriptions: list[Subscription[Value]] = []
         # Not `or`: a signal to which nobody has been added yet is false.
         self._on_fault = _log if on_fault is None else on_fault
@@ -43,7 +43,7 @@ class Signal(Generic[Value]):
     def __len__(self) -> int:
         return len(self._functions) + len(self._subscriptions)
 
-    def add(self, function: Callable[[Value], Any]) -> Callable[[], None]:
+    def add(self, function: Callable[[Value], object]) -> Callable[[], None]:
         """From now on `function` is called with each value; the result, when called, ends that."""
         self._functions.append(function)
 

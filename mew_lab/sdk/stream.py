@@ -17,6 +17,12 @@ from weakref import WeakSet
 
 from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.ledger.streams import StreamFacts
+from mew_lab.protocol.payloads.payload import Payload
+from mew_lab.protocol.payloads.streams import (
+    StreamOwnershipTransferred,
+    StreamWriteGranted,
+    StreamWriteRevoked,
+)
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.reader import LIMIT, FrameReader, Overflow
 from mew_lab.sdk.sender import MessageSender
@@ -251,21 +257,27 @@ class Stream:
 
         Spec: §3.10.5.
         """
-        await self._settle("grant-write", "write-granted", participant_id=participant_id, reason=reason)
+        await self._settle(
+            "stream/grant-write", StreamWriteGranted, participant_id=participant_id, reason=reason
+        )
 
     async def revoke_write(self, participant_id: str, *, reason: str | None = None) -> None:
         """Lets somebody write no longer; raises as `grant_write`, and `invalid_operation` for its owner.
 
         Spec: §3.10.6.
         """
-        await self._settle("revoke-write", "write-revoked", participant_id=participant_id, reason=reason)
+        await self._settle(
+            "stream/revoke-write", StreamWriteRevoked, participant_id=participant_id, reason=reason
+        )
 
     async def transfer_ownership(self, new_owner: str, *, reason: str | None = None) -> None:
         """Gives the stream away; one may write on only where a grant said so. Raises as `grant_write`.
 
         Spec: §3.10.7.
         """
-        await self._settle("transfer-ownership", "ownership-transferred", new_owner=new_owner, reason=reason)
+        await self._settle(
+            "stream/transfer-ownership", StreamOwnershipTransferred, new_owner=new_owner, reason=reason
+        )
 
     async def close(self, reason: str = "complete") -> None:
         """Ends a stream of one's own; returns when the gateway took it, at once where it is closed already.
@@ -283,11 +295,11 @@ class Stream:
             payload = {"stream_id": self.id, "reason": reason}
             await self._sender.say_accepted("stream/close", payload, about=about)
 
-    async def _settle(self, deed: str, answer: str, **payload: str | None) -> None:
-        said = {"stream_id": self.id, **{key: one for key, one in payload.items() if one is not None}}
-        request = self._sender.complete(f"stream/{deed}", said, to="gateway")
+    async def _settle(self, kind: str, answer: type[Payload], **members: str | None) -> None:
+        stated = {key: value for key, value in members.items() if value is not None}
+        request = self._sender.complete(kind, {"stream_id": self.id, **stated}, to="gateway")
         settle = self._sender.correlations.send_settled
-        await settle(request, answer=f"stream/{answer}", timeout=ANSWERED_WITHIN)
+        await settle(request, answer=answer, timeout=ANSWERED_WITHIN, read=lambda payload: payload)
 
     async def __aenter__(self) -> Stream:
         return self

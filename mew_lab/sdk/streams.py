@@ -17,6 +17,7 @@ from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NoReply
 from mew_lab.ledger.streams import StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.payloads.streams import StreamOpen
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.reader import wait_for_room
 from mew_lab.sdk.sender import MessageSender, Names, names
@@ -131,7 +132,7 @@ class Streams:
         )
         settle = self._sender.correlations.send_settled
         try:
-            stream: Stream = await settle(request, answer="stream/open", timeout=timeout, read=self._named_by)
+            stream = await settle(request, answer=StreamOpen, timeout=timeout, read=self._find_opened)
         except NoReply:
             self._given_up[request.id] = "timeout"
             raise
@@ -187,15 +188,15 @@ class Streams:
 
         return self._offers.add(offer)
 
-    def on_open(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+    def on_open(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
         """Each stream that is opened now, or found in a welcome (`late`)."""
         return self._opens.add(handler)
 
-    def on_close(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+    def on_close(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
         """Each stream that is open no longer; `closed` says why."""
         return self._closes.add(handler)
 
-    def on_change(self, handler: Callable[[Stream], Any]) -> Callable[[], None]:
+    def on_change(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
         """Each stream whose owner, writers or targets are others now."""
         return self._changes.add(handler)
 
@@ -231,9 +232,8 @@ class Streams:
             if reaches and not stream.closed:
                 self._offer(stream)
 
-    def _named_by(self, envelope: Envelope) -> Stream | None:
-        id = envelope.payload.get("stream_id")
-        return self.active.get(id) if isinstance(id, str) else None
+    def _find_opened(self, payload: StreamOpen) -> Stream | None:
+        return self.active.get(payload.stream_id)
 
     def _apply(self, change: StreamChange) -> Stream | None:
         facts, now = change.stream, self._clock()

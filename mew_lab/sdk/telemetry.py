@@ -42,28 +42,28 @@ class Status(NamedTuple):
     """
 
     sender: str
-    payload: dict[str, Any]
+    payload: ParticipantStatus
     about: tuple[str, ...]
 
     @property
     def messages_in_context(self) -> int:
         """Envelopes kept for the active context."""
-        return int(self.payload["messages_in_context"])
+        return self.payload.messages_in_context
 
     @property
     def tokens(self) -> int | None:
         """Tokens of that context; None where it does not tell."""
-        return self.payload.get("tokens")
+        return self.payload.tokens
 
     @property
     def max_tokens(self) -> int | None:
         """Tokens that it can hold; None where it does not tell."""
-        return self.payload.get("max_tokens")
+        return self.payload.max_tokens
 
     @property
     def status(self) -> str | None:
         """A word such as `active`, `paused`, `near_limit`; None where it says none."""
-        return self.payload.get("status")
+        return self.payload.status
 
 
 class Telemetry:
@@ -155,7 +155,7 @@ class Telemetry:
             self.messages = max(0, int(messages))
         self._watch()
 
-    def add_metric(self, name: str, function: Callable[[], Any]) -> Callable[[], None]:
+    def add_metric(self, name: str, function: Callable[[], object]) -> Callable[[], None]:
         """From now on a status has `name` with what `function()` gives: a finite number, a text or a boolean.
 
         None leaves it out of that status, and so does an exception, which is reported. Returns a function that
@@ -243,7 +243,7 @@ class Telemetry:
 
     # --- others ---
 
-    def on_status(self, handler: Callable[[Status], Any]) -> Callable[[], None]:
+    def on_status(self, handler: Callable[[Status], object]) -> Callable[[], None]:
         """Each status of somebody else."""
         return self._told.add(handler)
 
@@ -267,7 +267,7 @@ class Telemetry:
         payload = {} if fields is None else {"fields": list(fields)}
         request = self._sender.complete("participant/request-status", payload, to=target)
         answered = self._sender.correlations.send_answered
-        return _status(await answered(request, answer="participant/status", timeout=timeout))
+        return _status(*await answered(request, answer=ParticipantStatus, timeout=timeout))
 
     # --- what is received ---
 
@@ -289,7 +289,7 @@ class Telemetry:
 
     def _note_status(self, envelope: Envelope, payload: ParticipantStatus) -> None:
         if envelope.sender != self._sender.client.id:
-            status = _status(envelope)
+            status = _status(envelope, payload)
             if len(envelope.raw) <= MAX_KEPT:
                 self.statuses[status.sender] = status
             self._told(status)
@@ -331,5 +331,5 @@ def _asked_for(name: str, fields: Sequence[str]) -> bool:
     return any(f"_{field}_" in f"_{name}_" for field in fields[:MAX_FIELDS])
 
 
-def _status(envelope: Envelope) -> Status:
-    return Status(envelope.sender, envelope.payload, envelope.correlation_id)
+def _status(envelope: Envelope, payload: ParticipantStatus) -> Status:
+    return Status(envelope.sender, payload, envelope.correlation_id)

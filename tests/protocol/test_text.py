@@ -19,6 +19,7 @@ from mew_lab.protocol.text import (
     parse_timestamp,
     timestamp,
     utf8_size,
+    write_rfc3339,
 )
 
 texts = st.text(st.characters(), max_size=40)
@@ -114,3 +115,11 @@ def test_a_time_without_an_offset_is_in_utc() -> None:
 def test_a_local_time_is_that_of_this_machine() -> None:
     noon = datetime(2026, 1, 1, 12, 30, 5)  # without a zone: the local one
     assert local_time(noon.timestamp()) == "12:30:05"
+
+
+@given(moments, offsets)
+def test_a_moment_is_written_whole_and_in_utc(moment: datetime, offset: timezone) -> None:
+    for timespec in ("auto", "microseconds"):
+        written = write_rfc3339(moment.astimezone(offset), timespec=timespec)
+        assert written.endswith("Z") and parse_rfc3339(written) == moment
+    assert write_rfc3339(datetime(2026, 1, 2, 3, tzinfo=UTC)) == "2026-01-02T03:00:00Z"

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as some
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.payloads.controls import ParticipantStatus
+from mew_lab.protocol.payloads.streams import StreamWriteGranted
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
@@ -214,10 +216,10 @@ class Stage:
             id, task = call.id, start(call.outcome())
             self.calls[n] = call
         else:
-            kind, payload, answer = {
-                "echo": ("chat", {"text": "x"}, ""),
-                "reply": ("participant/request-status", {}, "participant/status"),
-                "settle": ("stream/grant-write", {"stream_id": "s"}, "stream/write-granted"),
+            kind, payload = {
+                "echo": ("chat", {"text": "x"}),
+                "reply": ("participant/request-status", {}),
+                "settle": ("stream/grant-write", {"stream_id": "s"}),
             }[sort]
             to = "gateway" if sort == "settle" else to
             timeout = timeout or 15.0
@@ -226,9 +228,16 @@ class Stage:
             if sort == "echo":
                 task = start(table.send_accepted(envelope, timeout=timeout))
             elif sort == "reply":
-                task = start(table.send_answered(envelope, answer=answer, timeout=timeout))
+                task = start(table.send_answered(envelope, answer=ParticipantStatus, timeout=timeout))
             else:
-                task = start(table.send_settled(envelope, answer=answer, timeout=timeout))
+                task = start(
+                    table.send_settled(
+                        envelope,
+                        answer=StreamWriteGranted,
+                        timeout=timeout,
+                        read=lambda payload: payload.stream_id,
+                    )
+                )
         self.waits.append((id, task))
         now = asyncio.get_running_loop().time()
         return {"wait": n, "sort": sort, "id": id, "to": to, "timeout": timeout, "at": now}
@@ -276,11 +285,13 @@ class Stage:
             payload = {"reason": "enough"}
         elif kind == "participant/status":
             payload = {"messages_in_context": 1}
+        elif kind == "stream/write-granted":
+            payload = {"stream_id": id}
         elif kind in ("mcp/reject", "mcp/withdraw"):
             payload = {"reason": "disagree"}
         if not good:
             payload = {key: [] for key in payload}  # nothing of it is what the specification says
-            good = event["good"] = kind in ("reasoning/start", "stream/write-granted")  # these have no such
+            good = event["good"] = kind == "reasoning/start"  # its payload is empty
         self.put(kind, payload, sender, id=id, **members)
         return {**event, "id": id}
 
@@ -348,6 +359,8 @@ def outcome(task: asyncio.Task[Any]) -> str:
         assert isinstance(fault, MewError), fault
         return type(fault).__name__
     result = task.result()
+    if isinstance(result, tuple):  # the envelope and the payload of a reply
+        result = result[0]
     return str(getattr(result, "id", "") or result)
 
 

@@ -79,7 +79,6 @@ def test_a_peers_words_cannot_move_the_cursor_or_fill_the_screen() -> None:
 
 
 def test_its_repr_is_one_short_line() -> None:
-    assert (
-        repr(ToolResult({"content": [{"type": "text", "text": "x" * 90}]})) == f"<ToolResult '{'x' * 80}'…>"
-    )
+    result = ToolResult({"content": [{"type": "text", "text": "x" * 90}]})
+    assert repr(result) == f"<ToolResult '{'x' * 79}…'>"
     assert ToolResult(1) == ToolResult(1) and ToolResult(1) != 1

@@ -16,7 +16,7 @@ from typing import Final
 from mew_lab.protocol.payloads import chat, controls, mcp, reasoning, space_management, streams, system
 from mew_lab.protocol.payloads.payload import Payload
 
-__all__ = ["MODELS"]
+__all__ = ["KIND_OF", "MODELS"]
 
 MODELS: Final[Mapping[str, type[Payload]]] = MappingProxyType(
     {
@@ -63,3 +63,8 @@ MODELS: Final[Mapping[str, type[Payload]]] = MappingProxyType(
     }
 )
 """All 40 kinds of §3."""
+
+KIND_OF: Final[Mapping[type[Payload], str]] = MappingProxyType(
+    {model: kind for kind, model in MODELS.items()}
+)
+"""The kind that each model describes."""

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.model import StreamsModel
-from mew_lab.views.streams.readers import last_picture, picture_type
+from mew_lab.views.streams.readers import last_picture
 from mew_lab.views.streams.row import Kind, StreamRow
+from mew_lab.views.ui.image_head import image_type
 
 __all__ = ["SavedStream", "StreamActions", "file_name", "write_new"]
 
@@ -112,7 +113,7 @@ def file_name(id: str, kind: Kind, *, first: bytes, now: datetime) -> str:
     """`stream-3-20260102-030405.txt`: the ending follows from how it is looked at, of a picture from its first bytes."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", id)[:60].strip(".")
     stem = plain if plain.startswith("stream-") else f"stream-{plain}"
-    ending = _PICTURES.get(picture_type(first), "bin") if kind == "image" else _ENDINGS[kind]
+    ending = _PICTURES.get(image_type(first), "bin") if kind == "image" else _ENDINGS[kind]
     return f"{stem}-{now:%Y%m%d-%H%M%S}.{ending}"
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mew_lab.protocol.visible import visible
 from mew_lab.views.streams.row import FLOATS
+from mew_lab.views.ui.image_head import image_size, image_type
 
 __all__ = [
     "HEX_LINES",
@@ -36,8 +37,6 @@ __all__ = [
     "PictureReader",
     "TextReader",
     "last_picture",
-    "picture_type",
-    "size_of",
 ]
 
 LINE = 256 * 1024  # bytes of one line; a longer one is broken there, and marked
@@ -306,68 +305,6 @@ class Picture(NamedTuple):
     height: int
 
 
-def picture_type(data: bytes) -> str:
-    """The MIME type that the first bytes tell; empty for all but the four."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return ""
-
-
-def size_of(type: str, data: bytes) -> tuple[int, int]:
-    """Width and height in pixels, as the picture's head states them; (0, 0) where it states none."""
-    try:
-        if type == "image/png":
-            return (_big(data[16:20]), _big(data[20:24])) if data[12:16] == b"IHDR" else (0, 0)
-        if type == "image/gif":
-            return _little(data[6:8]), _little(data[8:10])
-        if type == "image/jpeg":
-            return _jpeg(data)
-        return _webp(data)
-    except IndexError:
-        return 0, 0
-
-
-def _jpeg(data: bytes) -> tuple[int, int]:
-    at = 2
-    while at + 9 <= len(data):
-        if data[at] != 0xFF:
-            return 0, 0
-        marker = data[at + 1]
-        if marker in (0xFF, 0x01) or 0xD0 <= marker <= 0xD7:
-            at += 1 if marker == 0xFF else 2
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
-        at += 2 + max(2, _big(data[at + 2 : at + 4]))
-    return 0, 0
-
-
-def _webp(data: bytes) -> tuple[int, int]:
-    chunk = data[12:16]
-    if chunk == b"VP8X":
-        return _little(data[24:27]) + 1, _little(data[27:30]) + 1
-    if chunk == b"VP8L":
-        bits = _little(data[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if chunk == b"VP8 ":
-        return _little(data[26:28]) & 0x3FFF, _little(data[28:30]) & 0x3FFF
-    return 0, 0
-
-
-def _big(data: bytes) -> int:
-    return int.from_bytes(data, "big")
-
-
-def _little(data: bytes | bytearray) -> int:
-    return int.from_bytes(data, "little")
-
-
 class PictureReader:
     """The last whole picture; those before it are counted."""
 
@@ -381,7 +318,7 @@ class PictureReader:
 
     def read(self, data: bytes, *, whole: bool) -> None:
         """The next frame."""
-        type = picture_type(data)
+        type = image_type(data)
         if type:
             self._parts, self._type = bytearray(data), type
         elif self._type:
@@ -424,12 +361,12 @@ class PictureReader:
             return parts.endswith(b"\xff\xd9")
         if self._type == "image/gif":
             return parts.endswith(b"\x3b") and len(parts) > 13
-        return len(parts) >= 8 + _little(parts[4:8])
+        return len(parts) >= 8 + int.from_bytes(parts[4:8], "little")
 
     def _complete(self) -> None:
         data, type = bytes(self._parts), self._type
         self._parts, self._type = bytearray(), ""
-        width, height = size_of(type, data)
+        width, height = image_size(type, data)
         if not 0 < width * height <= MOST_PIXELS:
             self._say(f"A picture of {width} × {height} pixels is not shown.")
             return

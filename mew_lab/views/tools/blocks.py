@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import struct
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.results import raw_text
+from mew_lab.views.ui.image_head import image_size, image_type
 from mew_lab.views.ui.layout import lay_out
 
 __all__ = ["Block", "blocks", "picture_of"]
@@ -119,46 +119,10 @@ def picture_of(data: Any) -> Block:
         body = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return Block("note", "A picture that is no base64 is not shown.")
-    mime, width, height = _measure(body)
+    mime = image_type(body)
+    width, height = image_size(mime, body)
     if not mime:
         return Block("note", "A picture that is no PNG, JPEG, GIF or WebP is not shown.")
     if not 0 < width * height <= MAX_PIXELS:
         return Block("note", f"A picture of {width} × {height} pixels is not shown.")
     return Block("image", base64.b64encode(body).decode(), mime)
-
-
-def _measure(body: bytes) -> tuple[str, int, int]:
-    """Type and size in pixels by the bytes alone; an empty type where they are of no picture that is shown."""
-    try:
-        if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
-            return "image/png", *struct.unpack(">II", body[16:24])
-        if body[:6] in (b"GIF87a", b"GIF89a"):
-            return "image/gif", *struct.unpack("<HH", body[6:10])
-        if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
-            return "image/webp", *_webp(body)
-        if body.startswith(b"\xff\xd8\xff"):
-            return "image/jpeg", *_jpeg(body)
-    except (struct.error, IndexError):
-        pass
-    return "", 0, 0
-
-
-def _webp(body: bytes) -> tuple[int, int]:
-    if body[12:16] == b"VP8X":
-        return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
-    if body[12:16] == b"VP8L":
-        bits = int.from_bytes(body[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    width, height = struct.unpack("<HH", body[26:30])
-    return width & 0x3FFF, height & 0x3FFF
-
-
-def _jpeg(body: bytes) -> tuple[int, int]:
-    at = 2
-    while body[at] == 0xFF:
-        marker = body[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", body[at + 5 : at + 9])
-            return width, height
-        at += 2 + int.from_bytes(body[at + 2 : at + 4], "big")
-    return 0, 0

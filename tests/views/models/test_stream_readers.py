@@ -26,10 +26,9 @@ from mew_lab.views.streams.readers import (
     PictureReader,
     TextReader,
     last_picture,
-    picture_type,
-    size_of,
 )
 from mew_lab.views.streams.row import kind_of
+from mew_lab.views.ui.image_head import image_size, image_type
 
 
 def read(reader: FrameDecoder, *frames: bytes) -> FrameDecoder:
@@ -269,7 +268,7 @@ def test_what_is_no_picture_is_never_given_out_as_one(data: bytes) -> None:
     reader.read(data, whole=True)
     shown = reader.take()
     assert "data" not in shown and shown["note"].startswith("No picture")
-    assert picture_type(data) == ""
+    assert image_type(data) == ""
 
 
 def test_a_picture_that_would_fill_the_memory_is_not_shown() -> None:
@@ -291,5 +290,7 @@ def test_a_gap_in_a_picture_is_no_picture() -> None:
 @pytest.mark.parametrize("type", ["image/png", "image/jpeg", "image/gif", "image/webp"])
 def test_a_torn_head_has_no_size(type: str) -> None:
     for data in (b"", b"\xff\xd8\xff", b"\xff\xd8\xff\xc0\x00", b"GIF89a", b"RIFF12"):
-        assert size_of(type, data) == (0, 0)
-    assert size_of("image/jpeg", b"\xff\xd8" + b"\xff\xd0" * 20) == (0, 0)
+        assert image_size(type, data) == (0, 0)
+    assert image_size("image/jpeg", b"\xff\xd8" + b"\xff\xd0" * 20) == (0, 0)
+    for chunk in (b"VP8X", b"VP8L", b"VP8 "):
+        assert image_size("image/webp", b"RIFF1234WEBP" + chunk + b"1234") == (0, 0)

@@ -252,6 +252,19 @@ async def test_one_that_asks_for_nothing_earlier_learns_from_the_ledger_of_those
     assert whole.told == LIFE
 
 
+@pytest.mark.ruling("R17")
+async def test_a_late_one_learns_of_a_call_that_the_log_does_not_hold_any_more() -> None:
+    log = Log.live(space="demo", max_records=1)
+    following, early, late = EntryFeed(log), CallEars(), CallEars()
+    following.add(early)
+    observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)))
+    assert log.held[0].raw != PROPOSED.raw
+    following.add(late)
+    await heard_all(following, late)
+    observe(log, following, FULFILLED)
+    assert late.told == LIFE[1:3] and early.told == LIFE[:3]
+
+
 def test_where_nobody_follows_the_calls_no_ledger_of_them_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     observed: list[str] = []
     observe_call = CallLedger.observe

@@ -2,6 +2,11 @@
 
 A `Follower` that comes late first gets what the log holds in memory, a few milliseconds at a time, while new envelopes
 queue behind. So a view opens at once and fills. Each text is parsed once for all followers that came together.
+
+What became of the calls is computed once for all followers. A `CallFollower` gets the changes of one `CallLedger` with
+each envelope. Followers that come late get those of a second one, which reads the earlier envelopes and is dropped when
+they have caught up. Without a follower of calls there is no ledger of calls.
+
 Everything happens on the loop's thread, so a follower needs no lock for what it writes; what other threads read of it
 must be replaced, not changed.
 """
@@ -11,14 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
-__all__ = ["EntryFeed", "Follower"]
+__all__ = ["CallFollower", "EntryFeed", "Follower"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +33,7 @@ STEP = 16  # envelopes between two looks at the clock
 TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
 MOST_KINDS = 256
 GATHERING = 0.2  # seconds in which they wait for one another
+MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 
 
 class Follower(Protocol):
@@ -38,34 +45,68 @@ class Follower(Protocol):
     def take(self, entry: Entry) -> None: ...
 
 
+@runtime_checkable
+class CallFollower(Follower, Protocol):
+    """A follower that also gets what each envelope changed among the calls, before the envelope itself."""
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Takes note of the changes of one envelope; `calls` is the ledger that made them, to be read only."""
+
+
 class _Audience:
-    """Followers, each told of what concerns it."""
+    """Followers, each told of what concerns it. `first` is the number of the first entry that `calls` has read."""
 
     def __init__(self) -> None:
         self.followers: tuple[Follower, ...] = ()
-        self._concerned: dict[str, tuple[Follower, ...]] = {}  # by kind
+        self.calls: CallLedger | None = None
+        self.first = 0
+        self._concerned: dict[str, tuple[tuple[Follower, CallFollower | None], ...]] = {}  # by kind
 
-    def add(self, *followers: Follower) -> None:
-        self.followers += followers
+    def add(self, follower: Follower, first: int) -> None:
+        """Adds a follower; the next entry that it is told is number `first`."""
+        self.followers += (follower,)
         self._concerned.clear()
+        if self.calls is None and isinstance(follower, CallFollower):
+            self.calls, self.first = CallLedger(weight=MAX_WEIGHT), first
+
+    def join(self, late: _Audience) -> None:
+        """Takes over followers that have caught up. Of the two ledgers, the one that has read more goes on."""
+        self.followers += late.followers
+        self._concerned.clear()
+        if late.calls is not None and (self.calls is None or late.first < self.first):
+            self.calls, self.first = late.calls, late.first
 
     def remove(self, follower: Follower) -> None:
         self.followers = tuple(other for other in self.followers if other is not follower)
         self._concerned.clear()
+        if not any(isinstance(other, CallFollower) for other in self.followers):
+            self.calls = None
+
+    def _observe(self, entry: Entry) -> tuple[Change, ...]:
+        if self.calls is None or entry.kind not in CALL_KINDS:
+            return ()
+        try:
+            return self.calls.observe(entry)
+        except Exception:
+            logger.exception("CallLedger: envelope %d was left out", entry.seq)
+            return ()
 
     def tell(self, entry: Entry) -> None:
+        calls, changes = self.calls, self._observe(entry)
         concerned = self._concerned.get(entry.kind)
         if concerned is None:
             if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
                 self._concerned.clear()
             concerned = tuple(
-                follower
+                (follower, follower if isinstance(follower, CallFollower) else None)
                 for follower in self.followers
                 if entry.kind.startswith(getattr(follower, "kinds", ("",)))
             )
             self._concerned[entry.kind] = concerned
-        for follower in concerned:
+        for follower, reader in concerned:
             try:
+                if changes and reader is not None and calls is not None:
+                    reader.take_changes(changes, calls)
                 follower.take(entry)
             except Exception:
                 logger.exception("%s: envelope %d was left out", type(follower).__name__, entry.seq)
@@ -120,7 +161,7 @@ class EntryFeed:
         room are told together, and then takes half of the loop's time at most.
         """
         if not earlier:
-            self._live.add(follower)
+            self._live.add(follower, self._last + 1)
             return
         try:
             loop = asyncio.get_running_loop()
@@ -131,12 +172,12 @@ class EntryFeed:
             held = [record for record in self._log.held if record.raw is not None]
             backlog = _Backlog(held, self._last - len(held) + 1)
             if loop is None or len(held) <= AT_ONCE:
-                backlog.audience.add(follower)
+                backlog.audience.add(follower, backlog.first)
                 backlog.tell(len(held))
-                self._live.add(follower)
+                self._live.join(backlog.audience)
                 return
             self._late.append(backlog)
-        backlog.audience.add(follower)
+        backlog.audience.add(follower, backlog.first)
         if backlog.timer is not None:
             backlog.timer.cancel()
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
@@ -159,4 +200,4 @@ class EntryFeed:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return
         self._late.remove(backlog)
-        self._live.add(*backlog.audience.followers)
+        self._live.join(backlog.audience)

@@ -12,13 +12,15 @@ is a snapshot: it never changes, and the ledger holds the newest one of each id.
 - only its recipient, or a participant that it was addressed to, acknowledges a grant;
 - a revoke by patterns takes what it names literally; what it takes besides, the gateway decides, and tells the recipient
   alone in a welcome;
-- what a revoke by patterns left in place is told by a `revoke_partial` of the gateway, to the revoker alone.
+- what a revoke by patterns left in place is told by a `revoke_partial` of the gateway, to the revoker alone;
+- capabilities that come with an invitation bear its id, as those of a grant bear the grant's; of an invitation it is
+  known when it was given.
 
 So a grant that is revoked or ended here is not held any more. One that stands here may have fallen: with its granter's
 right, by an overlapping pattern, or at its own end. Of its own rights a participant is told by its welcomes; a reader
 that runs in the gateway's process reads the space itself.
 
-Spec: §3.6.1 to §3.6.3, §3.6.7, rulings R13, R25.
+Spec: §3.6.1 to §3.6.3, §3.6.5, §3.6.7, rulings R13, R25.
 """
 
 from __future__ import annotations
@@ -36,9 +38,16 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["GRANT_KINDS", "Acknowledgement", "Grant", "GrantChange", "GrantLedger", "Revocation"]
 
 GRANT_KINDS = frozenset(
-    {"capability/grant", "capability/grant-ack", "capability/revoke", "space/kick", "system/error"}
+    {
+        "capability/grant",
+        "capability/grant-ack",
+        "capability/revoke",
+        "space/invite",
+        "space/kick",
+        "system/error",
+    }
 )
-MAX_ENTRIES = 1000  # grants, and revokes; the oldest go
+MAX_ENTRIES = 1000  # grants, revokes and invitations, each; the oldest go
 MAX_BYTES = 4_000_000  # of the messages that they came in
 MAX_ACKNOWLEDGEMENTS = 8  # of one grant: as many connections as a participant may have
 MAX_TIME = 40  # characters of an RFC 3339 time
@@ -161,16 +170,19 @@ class GrantLedger:
 
     Args:
         logical: The participant that an id means; an observer that does not know it takes each id for a participant.
+        limit: How many grants, revokes and invitations are held of each; the oldest are forgotten first.
     """
 
-    def __init__(self, *, logical: Callable[[str], str] = str) -> None:
+    def __init__(self, *, logical: Callable[[str], str] = str, limit: int = MAX_ENTRIES) -> None:
         self._logical = logical
-        self._grants: BoundedDict[str, Grant] = _bounded()
-        self._revocations: BoundedDict[str, Revocation] = _bounded()
+        self._grants: BoundedDict[str, Grant] = _bounded(limit)
+        self._revocations: BoundedDict[str, Revocation] = _bounded(limit)
+        self._invitations: BoundedDict[str, float] = BoundedDict(limit)  # when each was given
         self._rules: Mapping[str, Callable[[Entry], Iterator[GrantChange]]] = {
             "capability/grant": self._on_grant,
             "capability/grant-ack": self._on_acknowledge,
             "capability/revoke": self._on_revoke,
+            "space/invite": self._on_invite,
             "space/kick": self._on_kick,
             "system/error": self._on_error,
         }
@@ -185,6 +197,11 @@ class GrantLedger:
     def get(self, id: str) -> Grant | None:
         """The grant of that id; None when it was never seen, or long ago."""
         return self._grants.get(id)
+
+    def given_at(self, id: str) -> float | None:
+        """When the grant or invitation of that id was given, as `Entry.t`; None when it was never seen, or long ago."""
+        grant = self._grants.get(id)
+        return self._invitations.get(id) if grant is None else grant.t
 
     def given_by(self, granter: str) -> list[Grant]:
         """The grants that one participant gave."""
@@ -209,6 +226,10 @@ class GrantLedger:
         grant = Grant.of(entry)
         if grant.recipient and grant.capabilities and grant.id not in self._grants:
             yield self._keep("granted", grant, entry)
+
+    def _on_invite(self, entry: Entry) -> Iterator[GrantChange]:
+        self._invitations.setdefault(entry.id, entry.t)
+        return iter(())
 
     def _on_acknowledge(self, entry: Entry) -> Iterator[GrantChange]:
         for id in entry.correlation_id:
@@ -265,8 +286,8 @@ class GrantLedger:
         return self._keep(state, replace(grant, state=state, revoked_by=entry.sender), entry)
 
 
-def _bounded() -> BoundedDict[str, Any]:
-    return BoundedDict(MAX_ENTRIES, max_size=MAX_BYTES, size_of=lambda item: item.size)
+def _bounded(limit: int) -> BoundedDict[str, Any]:
+    return BoundedDict(limit, max_size=MAX_BYTES, size_of=lambda item: item.size)
 
 
 def _patterns(value: object) -> Patterns:

@@ -6,14 +6,17 @@ import itertools
 import json
 from typing import Any
 
+from mew_lab.lab.entry_feed import CallFollower
+from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
 
 
 class Space:
-    """Makes envelopes in order: a row and a second each. `tell` hands them to a follower as well."""
+    """Makes envelopes in order: a row and a second each. `tell` hands them to followers as the feed of a lab does."""
 
     def __init__(self, *followers: Any) -> None:
         self.followers = followers
+        self.calls = CallLedger()
         self.raw: dict[int, str] = {}
         self._numbers = itertools.count(1)
 
@@ -37,6 +40,13 @@ class Space:
         raw = json.dumps(members)
         self.raw[seq] = raw
         heard = Entry(seq, float(seq) if t is None else t, raw, verdict, code, "", by, members)
-        for follower in self.followers:
-            follower.take(heard)
+        self.hand_on(heard)
         return heard
+
+    def hand_on(self, heard: Entry) -> None:
+        """Hands an entry that was made elsewhere to the followers."""
+        changes = self.calls.observe(heard)
+        for follower in self.followers:
+            if changes and isinstance(follower, CallFollower):
+                follower.take_changes(changes, self.calls)
+            follower.take(heard)

@@ -7,8 +7,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.lab import Lab
+from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
@@ -187,3 +190,109 @@ async def test_one_that_names_kinds_is_told_of_those_alone_early_and_late() -> N
     following.remove(first)
     observe(log, following, record(11))
     assert len(first.heard) == 4 and len(late.heard) == 5
+
+
+class CallEars(Ears):
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes: list[Change] = []
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        self.changes += changes
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(change.what, change.call.id) for change in self.changes]
+
+
+TOOL = {"method": "tools/call", "params": {"name": "add"}}
+PROPOSED = record(1, kind="mcp/proposal", id="p", to=["git"], payload=TOOL)
+FULFILLED = record(
+    2, kind="mcp/request", id="r", to=["git"], payload=TOOL, correlation_id=["p"], **{"from": "human"}
+)
+ANSWERED = record(
+    3, kind="mcp/response", id="a", payload={"result": {}}, correlation_id=["r"], **{"from": "git"}
+)
+# R17: a request to the addressees of the proposal, for its method and tool, fulfils it; its answer answers both.
+LIFE = [("proposed", "p"), ("requested", "r"), ("fulfilled", "p"), ("answered", "r"), ("answered", "p")]
+
+
+@pytest.mark.ruling("R17")
+async def test_what_became_of_the_calls_is_computed_once_for_all_and_again_for_those_that_come_late() -> None:
+    log = Log.live(space="demo")
+    following, first, second, late, plain = EntryFeed(log), CallEars(), CallEars(), CallEars(), Ears()
+    for follower in (first, plain, second):
+        following.add(follower)
+    observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)), FULFILLED)
+    assert first.told == LIFE[:3]
+    assert all(mine is theirs for mine, theirs in zip(first.changes, second.changes, strict=True))
+    following.add(late)
+    observe(log, following, ANSWERED)
+    await heard_all(following, late)
+    assert first.told == late.told == LIFE
+    observe(log, following, record(4, kind="mcp/proposal", id="q", to=["git"], payload=TOOL))
+    assert first.changes[-1] is late.changes[-1] and late.told == [*LIFE, ("proposed", "q")]
+    assert [entry.id for entry in plain.heard[:2]] == ["p", "e-10"], "others need not know of changes"
+
+
+@pytest.mark.ruling("R17")
+@pytest.mark.parametrize("length", [1, 2000])
+async def test_one_that_asks_for_nothing_earlier_learns_from_the_ledger_of_those_that_do(length: int) -> None:
+    log = Log.live(space="demo")
+    following, new, whole = EntryFeed(log), CallEars(), CallEars()
+    observe(log, following, PROPOSED, *(record(n) for n in range(10, 10 + length)))
+    following.add(new, earlier=False)
+    observe(log, following, record(5))
+    following.add(whole)
+    await heard_all(following, whole)
+    observe(log, following, FULFILLED)
+    assert new.told == LIFE[1:3] and whole.told == LIFE[:3]
+    following.remove(new)
+    observe(log, following, ANSWERED)
+    assert whole.told == LIFE
+
+
+@pytest.mark.ruling("R17")
+async def test_a_late_one_learns_of_a_call_that_the_log_does_not_hold_any_more() -> None:
+    log = Log.live(space="demo", max_records=1)
+    following, early, late = EntryFeed(log), CallEars(), CallEars()
+    following.add(early)
+    observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)))
+    assert log.held[0].raw != PROPOSED.raw
+    following.add(late)
+    await heard_all(following, late)
+    observe(log, following, FULFILLED)
+    assert late.told == LIFE[1:3] and early.told == LIFE[:3]
+
+
+def test_where_nobody_follows_the_calls_no_ledger_of_them_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    observed: list[str] = []
+    observe_call = CallLedger.observe
+
+    def count(ledger: CallLedger, entry: Entry) -> tuple[Change, ...]:
+        observed.append(entry.id)
+        return observe_call(ledger, entry)
+
+    monkeypatch.setattr(CallLedger, "observe", count)
+    log = Log.live(space="demo")
+    following, ears, reader = EntryFeed(log), Ears(), CallEars()
+    following.add(ears)
+    observe(log, following, PROPOSED)
+    following.add(reader)
+    observe(log, following, FULFILLED)
+    assert observed == ["p", "r"], "each once"
+    following.remove(reader)
+    observe(log, following, ANSWERED)
+    assert observed == ["p", "r"] and len(ears.heard) == 3
+
+
+def test_a_call_that_the_ledger_cannot_take_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(ledger: CallLedger, entry: Entry) -> tuple[Change, ...]:
+        raise ValueError("nothing pleases it")
+
+    monkeypatch.setattr(CallLedger, "observe", fail)
+    log = Log.live(space="demo")
+    following, reader = EntryFeed(log), CallEars()
+    following.add(reader)
+    observe(log, following, PROPOSED, record(2))
+    assert [entry.id for entry in reader.heard] == ["p", "e-2"] and not reader.changes

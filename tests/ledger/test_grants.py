@@ -130,3 +130,21 @@ def test_the_ledger_is_bounded_in_entries_and_bytes() -> None:
     for n in range(5):
         ledger.observe(granted(f"big{n}", x="y" * 1_000_000))
     assert [one.id for one in ledger] == ["big2", "big3", "big4"]
+
+
+def test_a_grant_and_an_invitation_are_known_with_the_time_of_their_message() -> None:
+    ledger = GrantLedger(limit=2)
+
+    def told(seq: int, kind: str, verdict: str = "accepted", **payload: Any) -> None:
+        members = {"id": f"m{seq}", "from": "human", "kind": kind, "payload": payload}
+        ledger.observe(Entry(seq, 1000.0 + seq, "", verdict, "", "", "human", members))
+
+    told(1, "capability/grant", recipient="bot", capabilities=[CHAT])
+    told(2, "space/invite", participant_id="guest")
+    told(3, "space/invite", "refused", participant_id="guest")
+    told(4, "capability/grant", "refused", recipient="bot", capabilities=[CHAT])
+    assert [ledger.given_at(f"m{seq}") for seq in range(1, 5)] == [1001.0, 1002.0, None, None]
+    assert [grant.id for grant in ledger] == ["m1"], "an invitation is no grant"
+    for seq in (5, 6):
+        told(seq, "space/invite", participant_id="guest")
+    assert [ledger.given_at(f"m{seq}") for seq in (1, 2, 5, 6)] == [1001.0, None, 1005.0, 1006.0]

@@ -24,7 +24,7 @@ from mew_lab.lab.session import Session
 from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standings
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
-from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.ledger.grants import GrantLedger
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.grants.probe import find_grant_obstacle, read_pattern
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Holding", "Holdings"]
 
 MOST_ROWS = 2000
-MOST_GRANTS = 2000  # of which it is remembered when they were given
+MOST_GRANTS = 2000  # of which it is known when they were given
 CHANGING = ("capability/", "space/", "system/")  # beginnings of the kinds that change what is held
 GATHERED = 0.05  # seconds in which changes become one
 
@@ -71,7 +71,7 @@ class Holdings:
         self.holders: tuple[str, ...] = ()
         self._session = session
         self._granting = granting
-        self._since: BoundedDict[str, float] = BoundedDict(MOST_GRANTS)
+        self._ledger = GrantLedger(limit=MOST_GRANTS)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
         self._leave = (
@@ -134,8 +134,7 @@ class Holdings:
         """Takes note of one envelope that the gateway let pass."""
         if entry.refused or not (entry.kind.startswith(CHANGING) or self._costs(entry.grant)):
             return
-        if entry.kind in ("capability/grant", "space/invite"):
-            self._since[entry.id] = entry.t
+        self._ledger.observe(entry)
         self._soon.within(GATHERED)
 
     def _costs(self, grant: str) -> bool:
@@ -174,9 +173,9 @@ class Holdings:
             self._subscribers.tell()
 
     def _row(self, standing: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
-        text = compact(right.pattern)
+        text, since = compact(right.pattern), self._ledger.given_at(right.grant)
         if right.grant and right.grant not in self._granting:
-            tool = self._granting.changed_since(right.pattern, self._since.get(right.grant, 0.0))
+            tool = self._granting.changed_since(right.pattern, since or 0.0)
             changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""
             ends = ", ".join(filter(None, (changed, ends)))
         origin = (
@@ -196,7 +195,7 @@ class Holdings:
             origin=origin,
             grant=right.grant,
             granter=logical(self._session, right.granter) if right.granter else "",
-            since=self._since.get(right.grant),
+            since=since,
             ends=ends,
             against=against,
         )

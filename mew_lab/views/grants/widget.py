@@ -31,6 +31,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["GrantsView", "view_of"]
 
@@ -44,14 +45,7 @@ PATIENCE = 3.0  # seconds for those who are asked for their tools
 
 def view_of(session: Session, granting: LimitedGrants) -> GrantsView:
     """Makes the view of this space."""
-    holdings = Holdings(session, granting)
-
-    def begin() -> None:
-        session.following.add(holdings)
-        holdings.refresh()
-
-    session.loop.call(begin)
-    return GrantsView(session, holdings)
+    return GrantsView(session, Holdings(session, granting))
 
 
 class GrantsView(ActingWidget):
@@ -70,12 +64,11 @@ class GrantsView(ActingWidget):
         self._head: dict[str, Any] = {}
         self._question = 0
         super().__init__(**traits)
-        unsubscribe = holdings.subscribe(self.wake)
+        follow_no_more = follow_space(session, holdings, self.wake)
 
         def leave() -> None:
-            unsubscribe()
+            follow_no_more()
             holdings.close()
-            session.loop.post(lambda: session.following.remove(holdings))
 
         self._leave = leave
 

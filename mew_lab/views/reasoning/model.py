@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
+from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningLedger, ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
@@ -42,7 +42,6 @@ __all__ = ["REASONS", "Mirror", "ReasoningModel"]
 MAX_SEQUENCES = 200
 MAX_STEPS = 500
 MAX_STREAMS = 200
-MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls of the space
 MAX_MIRRORED = 20_000  # characters of a stream
 MAX_LINE = 64 * 1024  # characters of a line of a stream whose end has not come
 
@@ -67,7 +66,7 @@ class ReasoningModel:
         self._me = me
         self.on_change = on_change
         self._ledger = ReasoningLedger(limit=MAX_SEQUENCES)
-        self._calls = CallLedger(weight=MAX_WEIGHT)
+        self._made: CallRow | None = None  # the call that the next entry makes
         self._rows: dict[int, SequenceRow] = {}
         self._steps: dict[int, dict[int, StepRow]] = {}
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
@@ -140,9 +139,18 @@ class ReasoningModel:
 
     def take(self, entry: Entry) -> None:
         """Takes note of one envelope."""
-        call = self._take_call(entry) if entry.kind in CALL_KINDS else None
+        call, self._made = self._made, None
         for change in self._ledger.observe(entry):
             self._apply(change, call)
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Brings the calls that are shown up to what became of them; the next entry is the one that changed them."""
+        made = None
+        for change in changes:
+            self._change_call(change)
+            if change.entry is change.call.entry and change.entry.id:
+                made = row_of(change.call)
+        self._made = made
 
     def frame(self, frame: StreamData) -> None:
         """Takes note of a frame of a stream."""
@@ -174,15 +182,6 @@ class ReasoningModel:
                 if change.what == "streamed" and sequence.streaming:
                     self._mirrors[sequence.stream] = (sequence.key, Mirror())
                 self._put(replace(self._rows[sequence.key], facts=sequence))
-
-    def _take_call(self, entry: Entry) -> CallRow | None:
-        """Brings the calls that are shown up to what the ledger knows; the row of the call that was made, if any."""
-        made = None
-        for change in self._calls.observe(entry):
-            self._change_call(change)
-            if change.entry is change.call.entry and entry.id:
-                made = row_of(change.call)
-        return made
 
     def _add(self, change: ReasoningChange, call: CallRow | None) -> None:
         entry, key, n = change.entry, change.sequence.key, change.sequence.steps

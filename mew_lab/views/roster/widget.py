@@ -33,6 +33,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["RosterView", "view_of"]
 
@@ -46,14 +47,7 @@ _GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 def view_of(session: Session) -> RosterView:
     """Makes the view of this space."""
-    members = RosterModel(session)
-
-    def begin() -> None:
-        session.following.add(members)
-        members.refresh()
-
-    session.loop.call(begin)
-    return RosterView(session, members)
+    return RosterView(session, RosterModel(session))
 
 
 class RosterView(ActingWidget):
@@ -78,13 +72,7 @@ class RosterView(ActingWidget):
             MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
         )
         super().__init__(**traits)
-        unsubscribe = members.subscribe(self.wake)
-
-        def leave() -> None:
-            unsubscribe()
-            session.loop.post(lambda: session.following.remove(members))
-
-        self._leave = leave
+        self._leave = follow_space(session, members, self.wake)
 
     # What the writer sends.
 

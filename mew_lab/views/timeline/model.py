@@ -1,8 +1,9 @@
 """Statistics of the traffic: messages per second, and how long requests and proposals wait.
 
 Kept, whatever the load: the counts by family of the last 3600 seconds and the last 1440 minutes in which something was
-said, the newest 5000 answered questions of either kind, and of those that wait at most 5000. One writer, the loop's
-thread; other threads get copies, each made in one step that the interpreter does not divide.
+said, and the newest 5000 answered questions of either kind. What waits is read from the ledger of calls that the feed
+keeps. One writer, the loop's thread; other threads get copies, each made in one step that the interpreter does not
+divide.
 
 It draws nothing and does not know what belongs together beyond a question and its answer.
 """
@@ -14,10 +15,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import CALL_KINDS, CallLedger
+from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.charts import MOST_BARS, Series
-from mew_lab.log.pairs import MOST_OPEN, WEIGHT, Pair, Spread, pair_of, spread
+from mew_lab.log.pairs import Pair, Spread, pair_of, spread
 from mew_lab.protocol.families import FAMILIES, family_index
 
 __all__ = ["KindCounts", "TrafficStats"]
@@ -34,7 +35,10 @@ class KindCounts(NamedTuple):
 
 
 class TrafficStats:
-    """Follows a space. `count` is how many envelopes there were, `now` when the last one came (epoch, seconds)."""
+    """Follows a space and its calls.
+
+    `count` is how many envelopes there were, `now` when the last one came (epoch, seconds).
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -43,7 +47,7 @@ class TrafficStats:
         self._this_second = self._this_minute = [0] * len(FAMILIES)
         self._seconds: deque[tuple[int, list[int]]] = deque(maxlen=SECONDS)
         self._minutes: deque[tuple[int, list[int]]] = deque(maxlen=MINUTES)
-        self._ledger = CallLedger(limit=MOST_OPEN, weight=WEIGHT)
+        self._calls = CallLedger()  # the one of the feed, once that has told of a call
         self._pairs: dict[str, deque[Pair]] = {
             "request": deque(maxlen=POINTS),
             "decision": deque(maxlen=POINTS),
@@ -61,11 +65,14 @@ class TrafficStats:
         self._this_minute[place] += 1
         self.count += 1
         self.now = entry.t
-        if entry.kind in CALL_KINDS:
-            for pair in filter(None, map(pair_of, self._ledger.observe(entry))):
-                self._pairs[pair.strip].append(pair)
-                self._answered[pair.strip] += 1
         self._subscribers.tell()
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Measures the calls that the next envelope answers or decides."""
+        self._calls = calls
+        for pair in filter(None, map(pair_of, changes)):
+            self._pairs[pair.strip].append(pair)
+            self._answered[pair.strip] += 1
 
     def _turn(self, second: int) -> None:
         self._second, self._this_second = second, [0] * len(FAMILIES)
@@ -102,9 +109,9 @@ class TrafficStats:
 
     def waiting(self, strip: str) -> list[Entry]:
         """The calls of that kind that wait for an answer or a decision now, oldest first."""
-        ledger = self._ledger
-        calls = ledger.requests.open() if strip == "request" else ledger.proposals.open()
-        return [call.entry for call in calls]
+        calls = self._calls
+        waiting = calls.requests.open() if strip == "request" else calls.proposals.open()
+        return [call.entry for call in waiting]
 
     def series(self, seconds: int) -> Series:
         """The counts of the last so many seconds up to the last envelope, in at most 240 equal parts."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.json_schema import Validator, Violation
@@ -127,7 +128,8 @@ class ToolCatalog:
             patience: seconds that it waits for the answers, at most.
         """
         self._ends = [self.me.discovery.on_tools_changed(lambda change: self._refresh())]
-        self._following.add(self)
+        # Every call that is shown begins after this, and the tools are asked for.
+        self._following.add(self, earlier=False)
         self.me.discovery.enable_auto_discovery()
         if patience:
             await self.me.discovery.wait_for_pending_discoveries(patience)
@@ -150,7 +152,10 @@ class ToolCatalog:
             and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
         ):
             self._refresh_after(_SOON)
-        self.runs.take(entry)
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Takes note of what became of calls of the space."""
+        self.runs.take_changes(changes)
 
     async def ask_again(self, participant: str = "") -> str:
         """Asks one participant for its tools, or all of them; how many are known then, as a sentence."""

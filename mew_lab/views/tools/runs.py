@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
-from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
-from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.calls import Change
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import raw_text
@@ -28,7 +27,6 @@ __all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
-MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls of the space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,6 @@ class ToolRuns:
         self.all: tuple[ToolRun, ...] = ()
         self._on_change = on_change
         self._clock = clock
-        self._ledger = CallLedger(weight=MAX_WEIGHT)
         self._results: dict[int, Any] = {}
         self._waiting: dict[int, tuple[Call, float]] = {}  # with the moment at which it began
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,10 +119,10 @@ class ToolRuns:
             else f"Nobody waits for {what} any more; it may have run."
         )
 
-    def take(self, entry: Entry) -> None:
-        """Takes note of one envelope of the log: of a call made here, of its decision or of its answer."""
-        if self.all and entry.kind in CALL_KINDS:
-            for change in self._ledger.observe(entry):
+    def take_changes(self, changes: Iterable[Change]) -> None:
+        """Takes note of what became of calls, some of which may have been made here."""
+        if self.all:
+            for change in changes:
                 self._note(change)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -32,6 +33,13 @@ class Room:
     def grant(self, to: str, text: str, **limits: float) -> str:
         return self.lab.loop.submit(self.holdings.grant(to, text, **limits)).result(20)  # type: ignore[arg-type]
 
+    def recorded_at(self, id: str) -> float:
+        """When the gateway wrote down the message of that id, in seconds of the epoch."""
+        found = (
+            record for record in self.lab.log.records if record.raw and json.loads(record.raw).get("id") == id
+        )
+        return next(found).now.timestamp()
+
     def revoke(self, row: Holding) -> str:
         return self.lab.loop.submit(self.holdings.revoke(row.key)).result(20)
 
@@ -58,7 +66,7 @@ def test_a_grant_stands_with_who_gave_it_and_when_and_its_id(room: Room) -> None
     (row,) = room.until(lambda: room.of("agent", "git_push"))
     (sent,) = [one for one in room.lab.log if one.get("kind") == "capability/grant"]
     assert (row.origin, row.granter, row.grant) == ("granted", "human", sent["id"])
-    assert sent["payload"]["recipient"] == "agent" and row.since is not None
+    assert sent["payload"]["recipient"] == "agent" and row.since == room.recorded_at(sent["id"])
     assert room.lab.seats["agent"].participant.can_send(
         "mcp/request", {"method": "tools/call", "params": {"name": "git_push"}}
     )
@@ -101,7 +109,7 @@ def test_what_rests_on_an_invitation_can_be_revoked(room: Room) -> None:
     payload = {"participant_id": "reader", "initial_capabilities": [{"kind": "chat"}]}
     room.lab.send("space/invite", payload)
     (row,) = room.until(lambda: room.of("reader", '{"kind":"chat"}'))
-    assert (row.origin, row.granter) == ("granted", "human")
+    assert (row.origin, row.granter, row.since) == ("granted", "human", room.recorded_at(row.grant))
     room.revoke(row)
     room.until(lambda: not room.of("reader", '{"kind":"chat"}'))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from heard import Space
 
-from mew_lab.ledger.calls import CallLedger
+from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import parts_of
 from mew_lab.views.reasoning.rows import MAX_CLAIMS, CallRow, apply_change, row_of, text_of
@@ -19,13 +19,15 @@ class Calls:
     """Keeps the row of each call, and every state of the call `call`."""
 
     def __init__(self) -> None:
-        self.ledger = CallLedger()
         self.rows: dict[str, CallRow] = {}
         self.states: list[CallRow] = []
         self.space = Space(self)
 
     def take(self, entry: Entry) -> None:
-        for change in self.ledger.observe(entry):
+        """All that it shows is in the changes."""
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        for change in changes:
             id = change.call.id
             made = change.entry is change.call.entry
             self.rows[id] = row_of(change.call) if made else apply_change(self.rows[id], change)
@@ -123,7 +125,9 @@ def test_what_the_gateway_says_of_a_later_message_with_its_id_changes_nothing() 
 def test_a_call_whose_id_is_taken_anew_waits_for_nothing() -> None:
     calls = Calls()
     first = calls.begin()
-    [change] = calls.ledger.observe(Space().tell("mcp/proposal", ADD, by="helper", id="call", to=["tools"]))
+    [change] = calls.space.calls.observe(
+        Space().tell("mcp/proposal", ADD, by="helper", id="call", to=["tools"])
+    )
     assert apply_change(first, change).state == "withdrawn"
     assert row_of(change.call).state == "proposed"
 

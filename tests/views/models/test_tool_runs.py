@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import MewError, ToolFailed
+from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
 from mew_lab.views.tools.runs import MAX_RUNS, ToolRuns
+
+Tell = Callable[[Entry], None]
 
 
 async def _withdraw(call: Call, reason: str) -> None:
@@ -55,6 +59,13 @@ def entry(
     return Entry(seq, 1000.0 + seq, "", verdict, "", "", sender, known)
 
 
+@pytest.fixture
+def tell(runs: ToolRuns) -> Tell:
+    """Tells the runs what an entry of the space changed."""
+    ledger = CallLedger()
+    return lambda entry: runs.take_changes(ledger.observe(entry))
+
+
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
@@ -66,54 +77,58 @@ def runs() -> ToolRuns:
 
 
 @pytest.mark.threat(13)
-async def test_the_row_of_the_answer_is_that_of_who_was_asked(runs: ToolRuns) -> None:
+async def test_the_row_of_the_answer_is_that_of_who_was_asked(runs: ToolRuns, tell: Tell) -> None:
     asked = call()
     runs.follow(asked, target="git/log", text="{}")
-    runs.take(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
-    runs.take(entry(5, "mallory"))
+    tell(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
+    tell(entry(5, "mallory"))
     assert (runs.all[0].seq, runs.all[0].answer_seq) == (4, 0)
-    runs.take(entry(6, "git"))
+    tell(entry(6, "git"))
     asked.finish(ToolResult({"content": []}), by="git")
     await settle()
     assert (runs.all[0].answer_seq, runs.all[0].state, runs.all[0].by) == (6, "answered", "git")
 
 
-async def test_an_answer_that_the_log_shows_after_the_call_has_ended_has_its_row(runs: ToolRuns) -> None:
+async def test_an_answer_that_the_log_shows_after_the_call_has_ended_has_its_row(
+    runs: ToolRuns, tell: Tell
+) -> None:
     asked = call()
     runs.follow(asked, target="git/log", text="{}")
     asked.finish(ToolResult({"content": []}), by="git")
     await settle()
-    runs.take(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
-    runs.take(entry(6, "git"))
+    tell(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
+    tell(entry(6, "git"))
     assert (runs.all[0].seq, runs.all[0].answer_seq, runs.all[0].state) == (4, 6, "answered")
 
 
 @pytest.mark.threat(13)
-async def test_only_a_fulfilment_by_the_rules_of_the_ledger_leads_to_the_answer(runs: ToolRuns) -> None:
+async def test_only_a_fulfilment_by_the_rules_of_the_ledger_leads_to_the_answer(
+    runs: ToolRuns, tell: Tell
+) -> None:
     proposed = call(kind="mcp/proposal")
     runs.follow(proposed, target="git/log", text="{}")
-    runs.take(entry(4, "human", "mcp/proposal", id="r-1", to="git", about=""))
-    runs.take(
-        entry(5, "mallory", "mcp/request", id="f-1", to="git", name="push", arguments={})
-    )  # another tool
-    runs.take(entry(6, "git", to="mallory", about="f-1"))
+    tell(entry(4, "human", "mcp/proposal", id="r-1", to="git", about=""))
+    tell(entry(5, "mallory", "mcp/request", id="f-1", to="git", name="push", arguments={}))  # another tool
+    tell(entry(6, "git", to="mallory", about="f-1"))
     assert (runs.all[0].state, runs.all[0].decided, runs.all[0].answer_seq) == ("open", None, 0)
-    runs.take(entry(7, "ann", "mcp/reject"))
+    tell(entry(7, "ann", "mcp/reject"))
     assert (runs.all[0].state, runs.all[0].by, runs.all[0].waits) == ("rejected", "ann", True)
-    runs.take(entry(8, "bob", "mcp/request", id="f-2", to="git"))
+    tell(entry(8, "bob", "mcp/request", id="f-2", to="git"))
     assert (runs.all[0].state, runs.all[0].by, runs.all[0].decided) == ("fulfilled", "bob", 1008.0)
-    runs.take(entry(9, "git", to="bob", about="f-2"))
+    tell(entry(9, "git", to="bob", about="f-2"))
     assert (runs.all[0].seq, runs.all[0].answer_seq) == (4, 9)
     runs.close()
 
 
 @pytest.mark.threat(13)
-async def test_what_the_gateway_refused_is_neither_the_call_nor_its_answer(runs: ToolRuns) -> None:
+async def test_what_the_gateway_refused_is_neither_the_call_nor_its_answer(
+    runs: ToolRuns, tell: Tell
+) -> None:
     runs.follow(call(), target="git/log", text="{}")
-    runs.take(entry(3, "mallory", "mcp/request", id="r-1", to="git", about="", verdict="refused"))
-    runs.take(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
-    runs.take(entry(5, "git", verdict="refused"))
-    runs.take(entry(6, "mallory", "chat", id="r-1", about=""))
+    tell(entry(3, "mallory", "mcp/request", id="r-1", to="git", about="", verdict="refused"))
+    tell(entry(4, "human", "mcp/request", id="r-1", to="git", about=""))
+    tell(entry(5, "git", verdict="refused"))
+    tell(entry(6, "mallory", "chat", id="r-1", about=""))
     assert (runs.all[0].seq, runs.all[0].answer_seq) == (4, 0)
 
 

@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from heard import Space
+
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.views.timeline import model as module
@@ -33,10 +35,11 @@ def counts(**many: int) -> tuple[int, ...]:
 
 def test_every_envelope_is_counted_in_its_second_and_minute_by_its_family() -> None:
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     for seq, (t, kind) in enumerate(
         [(0.1, "chat"), (0.9, "mcp/proposal"), (1.0, "chat"), (61.0, "x/y"), (61.5, None)], 1
     ):
-        stats.take(heard(seq, t, kind))
+        tell(heard(seq, t, kind))
     s = int(START)
     assert stats.seconds() == [
         KindCounts(s, counts(chat=1, proposal=1)),
@@ -53,16 +56,18 @@ def test_every_envelope_is_counted_in_its_second_and_minute_by_its_family() -> N
 
 def test_a_clock_that_goes_back_loses_no_envelope() -> None:
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     for seq, t in enumerate([10, 3, 10], 1):
-        stats.take(heard(seq, t))
+        tell(heard(seq, t))
     assert stats.seconds() == [KindCounts(int(START) + 10, counts(chat=3))]
 
 
 def test_no_more_is_kept_than_an_hour_of_seconds_a_day_of_minutes_and_5000_points() -> None:
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     for n in range(6000):
-        stats.take(heard(2 * n + 1, 60 * n, "mcp/request", to=["git"], id=f"q{n}", payload=CALL))
-        stats.take(
+        tell(heard(2 * n + 1, 60 * n, "mcp/request", to=["git"], id=f"q{n}", payload=CALL))
+        tell(
             heard(
                 2 * n + 2, 60 * n + 1, "mcp/response", sender="git", correlation_id=[f"q{n}"], payload=ANSWER
             )
@@ -75,11 +80,12 @@ def test_no_more_is_kept_than_an_hour_of_seconds_a_day_of_minutes_and_5000_point
 
 def test_requests_and_decisions_are_told_apart_and_what_waits_has_an_age() -> None:
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     call = {"payload": CALL, "to": ["git"]}
-    stats.take(heard(1, 0, "mcp/proposal", **call))
-    stats.take(heard(2, 1, "mcp/proposal", **call))
-    stats.take(heard(3, 4.1, "mcp/request", sender="human", correlation_id=["e1"], **call))
-    stats.take(heard(4, 4.3, "mcp/response", sender="git", correlation_id=["e3"], payload=ANSWER))
+    tell(heard(1, 0, "mcp/proposal", **call))
+    tell(heard(2, 1, "mcp/proposal", **call))
+    tell(heard(3, 4.1, "mcp/request", sender="human", correlation_id=["e1"], **call))
+    tell(heard(4, 4.3, "mcp/response", sender="git", correlation_id=["e3"], payload=ANSWER))
     (decision,) = stats.pairs("decision")
     (request,) = stats.pairs("request")
     assert (decision.how, decision.by, round(decision.seconds, 3)) == ("fulfilled", "human", 4.1)
@@ -90,18 +96,20 @@ def test_requests_and_decisions_are_told_apart_and_what_waits_has_an_age() -> No
 
 def test_a_notification_and_a_lying_payload_wait_for_nobody() -> None:
     stats = TrafficStats()
-    stats.take(heard(1, 0, "mcp/request", payload={"method": "notifications/x"}))
-    stats.take(heard(2, 0, "mcp/request", verdict="refused"))
-    stats.take(heard(3, 0, "mcp/request", payload="text", correlation_id={"a": 1}))
-    stats.take(heard(4, 0, "mcp/request", payload=CALL))
+    tell = Space(stats).hand_on
+    tell(heard(1, 0, "mcp/request", payload={"method": "notifications/x"}))
+    tell(heard(2, 0, "mcp/request", verdict="refused"))
+    tell(heard(3, 0, "mcp/request", payload="text", correlation_id={"a": 1}))
+    tell(heard(4, 0, "mcp/request", payload=CALL))
     assert [one.seq for one in stats.waiting("request")] == [4]
 
 
 def test_a_series_ends_with_the_last_envelope_and_has_at_most_240_parts() -> None:
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     assert stats.series(300).counts == ()
     for n in range(1000):
-        stats.take(heard(n + 1, n))
+        tell(heard(n + 1, n))
     last = stats.series(300)
     assert last.step == 2.0 and sum(last.totals) in (300, 301)
     assert last.first + last.step * len(last.counts) > START + 999
@@ -110,12 +118,13 @@ def test_a_series_ends_with_the_last_envelope_and_has_at_most_240_parts() -> Non
 
 def test_who_subscribed_is_told_of_each_until_the_end() -> None:
     stats, told = TrafficStats(), list[int]()
+    tell = Space(stats).hand_on
     end = stats.subscribe(lambda: told.append(stats.count))
-    stats.take(heard(1, 0))
-    stats.take(heard(2, 0))
+    tell(heard(1, 0))
+    tell(heard(2, 0))
     end()
     end()
-    stats.take(heard(3, 0))
+    tell(heard(3, 0))
     assert told == [1, 2]
 
 
@@ -126,9 +135,10 @@ def test_a_thousand_a_second_cost_next_to_nothing() -> None:
         heard(n, n / 1000, kinds[n % 5], to=["git"], correlation_id=[f"e{n - 1}"]) for n in range(1, 20_001)
     ]
     stats = TrafficStats()
+    tell = Space(stats).hand_on
     began = time.process_time()
     for one in said:
-        stats.take(one)
+        tell(one)
     cost = (time.process_time() - began) / len(said)
     print(f"\ntake: {cost * 1e6:.2f} µs an envelope (mark 3)")
     assert cost < 3e-4

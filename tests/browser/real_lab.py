@@ -36,7 +36,7 @@ UNDER = "(node, [x, y]) => node.contains(document.elementFromPoint(x, y))"
 # Ends what a test left in its kernel: the spaces and views, the extension, every widget and every name.
 CLEAN = """
 def _clean():
-    import gc, sys
+    import sys
     from ipywidgets import Widget
     shell = get_ipython()
     if "mew_lab.lab.labs" in sys.modules: sys.modules["mew_lab.lab.labs"].close_all()
@@ -44,7 +44,6 @@ def _clean():
     if "mew_lab" in shell.extension_manager.loaded: shell.extension_manager.unload_extension("mew_lab")
     Widget.close_all()
     shell.reset(new_session=True)
-    gc.collect()  # what a task says when it is destroyed is no output of the next notebook's cells
 _clean()
 """
 # What a page holds that a notebook could leave behind, besides documents.
@@ -228,6 +227,13 @@ class Notebook:
         else:
             self.page.load(self.path)
         self._wait_ready(("idle",))
+        if self.kernel is not None:
+            # The subshells of the notebook before ended with it; what their tasks print when they are destroyed
+            # is no output of this one's cells.
+            self.tab.evaluate(
+                """() => jupyterapp.shell.currentWidget.sessionContext.session.kernel
+                     .requestExecute({ code: "__import__('gc').collect()", silent: true }).done.then(() => null)"""
+            )
         return self
 
     def reload(self) -> None:

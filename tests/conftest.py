@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-LONG = ("tests/browser/", "tests/notebooks/", "tests/test_")
+LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
 FEW, ALL = 25, 100  # examples of a test that sets no number
 BASE = settings(
     settings.get_profile(settings.get_current_profile_name()),
@@ -45,9 +45,12 @@ def shared() -> Path:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker a core, at most four; none where modules or tests are named, which are a few, or output is wanted."""
+    """A worker a core and one more, at most four: many tests wait for a browser, a kernel or another process.
+
+    None where modules or tests are named, which are a few, or output is wanted.
+    """
     named = any(".py" in argument for argument in config.args)
-    return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)))
+    return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)) + 1)
 
 
 def in_second_tier(config: pytest.Config) -> bool:

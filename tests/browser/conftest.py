@@ -6,16 +6,17 @@ Fixtures, from the one that tests want to the one below all:
     Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it, and closes it after the
     test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the interpreter of the tests. A kernel
     is cleaned after a test and used by the next one of the module; `fresh` is for tests that change more of it than
-    that takes back, or that need one which never ran anything. The tab and its JupyterLab are the module's; only one
-    notebook is open at a time.
+    that takes back, or that need one which never ran anything. Only one notebook is open at a time.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
     The name of a kernel with exactly that ipykernel, for `notebook(…, kernel=…)`. Slow tier only.
-`page`, `lab_server`, `browser`
-    What these are made of: one server for the session, one browser for a module (Playwright's sync API
-    occupies the thread's event loop while it lives, so asyncio tests of other modules must not find it) and
-    in it one tab.
+`page`, `lab_server`
+    What these are made of: one server for a process of tests, and one Chromium with one tab, in which JupyterLab is
+    loaded once. After a module its kernels end, its documents, styles and storage are taken away, and where something
+    else is left the tab is replaced; a Chromium that has ended is started anew for the next test.
+`window`
+    A browser context of the module's own, for pages that are no JupyterLab.
 
 A `Notebook` can `run(n)`, `run(n, wait=False)`, `run_all()`, `wait(n)`, `text(n)`, `outputs(n)`, `area(n)` (a
 Playwright locator), `click(locator)` (mouse, at coordinates), `save()`, `reload()`, `interrupt()`; its
@@ -28,6 +29,7 @@ they fail.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -42,8 +44,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels as other_kernels
 from lab_server import LabServer, write_notebook
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
-from real_lab import Notebook, Page, chromium, find_chromium, new_context
+from playwright.sync_api import BrowserContext, Error
+from real_lab import Notebook, Page, SharedBrowser, find_chromium, new_context
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,38 +73,55 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
         server.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
+SHARED = SharedBrowser()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Ends the browser after the last of these tests that this process runs, before asyncio tests need the event loop."""
+    try:
+        yield
+    finally:
+        if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+            SHARED.close()
+
+
+@pytest.fixture(scope="session")
+def shared_browser() -> SharedBrowser:
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def executable() -> str:
+    path = find_chromium()
+    if path is None:
         reason = "no chromium, chromium-browser or google-chrome on PATH"
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-    with sync_playwright() as playwright, chromium(playwright, executable) as running:
-        yield running
+    return path
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser) -> Iterator[BrowserContext]:
-    context = new_context(browser)
+def window(executable: str) -> Iterator[BrowserContext]:
+    context = new_context(SHARED.browser(executable))
     yield context
-    context.close()
+    with contextlib.suppress(Error):
+        context.close()
 
 
 @pytest.fixture(scope="module")
-def one_tab(window: BrowserContext, lab_server: LabServer) -> Iterator[Page]:
-    page = Page(window.new_page(), lab_server)
-    yield page
-    page.ended()
-    page.tab.close()
+def tidied() -> Iterator[None]:
+    yield
+    SHARED.tidy()
 
 
 @pytest.fixture
-def page(one_tab: Page) -> Page:
-    one_tab.errors.clear()
-    one_tab.dialogs.clear()
-    return one_tab
+def page(tidied: None, executable: str, lab_server: LabServer) -> Page:
+    page = SHARED.page(executable, lab_server)
+    page.errors.clear()
+    page.dialogs.clear()
+    return page
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def wait_until(
             return value
         if time.monotonic() > end:
             raise TimeoutError(f"waited {deadline:.0f} s for {what}")
-        pause(0.02)
+        pause(0.05)
 
 
 class LabServer:

@@ -12,12 +12,20 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lab_server import DEADLINE, LabServer, wait_until
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Locator,
+    Playwright,
+    ViewportSize,
+    sync_playwright,
+)
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import TimeoutError as WaitedTooLong
 
@@ -38,6 +46,28 @@ def _clean():
     shell.reset(new_session=True)
 _clean()
 """
+# What a page holds that a notebook could leave behind, besides documents.
+STATE = """() => ({
+  names: Object.getOwnPropertyNames(window).filter(name => !/^\\d+$/.test(name)),
+  styles: [...document.querySelectorAll('style[id]')].map(style => style.id),
+  body: [...document.body.children].map(node => node.id || node.tagName + ' ' + node.className),
+})"""
+# Takes away documents, style sheets of views and what was stored; gives back what else is there that was not.
+TIDY = """async before => {
+  for (const widget of [...jupyterapp.shell.widgets('main')]) {
+    if (widget.context) widget.context.model.dirty = false;
+    widget.dispose();
+  }
+  for (const style of document.querySelectorAll('style[id]')) if (!before.styles.includes(style.id)) style.remove();
+  localStorage.clear(); sessionStorage.clear();
+  for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
+  document.activeElement?.blur();
+  const left = STATE();
+  // JupyterLab loads MathJax when a text has a formula, and forgets the menu of a toolbar that is gone.
+  return [...left.names.filter(name => !before.names.includes(name) && !['ends', 'MathJax'].includes(name)),
+    ...left.body.filter(node => !before.body.includes(node) && !node.startsWith('JP-TOOLBAR '))];
+}""".replace("STATE", f"({STATE})")
+VIEWPORT: ViewportSize = {"width": 1360, "height": 1000}
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM_ARGUMENTS = [
     "--headless",
@@ -65,6 +95,8 @@ class Page:
         self.errors: list[str] = []
         self.dialogs: list[str] = []
         self.kernels: dict[str, str] = {}  # those that wait for the next notebook, by the name of their kind
+        self.crashed = False
+        self._before: Any = None  # the state of the page with JupyterLab and nothing opened
         tab.set_default_timeout(DEADLINE * 1000)
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -76,7 +108,44 @@ class Page:
             self.dialogs.append(dialog.message)
             dialog.dismiss()
 
+        def on_crash(_: Any) -> None:
+            self.crashed = True
+
         tab.on("dialog", on_dialog)
+        tab.on("crash", on_crash)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the tab and its browser are there still."""
+        browser = self.tab.context.browser
+        return not self.crashed and not self.tab.is_closed() and bool(browser and browser.is_connected())
+
+    def load(self, path: str = "") -> None:
+        """Loads JupyterLab; `path` is the notebook that it opens at once, if any."""
+        # A workspace of its own: nothing of another test is restored beside it.
+        where = f"{self.server.url}/lab/workspaces/{secrets.token_hex(4)}"
+        where += f"/tree/{path}" if path else ""
+        self.tab.goto(f"{where}?token={self.server.token}&reset", wait_until="domcontentloaded")
+
+    def load_empty(self) -> None:
+        """Loads JupyterLab without a notebook, and remembers what the page holds, for `tidy`."""
+        self.load()
+        self.tab.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+        self._before = self.tab.evaluate(STATE)
+
+    def tidy(self) -> bool:
+        """Makes the page as it was when JupyterLab had been loaded; False where it cannot be used any more."""
+        if self._before is None or not self.usable:
+            return False
+        try:
+            self.ended()
+            self.theme("light")
+            self.tab.context.clear_permissions()
+            self.tab.set_viewport_size(VIEWPORT)
+            self.tab.mouse.move(0, 0)
+            return self.usable and not self.tab.evaluate(TIDY, self._before)
+        except Error:
+            return False
 
     def pause(self, seconds: float) -> None:
         """Lets the browser's events be handled for that long."""
@@ -113,6 +182,7 @@ class Page:
                 list(self.kernels.values()),
             )
             self.tab.evaluate("async () => { await Promise.all(window.ends ?? []); return null; }")
+        self.kernels.clear()
 
     def shot(self, name: str, target: Locator | None = None) -> Path:
         """A picture of the target (or the tab) under shots/."""
@@ -155,22 +225,21 @@ class Notebook:
                 [self.path, self.kernel],
             )
         else:
-            self._load()
+            self.page.load(self.path)
         self._wait_ready(("idle",))
+        if self.kernel is not None:
+            # The subshells of the notebook before ended with it; what their tasks print when they are destroyed
+            # is no output of this one's cells.
+            self.tab.evaluate(
+                """() => jupyterapp.shell.currentWidget.sessionContext.session.kernel
+                     .requestExecute({ code: "__import__('gc').collect()", silent: true }).done.then(() => null)"""
+            )
         return self
 
     def reload(self) -> None:
         """Loads the page anew; the kernel goes on, maybe busy."""
-        self._load()
+        self.page.load(self.path)
         self._wait_ready(("idle", "busy"))
-
-    def _load(self) -> None:
-        server = self.page.server
-        # A workspace of its own: nothing of another test is restored beside it.
-        where = (
-            f"{server.url}/lab/workspaces/{secrets.token_hex(4)}/tree/{self.path}?token={server.token}&reset"
-        )
-        self.tab.goto(where, wait_until="domcontentloaded")
 
     def _wait_ready(self, states: Sequence[str]) -> None:
         self.tab.wait_for_function(
@@ -347,16 +416,57 @@ class Notebook:
             )
 
 
-@contextlib.contextmanager
-def chromium(playwright: Playwright, executable: str) -> Iterator[Browser]:
+def launch(playwright: Playwright, executable: str) -> Browser:
     """A headless Chromium with a fresh profile."""
-    browser = playwright.chromium.launch(executable_path=executable, headless=True, args=CHROMIUM_ARGUMENTS)
-    try:
-        yield browser
-    finally:
-        browser.close()
+    return playwright.chromium.launch(executable_path=executable, headless=True, args=CHROMIUM_ARGUMENTS)
 
 
 def new_context(browser: Browser) -> BrowserContext:
     """A window wide enough for a feed and high enough for three cards."""
-    return browser.new_context(viewport={"width": 1360, "height": 1000}, device_scale_factor=1)
+    return browser.new_context(viewport=VIEWPORT, device_scale_factor=1)
+
+
+class SharedBrowser:
+    """The Chromium of one process of tests, and in it the tab whose JupyterLab the modules use one after the other.
+
+    A browser or a tab that has crashed is replaced when it is asked for next, and so is a tab that holds something of
+    the module before which `Page.tidy` cannot take away. Playwright's sync API occupies the thread's event loop from the
+    first `browser` to `close`.
+    """
+
+    def __init__(self) -> None:
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._page: Page | None = None
+
+    def browser(self, executable: str) -> Browser:
+        """The browser that runs, or a new one."""
+        if self._playwright is None:
+            self._playwright = sync_playwright().start()
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = launch(self._playwright, executable)
+        return self._browser
+
+    def page(self, executable: str, server: LabServer) -> Page:
+        """The tab that the modules share, in a context of its own."""
+        if self._page is None or not self._page.usable:
+            self._page = Page(new_context(self.browser(executable)).new_page(), server)
+            self._page.load_empty()
+        return self._page
+
+    def tidy(self) -> None:
+        """After a module: nothing of it is left for the next one."""
+        if self._page is not None and not self._page.tidy():
+            with contextlib.suppress(Error):
+                self._page.tab.context.close()
+            self._page = None
+
+    def close(self) -> None:
+        """Ends the browser, if there is one, and gives the event loop back."""
+        self._page = None
+        if self._browser is not None:
+            with contextlib.suppress(Error):
+                self._browser.close()
+        if self._playwright is not None:
+            self._playwright.stop()
+        self._playwright = self._browser = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from lab_server import LabServer, write_notebook
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import Locator
 from real_lab import Notebook, Page
 from scenes import ADDING, PROPOSE
 
@@ -23,10 +23,10 @@ def approve(book: Notebook, index: int) -> None:
 
 
 @pytest.fixture
-def second_window(window: BrowserContext, lab_server: LabServer) -> Iterator[Page]:
-    page = Page(window.new_page(), lab_server)
-    yield page
-    page.tab.close()
+def second_window(page: Page, lab_server: LabServer) -> Iterator[Page]:
+    second = Page(page.tab.context.new_page(), lab_server)
+    yield second
+    second.tab.close()
 
 
 @pytest.mark.trap("T-13")

@@ -1,8 +1,8 @@
-"""The views of a lab: one of each, made at first use; shown twice it is the same.
+"""Makes the views of a lab: one widget for each part, made at first use and shown as often as wanted.
 
-A part is a folder of that name, whose `view_of(lab)` puts the widget on its seam of the workbench. To load
-them takes half a second, and several from a cold disk: in a kernel it is done beside what the person does, once a space
-is up. This module knows nothing of what they show.
+Each part is a folder of that name. The `view_of` function of its widget module connects the widget to the session.
+Loading all parts takes half a second, or several seconds from a cold disk. A kernel therefore loads them on a thread
+once a space is up. This module knows nothing of the content of a view.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ __all__ = ["PARTS", "ViewedSession", "Views", "close_views", "prepare"]
 _all: WeakSet[Views] = WeakSet()
 
 
-# What each part shows, as `%mew` tells it.
+# What each part shows, as `%mew help` describes it.
 PARTS: dict[str, str] = {
     "approvals": "the cards of the proposals that wait for you",
-    "chat": "what is said, who has seen it, and what you say",
+    "chat": "the chat messages and their acknowledgements; sends messages",
     "feed": "the live table of every envelope",
-    "grants": "who may do what, and by whose gift; grant and revoke",
+    "grants": "the capabilities of each participant and who granted them; grants and revokes",
     "panel": "the control room: all parts in one place",
-    "reasoning": "who reasons about what, step by step; cancels it",
-    "roster": "who is in the space, and how each of them is; steer and invite",
-    "streams": "every stream of the space, and what comes on it",
-    "timeline": "messages per second, how long answers took, and an exchange as a diagram",
-    "tools": "every tool, a form for its arguments, and what became of your calls",
+    "reasoning": "the reasoning sequences of the agents, step by step; cancels them",
+    "roster": "the participants and the status of each; controls and invites them",
+    "streams": "the streams of the space and their content",
+    "timeline": "messages per second, response times, and an exchange as a diagram",
+    "tools": "the tools, a form for the arguments of each, and the results of your calls",
 }
 
 
 class ViewedSession(Session, Protocol):
-    """What the views need of a space.
+    """A session with the three members that the views need besides.
 
     Attributes:
-        rows: The rows of the feed; `granting` gives and takes back capabilities.
-        on_down: What is called when the space is down, with the lab.
+        rows: The rows of the feed.
+        granting: Grants and revokes capabilities, within limits.
+        on_down: The functions that are called with the lab when the space is down.
     """
 
     @property
@@ -56,7 +57,7 @@ class ViewedSession(Session, Protocol):
 
 
 class Views:
-    """`lab.view`: the widgets of one lab. To be used on the kernel's main thread, as all display is."""
+    """The widgets of one lab, as `lab.view`; for the kernel's main thread alone, as all display is."""
 
     def __init__(self, session: ViewedSession) -> None:
         self._session = session
@@ -82,18 +83,18 @@ class Views:
     def _end_all(self) -> None:
         for view in tuple(self._made.values()):
             view.end(
-                f"{self._session.name} is down: what is shown here is over. Start it again, then run this cell again."
+                f"{self._session.name} has stopped, so this view no longer changes. Start it again, and run this cell."
             )
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *PARTS]
 
     def made(self, name: str) -> Any:
-        """The view of that name if somebody asked for it so far, else None."""
+        """The view of that name; None when it was not used so far."""
         return self._made.get(name)
 
     def close(self) -> None:
-        """Ends all views; the pages that show them lose them."""
+        """Closes all views, which removes them from the pages that show them."""
         while self._made:
             self._made.popitem()[1].close()
 
@@ -102,23 +103,23 @@ class Views:
 
 
 def close_views() -> None:
-    """Ends the views of every lab. A lab that is down keeps its views until then: they can still be read."""
+    """Closes the views of every lab. A lab that is down keeps its views until then, so that they can be read."""
     for views in tuple(_all):
         views.close()
 
 
 def prepare() -> None:
-    """Begins to load the parts, where a kernel may have to show them; returns at once."""
+    """Starts a thread that loads the parts, in a kernel alone; returns at once."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if getattr(shell, "kernel", None) is not None and not _makers.cache_info().currsize:
-        # Without threads (Pyodide) they are loaded when one is asked for.
+        # Without threads (Pyodide) they are loaded at first use.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_load, name="mew_lab-views", daemon=True).start()
 
 
 def _load() -> None:
-    # What cannot be loaded is told to whoever asks for it.
+    # The first use of a view raises the same error to its caller.
     with contextlib.suppress(ImportError):
         _makers()
 

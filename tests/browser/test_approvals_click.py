@@ -359,7 +359,7 @@ p = seat.propose('git_status')
     card(book, 1).locator("button.mew-approve").wait_for()
     book.run(3)
     card(book, 1).locator(".mew-outcome").wait_for()
-    assert "what became of it was lost on the way" in card(book, 1).inner_text()
+    assert "its outcome was lost" in card(book, 1).inner_text()
     [other] = book.area(1).locator("button.mew-approve").all()
     book.click(armed(book, other))
     book.page.until(

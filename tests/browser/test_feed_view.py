@@ -91,7 +91,9 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     # A bad filter says why and hides nothing; a good one hides; chips of participants add to it.
     box = feed.get_by_label("Filter by text")
     box.fill("sender:bot")
-    book.page.until(lambda: 'There is no "sender:"' in feed.locator(".mew-reason").inner_text(), "the reason")
+    book.page.until(
+        lambda: 'has no field "sender:"' in feed.locator(".mew-reason").inner_text(), "the reason"
+    )
     assert feed.locator("table").get_attribute("aria-rowcount") == str(last + 1)
     box.fill("kind:mcp/ verdict:accepted")
     book.page.until(
@@ -202,7 +204,7 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     all_here(book, 1, last)
     feed = view(book, 1)
     book.click(row(book, 1, last))
-    book.page.until(lambda: "nothing has answered it" in feed.locator(".mew-story").inner_text(), "the row")
+    book.page.until(lambda: "no envelope answers it" in feed.locator(".mew-story").inner_text(), "the row")
     book.run(3)
     chain = feed.locator(".mew-chain")
     book.page.until(lambda: f"{last + 1} chat" in chain.inner_text(), "the answer in the chain")

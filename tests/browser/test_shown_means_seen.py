@@ -400,7 +400,7 @@ def test_a_front_end_that_knows_of_the_kernels_end_is_believed_at_once(scene: Ca
     it.page.deaf = True
     it.tab.evaluate("() => { mewKernel.status = 'autorestarting'; }")
     it.page.until(lambda: it.tab.locator(".mew-gone").is_visible(), "the end to be told")
-    assert it.tab.locator(".mew-gone").inner_text() == "The kernel that ran this is gone: run the cell again."
+    assert it.tab.locator(".mew-gone").inner_text() == "The kernel of this view is gone. Run the cell again."
 
 
 @pytest.mark.parametrize("how", ["gone", "over"])
@@ -503,7 +503,7 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     assert root.locator(".mew-age").inner_text() == clock
     if how != "down":
         book.page.until(
-            lambda: gone.inner_text() == "The kernel that ran this is gone: run the cell again.",
+            lambda: gone.inner_text() == "The kernel of this view is gone. Run the cell again.",
             "what to do",
         )
     book.page.shot(f"approvals-{how}", root)

@@ -98,7 +98,7 @@ def test_what_is_no_choice_of_a_person_is_refused(page: Page, given: Any) -> Non
 def test_acts_that_never_end_are_bounded(page: Page) -> None:
     for job in range(acts.MOST_UNDER_WAY):
         assert page.act("later", job=job) == {}
-    assert "wait for their end already" in page.act("later", job=99)["said"]
+    assert "are still running" in page.act("later", job=99)["said"]
     page.bell.later.cancel()
     page.bell.later.set_running_or_notify_cancel()
     told = page.bell._gather()

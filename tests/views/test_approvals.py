@@ -95,18 +95,18 @@ def test_the_twelve_standard_reasons_are_offered(human: Human) -> None:
         ({"nonce": None}, "does not belong to the running kernel"),
         ({"nonce": 7}, "does not belong to the running kernel"),
         ({"nonce": "\ud800"}, "does not belong to the running kernel"),
-        ({"digest": "0" * 64}, "not what is proposed"),
-        ({"digest": None}, "not what is proposed"),
-        ({"id": "proposal-9"}, "not known here"),
-        ({"id": ["proposal-1"]}, "not known here"),
-        ({"arguments": {"repo_path": "/"}}, "something other than a decision"),
-        ({"payload": {}}, "something other than a decision"),
-        ({"decision": "Approve"}, "something other than a decision"),
-        ({"decision": None}, "something other than a decision"),
-        ({"decision": "reject", "reason": {"code": "unsafe"}}, "something other than a decision"),
-        ({"decision": "reject", "reason": "x" * 501}, "something other than a decision"),
+        ({"digest": "0" * 64}, "differs from the proposal"),
+        ({"digest": None}, "differs from the proposal"),
+        ({"id": "proposal-9"}, "That proposal is unknown"),
+        ({"id": ["proposal-1"]}, "That proposal is unknown"),
+        ({"arguments": {"repo_path": "/"}}, "a malformed decision"),
+        ({"payload": {}}, "a malformed decision"),
+        ({"decision": "Approve"}, "a malformed decision"),
+        ({"decision": None}, "a malformed decision"),
+        ({"decision": "reject", "reason": {"code": "unsafe"}}, "a malformed decision"),
+        ({"decision": "reject", "reason": "x" * 501}, "a malformed decision"),
         ({"target": "files"}, "names its target itself"),
-        ({"decision": "reject", "target": "files"}, "names no target"),
+        ({"decision": "reject", "target": "files"}, "has no target"),
     ],
 )
 def test_a_message_that_is_not_the_shown_decision_is_refused_with_a_notice(
@@ -365,7 +365,7 @@ def test_the_picture_shows_every_card_as_text_and_offers_nothing_to_press() -> N
 
 
 def test_an_empty_view_says_what_would_fill_it() -> None:
-    assert "Nothing was proposed yet" in ApprovalsView(Seat())._static_html()
+    assert "No proposals yet" in ApprovalsView(Seat())._static_html()
 
 
 def test_closing_ends_the_subscription(human: Human) -> None:

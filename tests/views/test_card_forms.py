@@ -115,9 +115,9 @@ def test_threat_14_what_was_not_reviewed_here_is_not_confirmed(page: Page) -> No
     made = page.act("review", id=other.id, changes=[{"index": 0, "text": "c"}])["value"]
     for digest in (made["digest"], "0" * 64):
         page.decide(one.id, digest)
-        assert "What was shown is not what is proposed" in page.notice()
+        assert "The shown content differs from the proposal" in page.notice()
     page.decide(other.id, made["digest"], decision="reject")
-    assert "What was shown is not what is proposed" in page.notice()
+    assert "The shown content differs from the proposal" in page.notice()
     assert not [one for one in page.sent("mcp/request") if one.get("correlation_id")]
 
 

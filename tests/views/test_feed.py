@@ -214,7 +214,7 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
 
 
 def test_an_empty_feed_says_what_would_fill_it() -> None:
-    assert 'lab.chat("hello") fills this' in FeedView(Rows_())._static_html().replace("&quot;", '"')
+    assert 'lab.chat("hello") sends one' in FeedView(Rows_())._static_html().replace("&quot;", '"')
 
 
 # --- what a person chooses, and what code reads of it ---
@@ -234,7 +234,7 @@ def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Call
     with pytest.raises(MewError, match="no column 'sender'"):
         view.columns = ["sender"]  # type: ignore[assignment]
     assert [one.name for one in view.columns] == ["what", "context"]
-    assert '<th scope="col"' in view._static_html() or "Nothing was said yet" in view._static_html()
+    assert '<th scope="col"' in view._static_html() or "No messages yet" in view._static_html()
 
 
 def test_the_picture_has_the_columns_that_were_chosen() -> None:

@@ -1,7 +1,8 @@
-"""The forms beside a card: one for its arguments, one to confirm an edit, one to confirm a grant.
+"""Makes the forms of a card: one for its arguments, one to confirm an edit, one to confirm a grant.
 
-Each form is made in the kernel and sent as text; what is confirmed is named by the digest of what was sent. It does not
-know how a decision is taken. Spec: threats 3, 14, 22.
+Each form is made in the kernel and sent as text. A confirmation carries the digest of the content that was sent.
+
+Spec: threats 3, 14, 22.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class CardForms:
         self._offers = GrantOffers(session, granting)
 
     def acts(self) -> Mapping[str, Act]:
-        """What a view may ask for."""
+        """The acts of the forms, by name."""
         return {"form": self._form, "review": self._review, "offer": self._offer}
 
     def take(
         self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...]
     ) -> Future[str]:
-        """Approves the proposal by that click, and grants what was offered."""
+        """Approves the proposal by that click, and grants the offered capability; the result is a sentence."""
         return self._session.loop.submit(
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
@@ -47,7 +48,7 @@ class CardForms:
     def _form(self, params: Mapping[str, Any]) -> Future[ActResult]:
         async def form() -> ActResult:
             fields = await self._session.decisions.editing.form(_id(params))
-            return ActResult("The arguments can be changed.", [_pack_field(field) for field in fields])
+            return ActResult("The arguments can be edited.", [_pack_field(field) for field in fields])
 
         return self._session.loop.submit(form())
 
@@ -57,26 +58,26 @@ class CardForms:
             raise MewError("The view sent no changes, so nothing was changed.")
 
         async def review() -> ActResult:
-            made = self._session.decisions.editing.review(_id(params), changes)
-            return ActResult("This is what would be sent.", _pack_review(made))
+            edit = self._session.decisions.editing.review(_id(params), changes)
+            return ActResult("This would be sent.", _pack_review(edit))
 
         return self._session.loop.submit(review())
 
     def _offer(self, params: Mapping[str, Any]) -> Future[ActResult]:
         values, limit, target = params.get("values"), params.get("limit"), params.get("target", "")
         if not isinstance(values, bool) or not isinstance(limit, str) or not isinstance(target, str):
-            raise MewError("The view asked for a grant that this kernel does not know. Run its cell again.")
+            raise MewError("The view requested a malformed grant, so nothing was done. Run its cell again.")
 
         async def offer() -> ActResult:
             to = (target,) if target else ()
-            made = await self._offers.offer(_id(params), values=values, limit=limit, target=to)
-            return ActResult("This is what would be granted.", _pack_offer(made))
+            grant = await self._offers.offer(_id(params), values=values, limit=limit, target=to)
+            return ActResult("This would be granted.", _pack_offer(grant))
 
         return self._session.loop.submit(offer())
 
 
 def limits() -> list[str]:
-    """What a grant may be limited to, the narrowest first."""
+    """The limits that a grant may have, the narrowest first."""
     return list(LIMITS)
 
 
@@ -105,18 +106,18 @@ def _pack_review(review: EditReview) -> dict[str, Any]:
     lines = []
     index = 0
     for line in review.lines:
-        shown: dict[str, Any] = {"name": middle(line.name, LONG_NAME), "how": "same"}
+        row: dict[str, Any] = {"name": middle(line.name, LONG_NAME), "how": "same"}
         if line.now is None:
-            shown |= {"how": "removed", "was": "\n".join(lines_of(line.was or "")[:40])}
+            row |= {"how": "removed", "was": "\n".join(lines_of(line.was or "")[:40])}
         else:
-            shown |= argument(line.pointer, line.now) | {"index": index}
+            row |= argument(line.pointer, line.now) | {"index": index}
             index += 1
             if line.was is None:
-                shown["how"] = "added"
+                row["how"] = "added"
             elif line.changed:
-                shown |= {"how": "changed", "was": argument(line.pointer, line.was)["text"]}
-                shown["lines"] = compare_lines(line.was, line.now)
-        lines.append(shown)
+                row |= {"how": "changed", "was": argument(line.pointer, line.was)["text"]}
+                row["lines"] = compare_lines(line.was, line.now)
+        lines.append(row)
     return {
         "digest": review.digest,
         "short": short(review.digest),

@@ -1,6 +1,6 @@
-// One card with its faces: the proposal, the form for its arguments, an edit, a grant. A face never changes what it shows;
-// what it says yes to is named by the digest of what it shows. Its button arms when it stood still and in sight, what is
-// folded was opened, all of it was in sight, and the kernel knows since when.
+// One card with its faces: the proposal, the form for its arguments, an edit, a grant. The content of a face never changes,
+// and an approval carries the digest of that content. The button of a face arms when it stood still and in sight, all folded
+// values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
 import { doer, make, write } from "../ui/elements.js";
 import { clockTime, grouped, shortly } from "../ui/text.js";
@@ -14,7 +14,7 @@ export function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
 }
 
-// Who is asked; the kernel gives names shortly and counts the others, and a row has all of them.
+// The addressees, as the kernel gives them: shortened and counted. A row has all of them.
 export function whomOf(data) {
   return data.to.length ? data.to.join(", ") : "anybody";
 }
@@ -31,7 +31,7 @@ export function titled(data) {
   return line;
 }
 
-// A proposer's name that the title cuts stands in no row: it is opened here, and must be.
+// A long name of a proposer is cut in the title and is in no row, so it must be opened here.
 export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
@@ -44,7 +44,7 @@ export function titleFolds(data, face) {
   return [make("div", { class: "mew-fold" }, text, open)];
 }
 
-// aria-disabled rather than disabled: a button that has the keyboard must not lose it for half a second.
+// aria-disabled rather than disabled: a focused button must not lose the focus for half a second.
 function toggle(button, off) {
   const value = off ? "true" : "false";
   if (button.getAttribute("aria-disabled") !== value) button.setAttribute("aria-disabled", value);
@@ -67,7 +67,7 @@ function inSight(node, around) {
   return hit !== null && around.contains(hit);
 }
 
-// What needs no reading, as the kernel says: it is sent like every row, and is shown to whoever asks for it.
+// Whether the kernel says that a row needs no reading. Such a row is sent like every other, and is shown on request.
 export function isRoutine(argument) {
   return Boolean(argument.routine && (argument.how ?? "same") === "same");
 }
@@ -83,7 +83,7 @@ function routineFold(routine) {
   return [open];
 }
 
-// Why the button is not armed yet; the button is described by it.
+// The reason why the button is not armed yet; it describes the button for screen readers.
 let hints = 0;
 function hintOf() {
   hints += 1;
@@ -95,7 +95,7 @@ export function faceOf(card, name, digest) {
   return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], told: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
 }
 
-// What must have been in sight before a face may say yes: the title, what the face shows, and what it rests on.
+// The parts that must have been in sight before an approval: the title, the content of the face and of its base.
 function toSee(face) {
   return [...(face.card.top?.watch ?? []), ...(face.base?.watch ?? []), ...face.watch];
 }
@@ -104,12 +104,12 @@ export function lookAt(face, known) {
   if (document.hidden) return;
   const around = face.card.node, box = around.getBoundingClientRect(), clip = known.get("pane");
   if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
-  // What is drawn at less than half its size is not there to be read.
+  // A card that is drawn at less than half its size cannot be read.
   if (box.width < around.offsetWidth / 2 || (around.currentCSSZoom ?? 1) < 0.5) return;
   for (const part of toSee(face)) if (!part.done) part.look(known, around);
 }
 
-// What is still to be seen, as a sentence; empty when all of it was.
+// The parts that were not in sight yet, as a sentence; empty when there are none.
 function unseen(face) {
   const all = toSee(face), left = all.filter((part) => !part.done);
   if (!left.length) return "";
@@ -117,13 +117,13 @@ function unseen(face) {
   return long ? long.says() : `look at all of it first: ${left.length} of ${all.length} parts were not in sight yet`;
 }
 
-// Where what decides stands, and whether it can be seen there.
+// The place of the approving button, and whether it is in sight.
 export function sight(face) {
   const node = face.primary ?? face.card.node;
   return { here: place(node), seen: inSight(node, face.card.node) };
 }
 
-// Arms when the button stood still and in sight for half a second: what is clicked is what was seen there.
+// Arms the button when it stood still and in sight for half a second, so that a click hits what the reader saw.
 export function arm(face, { here, seen } = sight(face)) {
   if (!face.primary) return;
   const card = face.card, now = performance.now(), base = face.base ?? face;
@@ -135,15 +135,15 @@ export function arm(face, { here, seen } = sight(face)) {
   let hint = "", still = "";
   if (card.desk?.isOff()) hint = "the kernel does not answer";
   else if (card.spoilt) hint = "cannot be decided here";
-  else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not taken it yet: a running cell may hold it.";
+  else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not answered yet: a running cell may block it.";
   else if (card.data?.refusal) hint = "it cannot be approved";
   else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
   else if ((still = face.needs?.() || unseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "the kernel has not heard yet that this is shown";
+  else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "waiting for the kernel to confirm that this is shown";
   else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
   write(face.hint, hint);
   face.hint.title = hint;
-  // Read out where the keyboard is, and not for each tenth of a second.
+  // Announced where the keyboard focus is, and not for each tenth of a second.
   if (still !== face.said && card.node.contains(document.activeElement)) card.desk.announce(still || "All of it was in sight.");
   face.said = still;
   for (const button of face.others) toggle(button, left > 0 || card.sent || card.spoilt || card.desk?.isOff());
@@ -155,7 +155,7 @@ export function rearm(face) {
   arm(face);
 }
 
-// A button that decides: it wants a real press, on what stood still since the finger went down, when it is armed.
+// A button that decides. It needs a real press while it is armed, and must not have moved since the press began.
 export function decider(face, text, run, attributes) {
   const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
   let pressed = null;
@@ -169,7 +169,7 @@ export function decider(face, text, run, attributes) {
   return button;
 }
 
-// A warning that says where it was found goes there when it is pressed; `go` does it.
+// The warnings as elements; a warning with a place is a button that calls `go`.
 export function warnings(list, go) {
   return list.map((warning) => {
     const sentence = make("bdi", { text: warning.text });
@@ -186,7 +186,7 @@ export function spot(cell, warning) {
   cell.text.focus({ preventScroll: true });
 }
 
-// To the line that a warning means; what is folded is opened first, and it goes there when the text has come.
+// Goes to the place of a warning; a folded value is opened first, and the place is shown when its text has arrived.
 export function goIn(face) {
   return (warning) => {
     const cell = face.cells.get(warning.row);
@@ -206,7 +206,7 @@ export function named(face, name) {
   return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: name })));
 }
 
-// The value of an argument; what is folded is asked for when somebody opens it, and must be.
+// The value of an argument. A folded value is requested when the reader opens it, which an approval requires.
 function valued(face, argument, index) {
   const text = make("div", { class: "mew-text", text: argument.text });
   const cell = { text, open: null, name: argument.name, reader: null, goal: null };
@@ -217,7 +217,7 @@ function valued(face, argument, index) {
       type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
       "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`,
       onclick: () => {
-        cell.open.textContent = "asking the kernel for it…";
+        cell.open.textContent = "loading…";
         face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
       },
     });
@@ -227,7 +227,7 @@ function valued(face, argument, index) {
   return parts;
 }
 
-// The whole text in place of what was folded; the keyboard that asked for it goes there. It must be seen whole.
+// Shows the whole text in place of its beginning; the focus of its button moves there. All of it must be seen.
 export function showWhole(face, text, whole, open, name) {
   const had = open?.contains(document.activeElement);
   const read = readerOf(text, name, whole);
@@ -244,7 +244,7 @@ export function showWhole(face, text, whole, open, name) {
   return read;
 }
 
-// Under a long text: on to what was not in sight yet, and the whole of it at its full height.
+// The buttons under a long text: the next part that was not in sight yet, and the full height.
 function readerBar(text, read) {
   const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Full height", onclick: () => {
     const now = text.classList.toggle("mew-tall");
@@ -319,7 +319,7 @@ function show(card, face) {
   const had = card.node.contains(document.activeElement);
   if (card.face !== card.front) card.face.node.remove();
   card.face = face;
-  // A grant says yes to what is proposed, too, so that stays in sight.
+  // A grant approves the proposal too, so the proposal stays in sight.
   card.front.node.hidden = face !== card.front && face.base !== card.front;
   card.front.line.hidden = face !== card.front;
   if (face !== card.front) card.notice.before(face.node);
@@ -347,7 +347,7 @@ function unsaid(card) {
 
 async function editFace(card) {
   if (unsaid(card) || card.sent) return;
-  // Who went back from it finds it as it was left.
+  // A form that was left keeps its values.
   if (card.form) return show(card, card.form);
   const answer = await card.desk.act(card, "form", { id: card.data.id });
   if (!answer || !isOpen(card.data)) return;
@@ -383,7 +383,7 @@ async function editFace(card) {
       else if (field.area.value !== field.was) changes.push({ index: field.index, [field.isText ? "text" : "json"]: field.area.value });
     }
     for (const argument of added) if (argument.name.value) changes.push({ name: argument.name.value, json: argument.area.value });
-    if (!changes.length) return card.desk.say(card, "Nothing is changed yet.");
+    if (!changes.length) return card.desk.say(card, "There are no changes yet.");
     const made = await card.desk.act(card, "review", { id: card.data.id, changes });
     if (made && isOpen(card.data)) reviewFace(card, made.value, face);
   }, { class: "mew-review" });
@@ -414,7 +414,7 @@ function reviewFace(card, made, form) {
   }
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
-  face.node.append(make("div", { class: "mew-why" }, "It is marked as edited, and ", make("bdi", { text: card.data.proposer }), " is told what was changed."));
+  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be told what you changed."));
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
@@ -435,12 +435,12 @@ function grantFace(card) {
     asked += 1;
     const mine = asked;
     face.watch = [];
-    shown.replaceChildren(make("div", { class: "mew-dim", text: "The kernel works out what that would allow…" }));
+    shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
     const made = await card.desk.act(card, "offer", { id: card.data.id, values, limit: limit.value, target });
     if (mine !== asked || !isOpen(card.data)) return;
-    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "Nothing is offered. Choose otherwise, or approve it this once." }));
+    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "No grant is possible. Choose other options, or approve the proposal without a grant." }));
     offer = made.value;
     const matches = offer.count === 1 ? "1 call or proposal" : `${grouped(offer.count)} calls and proposals`;
     shown.replaceChildren(

@@ -1,5 +1,5 @@
-// Open cards that differ in nothing but values, as one table: a row a proposal, each decided by its own digest. Who comes
-// later does not join. Its button arms when every cell was in sight and what is folded was opened and seen whole.
+// Open cards that differ only in values, as one table: each row is a proposal, decided by its own digest. Later proposals
+// do not join. The button arms when every cell was in sight, and every folded value was opened and wholly in sight.
 
 import { make, write } from "../ui/elements.js";
 import { shortly } from "../ui/text.js";
@@ -10,7 +10,7 @@ const ALIKE = 3;
 export function groupOf(cards, desk) {
   const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
   const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((argument) => [argument.pointer, argument]));
-  // What is routine in one alone is read in all of them.
+  // An argument is left out only where it is routine in all of them.
   const names = first.data.arguments.map((argument) => argument.pointer).filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
   const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
   const equal = names.filter((at) => !differ.includes(at));
@@ -29,8 +29,8 @@ export function groupOf(cards, desk) {
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
-  // What is opened here is opened for the card, under the card's own digest. The answer for any of those that share the
-  // value shows it; until one has, it counts as closed, whatever was opened elsewhere.
+  // A value that is opened here counts as opened for each card, under the card's own digest. The first answer for one of
+  // the cards that share the value shows it. Until then it counts as closed, even if it was opened elsewhere.
   const unshown = new Set();
   function cell(members, at, row) {
     const argument = valuesOf(members[0]).get(at);
@@ -38,7 +38,7 @@ export function groupOf(cards, desk) {
     const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
       part.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
-        part.open.textContent = "asking the kernel for it…";
+        part.open.textContent = "loading…";
         for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });
       parts.push(part.open);
@@ -123,7 +123,7 @@ export function groupOf(cards, desk) {
     face.since = since.every(Boolean) ? Math.max(...since) : null;
     arm(face);
   };
-  // A member was decided, here or elsewhere: its row says so; the group ends with its last open one.
+  // A member was decided, here or elsewhere: its row shows the outcome. The group ends with its last open card.
   group.changed = (card) => {
     const row = group.rows.get(card);
     if (row) {

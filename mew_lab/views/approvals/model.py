@@ -1,14 +1,14 @@
-"""Tells of a card in words and as the data of a view.  Pure: a card in, text out.
+"""Turns a card into the data of a view and into text. The functions are pure.
 
 How it works
 ------------
-`card_data` makes of a card what a page gets. Each argument becomes a row (`argument`): what is long is folded, so that
-its beginning stands there with its size, and the whole is sent when somebody opens it; nothing is hidden, and nothing
-is cut in silence. Each warning gets the place that it means (`place_warnings`): a warning quotes its cause after a
-colon, and the quoted text is looked for among the texts that are shown. A warning that quotes nothing that is shown has
-no place. `card_table` draws the cards for a saved notebook.
+`card_data` turns a card into the data for a page. Each argument becomes a row (`argument`). A long value is folded: its
+beginning is shown with its size, and the whole value is sent when the reader opens it. Nothing is hidden, and every
+cut is marked. Each warning gets a place (`place_warnings`): a warning quotes its cause after a colon, and the quoted
+text is searched in the texts that are shown. A warning without a match has no place. `card_table` draws the cards for
+a saved notebook.
 
-All of it is visible text but `id` and `digest`, which are sent back. It knows no view and no decision under way.
+All values are visible text except `id` and `digest`, which the page sends back.
 
 Spec: §3.2; threats 3, 16, 17.
 """
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def outcome_line(card: Card) -> str:
-    """What became of a card, by whom and when."""
+    """The outcome of a card, with the participant that decided and the time."""
     by = f" by {one_line(card.by, 64)}" if card.by else ""
     at = f" at {clock_time(card.decided_at)}" if card.decided_at is not None else ""
     seen = "" if card.on_screen is None else f", {card.on_screen:.1f} s on screen"
@@ -53,17 +53,17 @@ def outcome_line(card: Card) -> str:
 def card_data(card: Card) -> dict[str, Any]:
     """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
     arguments = [argument(name, value) for name, value in card.arguments] if card.is_open else []
-    gone: list[str] = []
+    absent: list[str] = []
     if card.last is not None and card.is_open:
         last = dict(card.last)
         for (pointer, value), row in zip(card.arguments, arguments, strict=True):
             if not is_routine(pointer, value):
                 row["last"] = mark(pointer, value, last)
-        here = {pointer for pointer, _ in card.arguments}
-        gone = [
+        pointers = {pointer for pointer, _ in card.arguments}
+        absent = [
             f"{one_line(row_name(pointer), 60)} {one_line(value, 120)}"
             for pointer, value in card.last
-            if pointer not in here
+            if pointer not in pointers
         ]
     return {
         "id": card.id,
@@ -71,14 +71,14 @@ def card_data(card: Card) -> dict[str, Any]:
         "digest": card.digest,
         "short": short(card.digest),
         "name": middle(card.id, 28),
-        # The title: ids beside the participants that chose them, names cut, addressees counted. Rows have all of it.
+        # The title has the ids of the participants, cut, and counts the addressees. The rows have all of them.
         "proposer": card.named(card.proposer),
         "from": visible(card.proposer),
         "to": [card.target] if card.to else [],
         "method": middle(card.method, 60),
         "tool": middle(card.tool, 60),
         "arguments": arguments,
-        "gone": gone[:20],
+        "gone": absent[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
         "warnings": place_warnings(
             (*card.warnings, *([card.refusal] if card.refusal else [])),
@@ -98,7 +98,7 @@ def card_data(card: Card) -> dict[str, Any]:
 
 
 def card_table(cards: Sequence[Card], *, moment: datetime) -> str:
-    """The cards as a plain table, without anything to press."""
+    """The cards as a plain HTML table without buttons; `moment` is the time in its title."""
     rows = [
         (
             "waits" if card.is_open else card.state,
@@ -115,9 +115,7 @@ def card_table(cards: Sequence[Card], *, moment: datetime) -> str:
     ]
     title = f"Approvals as of {clock_time(moment)}, {sum(card.is_open for card in cards)} open, {len(cards)} in all"
     notes = [
-        ""
-        if cards
-        else "Nothing was proposed yet. bot.call(…) of a participant that may only propose fills this.",
+        "" if cards else "No proposals yet. A participant that may only propose makes one with bot.call(…).",
         f"A picture: nothing can be decided here. The live view {INSTALL}. Until then: %mew approve ID.",
     ]
     columns = ("state", "request", "arguments", "warnings", "digest", "since", "decision")
@@ -125,7 +123,7 @@ def card_table(cards: Sequence[Card], *, moment: datetime) -> str:
 
 
 def short(digest: str) -> str:
-    """The beginning of a digest, to be compared by eye."""
+    """The first eight digits of a digest, for a comparison by eye."""
     return f"{digest[:4]} {digest[4:8]}"
 
 
@@ -136,10 +134,10 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def argument(pointer: str, value: str) -> dict[str, Any]:
-    """One row as the views get it: its pointer, a short name that no other row has, and its value as visible text.
+    """One row as the views get it: its pointer, a short unique name, and its value as visible text.
 
-    `routine` marks what needs no reading: what the title says whole, or every request says, and the request's own id;
-    `key` is equal for equal values. What is `folded` is a beginning.
+    `routine` marks a row that needs no reading: its value is in the title, is the same in every request, or is the id
+    of the request. `key` is equal for equal values. `folded` is the size of a value whose text is only its beginning.
     """
     lines, name, is_cut = lines_of(value), row_name(pointer), is_folded(pointer, value)
     short = pointer == ID or sum(map(len, lines)) <= TITLED
@@ -166,48 +164,51 @@ def argument(pointer: str, value: str) -> dict[str, Any]:
 
 
 def mark(name: str, value: str, last: Mapping[str, str]) -> list[str]:
-    """How an argument compares with that of the last call: what kind of difference, and what it was."""
+    """The comparison of an argument with the last call: `new`, `same` or `differs`, and the earlier value."""
     if name not in last:
         return ["new", ""]
     return ["same", ""] if last[name] == value else ["differs", one_line(last[name], 160)]
 
 
 def compare_lines(was: str, now: str) -> list[list[str]]:
-    """Two values as lines, each with its sign: ` ` in both, `-` before, `+` now; what is equal and far off is left
-    out and counted. Empty where it is too much to compare: then both stand there whole."""
+    """The difference of two values as lines, each with its sign: ` ` in both, `-` before, `+` now.
+
+    More than four equal lines are replaced by their first, their last and a count. The result is empty for values that
+    are too long to compare.
+    """
     old, new = lines_of(was), lines_of(now)
     if max(len(old), len(new)) > MOST_COMPARED or max(map(len, old + new)) > MOST_COMPARED:
         return []
     rows: list[list[str]] = []
     for how, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if how == "equal":
-            same = old[a:b]
+            equal = old[a:b]
             rows += (
-                [[" ", line] for line in same]
-                if len(same) <= 4
-                else [[" ", same[0]], ["…", f"{len(same) - 2} equal lines"], [" ", same[-1]]]
+                [[" ", line] for line in equal]
+                if len(equal) <= 4
+                else [[" ", equal[0]], ["…", f"{len(equal) - 2} equal lines"], [" ", equal[-1]]]
             )
         else:
             rows += [["-", line] for line in old[a:b]] + [["+", line] for line in new[c:d]]
     return rows
 
 
-# What was invisible, as a text in quotes shows it: an escape whose backslash is not itself escaped.
+# An invisible character in a quoted text: an escape whose backslash is not itself escaped.
 _UNESCAPED = r"(?<!\\)(?:\\\\)*"
 _ESCAPED = re.compile(_UNESCAPED + r"(\\(?:[bfr]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}))")
-# A warning that says which character it is, by its number.
+# A warning that gives the number of the character.
 _BY_NUMBER = re.compile(r"(?:null byte|control character) in .*: \\u([0-9a-fA-F]{4})")
 _BLANK = re.compile(r"\s{60,}")
 _SPELT = re.compile(r"\\\\(?:[bfnrt]|u[0-9a-f]{4})|\\\\|\"")  # in an escaped needle
 _SHORT = {rf"\\u{ord(c):04x}": re.escape(json.dumps(c)[1:-1]) for c in "\b\f\r\t"}
-_READS = re.compile(r" \(reads .*\)\Z")  # what letters in disguise look like
-SHORTEST = 2  # characters: what is shorter stands everywhere, and is looked for in the row that is named
+_READS = re.compile(r" \(reads .*\)\Z")  # the plain form of lookalike letters
+SHORTEST = 2  # characters; a shorter text occurs everywhere, so only the named row is searched
 
 
 def place_warnings(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Each warning as visible text with the row, and the first and the last character in it, that it means.
+    """Each warning as visible text, with the row and the range of characters that it is about.
 
-    The characters are counted as a page counts them, in units of UTF-16. `row` is missing where nothing was found.
+    `start` and `end` count units of UTF-16, as a page does. `row` is missing where no row matches.
     """
     texts = [(row_name(pointer), whole(pointer, value)) for pointer, value in arguments] if warnings else []
     return [{"text": visible(warning)} | _place(visible(warning), texts) for warning in warnings]
@@ -221,28 +222,28 @@ def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
     if place := _unseen(warning, texts, order):
         return place
     for needle in _needles(warning):
-        shown = _as_shown(needle)
+        pattern = _as_shown(needle)
         for row in order if len(needle) >= SHORTEST else named:
-            if hit := shown.search(texts[row][1]):
+            if hit := pattern.search(texts[row][1]):
                 return _span(texts[row][1], row, *hit.span())
-    # It means the row, and no characters of it.
+    # The warning is about the row as a whole.
     return {"row": named[0], "start": 0, "end": 0} if named else {}
 
 
 def _unseen(warning: str, texts: Sequence[tuple[str, str]], order: Sequence[int]) -> dict[str, int]:
-    """The place of what has no shape of its own: an escape, or blanks; empty where that is not what is warned of."""
+    """The place of an invisible character or of white space; empty where the warning is about something else."""
     if by_number := _BY_NUMBER.fullmatch(warning):
         # JSON has a short escape for some of them.
-        shown = visible(json.dumps(chr(int(by_number[1], 16)), ensure_ascii=False)[1:-1])
-        what = re.compile(_UNESCAPED + f"({re.escape(shown)})")
+        escape = visible(json.dumps(chr(int(by_number[1], 16)), ensure_ascii=False)[1:-1])
+        pattern = re.compile(_UNESCAPED + f"({re.escape(escape)})")
     elif "characters that cannot be seen in " in warning:
-        what = _ESCAPED
+        pattern = _ESCAPED
     elif warning.startswith("long white space in "):
-        what = _BLANK
+        pattern = _BLANK
     else:
         return {}
     for row in order:
-        if hit := what.search(texts[row][1]):
+        if hit := pattern.search(texts[row][1]):
             return _span(texts[row][1], row, *hit.span(len(hit.groups())))
     return {}
 
@@ -252,7 +253,7 @@ def _own(name: str) -> str:
 
 
 def _is_in(warning: str, name: str) -> bool:
-    """Whether the warning says of something that it stands in this row."""
+    """Whether the warning says that its cause is in this row."""
     return bool(own := _own(name)) and re.search(f" in {re.escape(own)}(?=[:.[ ]|\\Z)", warning) is not None
 
 
@@ -266,7 +267,7 @@ def _is_of(warning: str, name: str) -> bool:
 
 
 def _needles(warning: str) -> Iterator[str]:
-    """What the warning may quote: all after a colon; the longest first."""
+    """The texts that the warning may quote: the rest after each colon, the longest first."""
     at = 0
     while (at := warning.find(": ", at) + 2) > 1:
         quoted = _READS.sub("", warning[at:]).removesuffix("…")
@@ -275,10 +276,10 @@ def _needles(warning: str) -> Iterator[str]:
 
 
 def _as_shown(needle: str) -> re.Pattern[str]:
-    """What finds a quoted text where JSON shows it.
+    """A pattern that finds a quoted text in JSON.
 
-    There a quote and a backslash are escaped, some escapes are shorter, and the text goes on in the next line after each
-    line end. A warning spells a line end as `\\n` and leaves a backslash as it is, so `\\n` there may mean either.
+    JSON escapes quotes and backslashes, has some shorter escapes, and is shown with a new line after each line end. A
+    warning spells a line end as `\\n` and does not escape backslashes, so `\\n` in a warning may mean either.
     """
     return re.compile(_SPELT.sub(_in_json, re.escape(needle)))
 

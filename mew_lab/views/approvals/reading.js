@@ -1,6 +1,6 @@
-// What of a card was in sight. A part counts once all of it was inside the window and inside everything that clips it,
-// uncovered, with the tab in front, at two looks in a row. Of a part that is taller than its window, what was in sight adds up; when it is laid
-// out anew half-way, it is to be seen anew. A long text is cut into parts, so that each line of it must have been there.
+// Records which parts of a card were in sight. A part counts once all of it was inside the window and inside everything that
+// clips it, uncovered, with the tab in front, at two looks in a row. The visible ranges of a part that is taller than its
+// window add up; a new layout half-way starts over. A long text is cut into parts, so that each of its lines must be seen.
 
 import { make } from "../ui/elements.js";
 import { grouped, shortly } from "../ui/text.js";
@@ -21,7 +21,7 @@ function clips(style) {
   return style.overflowX !== "visible" || style.overflowY !== "visible" || style.clipPath !== "none" || /paint|strict|content/.test(style.contain);
 }
 
-// What the ancestors of a node leave in sight of it. `known` is for one look: within it nothing moves.
+// The area to which the ancestors of a node clip it. `known` is a cache for one look, during which nothing moves.
 function clipOf(node, known) {
   const up = node.parentElement ?? node.getRootNode().host;
   if (!up || up === document.body || up === document.documentElement) return known.get("pane") ?? pane();
@@ -37,7 +37,7 @@ function clipOf(node, known) {
   return clip;
 }
 
-// Output of other front ends stands in a frame that is as high as the output: what is in sight of it, only the browser knows.
+// Some front ends put the output into a frame of its full height: only the browser knows which part of it is in sight.
 export function frameWatch(root) {
   if (window === window.top || !window.IntersectionObserver) return { pane, end() {} };
   let last = { left: 0, top: 0, right: 0, bottom: 0 };
@@ -55,8 +55,8 @@ function uncovered(box, around) {
   return true;
 }
 
-// `wide` is what must be in sight from side to side: of a text that wraps its whole column, for a space at the end of a
-// line may hang out of it.
+// `wide` is the element that must be in sight from side to side: the whole column of a wrapped text, for a space at the end
+// of a line may overflow it.
 export function partOf(node, wide = node) {
   let from = null, to = null, shape = "", before = null;
   const part = {
@@ -70,7 +70,7 @@ export function partOf(node, wide = node) {
       if (here.bottom - here.top < Math.min(box.height, 2) - 1 || here.bottom <= here.top || !uncovered(here, around)) return;
       const now = `${Math.round(box.width)},${Math.round(box.height)}`, last = before;
       before = { no: known.get("no"), shape: now, a: here.top - box.top, b: here.bottom - box.top };
-      // What rushes by, as at a press of the End key, was not in sight.
+      // A range that rushes by, as at a press of the End key, was not in sight.
       if (last?.no !== before.no - 1 || last.shape !== now) return;
       const a = Math.max(last.a, before.a), b = Math.min(last.b, before.b);
       if (a >= b) return;
@@ -83,7 +83,7 @@ export function partOf(node, wide = node) {
   return part;
 }
 
-// Where a long text is cut: at the end of each line, and within a long one.
+// Cuts a long text at the end of each line, and within a long line.
 export function pieces(text) {
   const rows = text.split("\n").length, size = Math.max(PIECE, Math.ceil(text.length / PARTS)), most = Math.ceil(rows / PARTS);
   const rects = [];
@@ -101,7 +101,7 @@ export function pieces(text) {
   return rects;
 }
 
-// To find what lies at a point, a browser goes through all lines of a block: of a long text it is told smaller ones.
+// To find the element at a point, a browser goes through all lines of a block, so a long text has smaller blocks.
 function blocksOf(parts) {
   if (parts.length <= 2 * BLOCK) return parts.map((part) => part.node);
   const blocks = [];
@@ -114,7 +114,7 @@ function blocksOf(parts) {
   return blocks;
 }
 
-// A text that must be seen whole; `name` is what it is called in the sentence that says what of it is still to be seen.
+// A text of which all must be seen; `name` is its name in the sentence about the unseen rest.
 export function readerOf(node, name, text = node.textContent) {
   const rows = text.split("\n").length;
   let parts = null, first = 0;
@@ -131,7 +131,7 @@ export function readerOf(node, name, text = node.textContent) {
       node.replaceChildren(...blocksOf(parts));
     },
     look(known, around) {
-      // It is cut when it is first shown: of many that are hidden, none costs anything.
+      // It is cut when it is first shown, so that hidden texts cost nothing.
       if (reader.done || !node.getClientRects().length) return;
       if (!parts) {
         const had = node.querySelector("mark") !== null;
@@ -162,7 +162,7 @@ export function readerOf(node, name, text = node.textContent) {
   return reader;
 }
 
-// Marks the characters from `start` to `end` of what a node shows, and nothing else in its view; gives the first mark.
+// Marks the characters from `start` to `end` of a node's text, and nothing else in its view; returns the first mark.
 export function marked(node, start, end) {
   for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
     const around = old.parentNode;

@@ -1,5 +1,5 @@
-// Cards in order of arrival; a card never changes what it shows and never moves but by scrolling. It says yes or no with
-// the id and the digest of what it shows, the decision, and the nonce that a live kernel gave; never with a payload.
+// The cards in order of arrival. The content of a card never changes, and a card never moves except by scrolling. A decision
+// is sent with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
 import { connect } from "../ui/connection.js";
 import { announcer, keepKeys, make, write } from "../ui/elements.js";
@@ -9,7 +9,7 @@ import { alike, groupOf } from "./groups.js";
 import { frameWatch } from "./reading.js";
 
 const KEPT = 200;
-const UNTOLD = "what became of it was lost on the way";
+const UNTOLD = "its outcome was lost";
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
@@ -30,7 +30,7 @@ function render({ model, el }) {
   const empty = make("div", { class: "mew-empty" });
   const notices = make("div", { class: "mew-notices" });
   root.append(make("div", { class: "mew-head" }, make("b", { text: "Approvals" }), counts, risky, together, make("span", { class: "mew-gap" }), past), banner, hurry, ledger, earlier, list, empty, notices);
-  empty.append("Nothing waits for you. When a participant that may only propose calls a tool, a card appears here: ",
+  empty.append("Nothing to approve. When a participant that may only propose calls a tool, a card appears here: ",
     make("code", { text: 'bot.call("git/git_log", {"repo_path": repo})' }));
   el.replaceChildren(root);
   keepKeys(root);
@@ -53,7 +53,7 @@ function render({ model, el }) {
         head(item);
         for (const card of item.cards) put(card);
         const ids = new Set(item.cards.map((card) => card.id));
-        // It was decided, and forgotten since, while messages were lost.
+        // These were decided, and dropped since, while messages were lost.
         for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
@@ -78,7 +78,7 @@ function render({ model, el }) {
       picker.replaceChildren(make("option", { value: "", text: "choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
       picker.value = wanted.includes(chosen) ? chosen : "";
     },
-    // The kernel counts from when it hears that a face is shown; what it has not heard of decides nothing.
+    // The kernel measures from the message that a face is shown; without that message a face decides nothing.
     saw(card, face) {
       card.seen = true;
       if (face.told || link.isOff()) return;
@@ -116,7 +116,7 @@ function render({ model, el }) {
     if (item.waiting) link.send({ t: "ping", view: link.view });
   }
 
-  // A proposal whose id was taken for another one stands under another id; its card stays where it is.
+  // A proposal whose id was taken by another one gets another id; its card keeps its place.
   function renamed(data) {
     const old = [...cards.values()].find((card) => card.data.seq === data.seq && card.data.digest === data.digest);
     if (!old) return undefined;
@@ -186,7 +186,7 @@ function render({ model, el }) {
     if (card.age) write(card.age, `waiting ${waited(Date.now() / 1000 + offset - card.data.since)}`);
   }
 
-  // Cards that nobody has seen yet are put together at once; others when somebody asks for it, so nothing moves by itself.
+  // Cards that were not seen yet are grouped at once, others on request, so that nothing moves by itself.
   function gather() {
     for (const [shape, members] of alike(cards.values())) {
       const fresh = members.filter((card) => !card.seen);
@@ -237,7 +237,7 @@ function render({ model, el }) {
     return [...cards.values()].filter((card) => !isOpen(card.data)).sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
   }
 
-  // As many decided cards as the kernel keeps; what was decided first goes first.
+  // Keeps as many decided cards as the kernel does; the earliest decisions go first.
   function forget() {
     const done = decided().filter((card) => !card.group && !card.node.contains(document.activeElement));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
@@ -250,7 +250,7 @@ function render({ model, el }) {
     gather();
     forget();
     const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = decided();
-    const more = known.more ? ` · ${known.more} more wait behind them` : "";
+    const more = known.more ? ` · ${known.more} more are not shown yet` : "";
     write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     risky.hidden = !dangerous;
@@ -272,7 +272,7 @@ function render({ model, el }) {
 
   function look() {
     if (!root.clientHeight) return;
-    // All are looked at before anything is written: a page laid out anew for each card would stand still.
+    // All cards are measured before anything is written: a new layout for each card would block the page.
     looks += 1;
     const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
     for (const card of cards.values()) {
@@ -293,7 +293,7 @@ function render({ model, el }) {
     watch = ticks = null;
   }
 
-  // A key that is held down decides nothing: it may have been pressed for something else.
+  // A held key decides nothing: it may have been pressed for something else.
   root.addEventListener("keydown", (event) => {
     const writing = ["INPUT", "TEXTAREA"].includes(event.target.tagName);
     if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing) return event.preventDefault();

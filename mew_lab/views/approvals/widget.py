@@ -1,14 +1,17 @@
-"""The cards of proposals, on which a human decides so that what is shown is what is done.
+"""Shows the cards of proposals, on which a human decides; exactly the shown content is sent.
 
-The view shows cards; the browser sends back an id, the digest of what was shown, a decision and a nonce,
-never a payload: the request is built by the workbench from the proposal, or the edit, that the kernel holds. A message
-is refused, with a notice on the view, when its nonce is not this widget's (it comes from a saved notebook or
-another kernel), when its digest is not that of the card or of an edit of it, when it says more than it may, when it is
-decided already, or when the workbench refuses the click: it alone keeps what each page has shown and opened, and since
-when. Nothing that decides is synced state, so nothing of it is saved.
+The browser sends back an id, the digest of the shown content, a decision and a nonce, never a payload. The lab builds
+the request from the proposal, or the edit, that the kernel holds. A message is refused, with a notice on the view, when
 
-Bounds: at most 200 open cards are in the views, the oldest (the rest is counted and follows), and 200 decided ones. It
-does not know how a decision is carried out, nor who else decides.
+- its nonce is not that of this widget: it comes from a saved notebook or another kernel;
+- its digest is not that of the card or of an edit of it;
+- it has unknown members;
+- the proposal is decided already;
+- the lab refuses the click. The lab alone records what each page has shown and opened, and since when.
+
+No part of a decision is synced state, so a notebook saves none of it.
+
+The views hold at most 200 open cards, the oldest, and 200 decided ones. Further open cards are counted and follow later.
 
 Spec: §3.2.1, §3.3.
 """
@@ -55,10 +58,9 @@ def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
 
 
 class ApprovalsView(ActingWidget):
-    """The cards of one seat. Show it as often as you like: all views show the same state.
+    """The cards of one participant. It may be shown several times; all views show the same state.
 
-    Without `forms` a card can be approved or rejected, and nothing else.
-    `me` is the participant that decides here, for the count of decisions.
+    Without `forms` a card can only be approved or rejected. `me` is the participant that decides, for the statistics.
     """
 
     _esm = _ESM
@@ -72,7 +74,7 @@ class ApprovalsView(ActingWidget):
         self._decisions = decisions
         self._forms = forms
         self._me = me
-        # Guards the tables below: cards change on the workbench's thread, messages come on the kernel's.
+        # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
         self._past: dict[str, None] = {}  # those decided, in the order of deciding
@@ -91,11 +93,11 @@ class ApprovalsView(ActingWidget):
                     self._keep(card)
 
     def waiting(self) -> AbstractContextManager[None]:
-        """For as long as a cell waits for a decision: live views say once a second that they are heard."""
+        """A context in which a cell waits for a decision: meanwhile the live views send a ping each second."""
         return count_while(self._count)
 
     def unheard_for(self) -> float | None:
-        """Seconds since a view was last heard; None when no view was ever heard."""
+        """Seconds since the last message of a view; None when no view ever sent one."""
         return None if self.last_ping is None else time.monotonic() - self.last_ping
 
     def _count(self, change: int) -> None:
@@ -106,15 +108,15 @@ class ApprovalsView(ActingWidget):
     def _on_change(self, card: Card) -> None:
         with self._book:
             was = self._cards.get(card.id)
-            anew = was is not None and was.seq != card.seq  # another proposal has taken the id
-            if anew:
+            is_replaced = was is not None and was.seq != card.seq  # another proposal has taken the id
+            if is_replaced:
                 del self._cards[card.id]
                 self._past.pop(card.id, None)
             self._keep(card)
             # In the order in which they changed: the earlier proposal makes room before another takes its id.
             self._fresh.pop(card.id, None)
             self._fresh[card.id] = None
-            if anew or not card.is_open:
+            if is_replaced or not card.is_open:
                 self._sent.discard(card.id)
                 self._forget()
         self.wake()
@@ -127,7 +129,7 @@ class ApprovalsView(ActingWidget):
             self._past.setdefault(card.id)
 
     def _forget(self) -> None:
-        """Lets go of what was decided first, once no view shows it open any more."""
+        """Drops the cards that were decided first, once no view shows them as open any more."""
         for old in list(self._past)[: max(0, len(self._past) - KEPT)]:
             if self._views and old in self._fresh and old in self._out:
                 continue
@@ -135,13 +137,13 @@ class ApprovalsView(ActingWidget):
             self._fresh.pop(old, None)
             self._out.discard(old)
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         with self._book:
             self._admit()
             out = set(self._out)
-            if len(self._views) == 1:  # this one, and all that is new stands in what it gets
+            if len(self._views) == 1:  # this one, whose snapshot has all changes
                 self._fresh.clear()
         self._head = self._heading()
         cards = [card_data(card) for card in self._in_order() if card.id in out]
@@ -163,7 +165,7 @@ class ApprovalsView(ActingWidget):
         return items
 
     def _admit(self) -> None:
-        """Lets cards into the views, the oldest first, while there is room; those decided need none."""
+        """Adds cards to the views, the oldest first, while there is room; decided cards always have room."""
         room = OPEN - sum(1 for id in self._out if (card := self._cards.get(id)) and card.is_open)
         for id, card in self._cards.items():
             if id not in self._out and (not card.is_open or room > 0):
@@ -189,7 +191,7 @@ class ApprovalsView(ActingWidget):
     def _value(self, proposal: str, digest: str, index: int) -> dict[str, Any]:
         arguments = self._decisions.rows(proposal, digest)
         if arguments is None or not 0 <= index < len(arguments):
-            return {"t": "notice", "text": "That argument is not held here any more."}
+            return {"t": "notice", "text": "That argument is no longer held."}
         text = whole(*arguments[index])
         if len(text) > WHOLE_CHARACTERS:
             return self._notice(
@@ -198,7 +200,7 @@ class ApprovalsView(ActingWidget):
         self._decisions.record_opened(proposal, digest, index)
         return {"t": "value", "proposal": proposal, "digest": digest, "index": index, "text": text}
 
-    # What the views send.
+    # Messages from the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {"decide_all": self._decide_all} | (dict(self._forms.acts()) if self._forms else {})
@@ -245,7 +247,7 @@ class ApprovalsView(ActingWidget):
 
     def _begin_decision(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
         to = (message["target"],) if message.get("target") else ()
-        # The digest was found to be the card's or an edit's, and the workbench compares it once more.
+        # The digest is that of the card or of an edit; the lab compares it once more.
         digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
         try:
             if message.get("offer") and self._forms:
@@ -260,7 +262,7 @@ class ApprovalsView(ActingWidget):
             return failed
 
     def _decide_all(self, params: Mapping[str, Any]) -> Future[str]:
-        """Decides several cards, each by its own digest; none of them when one may not be decided so."""
+        """Decides several cards, each by its own digest; decides none of them when one decision is refused."""
         click, pairs = self._decisions.click(_view(params)), params.get("cards")
         about = {key: params[key] for key in ("decision", "reason", "view") if key in params}
         if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
@@ -278,7 +280,7 @@ class ApprovalsView(ActingWidget):
                 raise MewError("The view named a proposal twice, so nothing was decided.")
             self._sent |= {card.id for card, _ in begun}
         futures = [self._begin_decision(card, message, click) for card, message in begun]
-        all_of_them: Future[str] = Future()
+        total: Future[str] = Future()
         left = [len(futures)]
         failed: list[str] = []
 
@@ -290,14 +292,14 @@ class ApprovalsView(ActingWidget):
                 last = left[0] == 0
             if last:
                 sentence = f"{len(futures) - len(failed)} of {len(futures)} decided"
-                all_of_them.set_result(sentence)
+                total.set_result(sentence)
 
         for (card, _), future in zip(begun, futures, strict=True):
             future.add_done_callback(lambda done, card=card: finish(card, done))  # type: ignore[misc]
-        return all_of_them
+        return total
 
     def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
-        """Why this message decides nothing, as a sentence; empty when it may."""
+        """The reason why this message decides nothing, as a sentence; empty when it is valid."""
         decision, reason = message.get("decision"), message.get("reason", "")
         target, offer = message.get("target", ""), message.get("offer", "")
         if not _same(message.get("nonce"), self._nonce):
@@ -305,12 +307,12 @@ class ApprovalsView(ActingWidget):
                 "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
             )
         if card is None:
-            return "That proposal is not known here, so nothing was decided."
+            return "That proposal is unknown, so nothing was decided."
         digest = message.get("digest")
         edited = decision == "approve" and not offer and isinstance(digest, str)
         edit = self._decisions.rows(card.id, str(digest)) if edited else None
         if not _same(digest, card.digest) and edit is None:
-            return "What was shown is not what is proposed, so nothing was decided. Run its cell again."
+            return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
         if not card.is_open:
             return f"Already {outcome_line(card)}; the second decision changed nothing."
         if card.id in self._sent:
@@ -320,13 +322,15 @@ class ApprovalsView(ActingWidget):
         strings = all(isinstance(text, str) and len(text) <= 500 for text in (reason, target, offer))
         known = not set(message) - _MEMBERS and (self._forms is not None or not offer)
         if not known or decision not in ("approve", "reject") or not strings:
-            return "The view sent something other than a decision, so nothing was decided."
+            return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
             return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
         if refusal := self._decisions.refusal(card.id, digest=str(digest), decision=decision, click=click):
             return refusal
         if decision == "reject":
-            return "A rejection names no target and no grant; nothing was decided." if target or offer else ""
+            return (
+                "A rejection has no target and no grant, so nothing was decided." if target or offer else ""
+            )
         if card.refusal:
             return f"Not approved: {card.refusal}."
         if card.to and target:
@@ -346,7 +350,7 @@ class ApprovalsView(ActingWidget):
     def _report_failure(self, proposal: str, error: BaseException) -> None:
         with self._book:
             self._sent.discard(proposal)
-            # The card goes out again, so that a view which waits for an answer offers its buttons once more.
+            # The card is sent again, so that a view which waits for an answer enables its buttons again.
             if proposal in self._cards:
                 self._fresh[proposal] = None
         self.post(self._notice(proposal, one_line(str(error) or type(error).__name__, 400)))
@@ -361,7 +365,7 @@ class ApprovalsView(ActingWidget):
             return sorted(self._cards.values(), key=lambda card: card.seq)
 
     def badge(self) -> str:
-        """How many wait for a decision."""
+        """The number of proposals that wait for a decision."""
         waiting = sum(card.is_open for card in self._in_order())
         return f"{waiting} open" if waiting else ""
 
@@ -376,7 +380,7 @@ class ApprovalsView(ActingWidget):
 
 
 def _view(message: Mapping[str, Any]) -> str:
-    """The name that the page gives the view which sent this; empty where it gives none."""
+    """The name that the page gave to the sending view; empty where there is none."""
     view = message.get("view")
     return view if isinstance(view, str) and len(view) <= VIEW_CHARACTERS else ""
 

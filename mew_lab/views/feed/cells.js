@@ -1,4 +1,4 @@
-// How a row becomes the cells of the columns that there is room for. The columns come from columns.py, as data.
+// Draws the cells of a row, for the columns that fit into the view. The columns come from columns.py, as data.
 
 import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
@@ -7,7 +7,7 @@ import { clockTime, grouped } from "../ui/text.js";
 const NARROW = 900, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
 export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
 
-// What a column, or the mouse over it, shows of a row: the names of columns.py.
+// The text of a column or a tooltip for a row, by the names of columns.py.
 const VALUES = {
   seq: (row) => String(row[SEQ]),
   time: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
@@ -23,17 +23,17 @@ const VALUES = {
   size: (row) => grouped(row[SIZE]),
 };
 
-// The rows that a packed row answers, the first it names first.
+// The numbers of the rows that a packed row answers, in its own order.
 export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[10] ?? [])];
 }
 
-// Those of the columns that fit into so many pixels; `key` says whether it is the same choice as another.
+// The columns that fit into so many pixels; equal choices have equal `key`s.
 export function fitting(columns, room) {
   const narrow = room < NARROW, wide = room >= WIDE;
   const list = columns.filter((column) => room >= column.least);
   const width = (column) => (narrow && column.narrow) || (wide && column.code ? Math.round(column.width * 1.4) : column.width);
-  // Of what is too narrow for a word only the sign is seen; the mouse has the rest.
+  // A column that is too narrow for a word shows only its sign; the tooltip has the rest.
   const tight = new Set(list.filter((column) => width(column) && width(column) < TIGHT && column.align === "left").map((column) => column.name));
   return {
     list, tight,
@@ -44,7 +44,7 @@ export function fitting(columns, room) {
   };
 }
 
-// `followed` has the answers of each row, `jump(seq)` goes to a row.
+// `followed` maps the number of a row to those of its answers; `jump(seq)` goes to a row.
 export function cellsOf({ followed, jump }) {
   function fillFollows(cell, seq) {
     const answers = followed.get(seq);

@@ -1,7 +1,6 @@
-"""The columns of the feed: one table of data, from which the page and the picture are drawn.
+"""Defines the columns of the feed, from which the page and the saved picture are drawn.
 
-How a row's value becomes text stands here for the picture and in feed_cells.js for the page, under the same names. It
-knows no widget.
+`VALUES` turns the members of a row into text for the picture; cells.js does so for the page, under the same names.
 """
 
 from __future__ import annotations
@@ -19,11 +18,14 @@ SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 
 
 class FeedColumn(NamedTuple):
-    """One column. Make another of it with `COLUMNS["what"]._replace(width=300)`.
+    """One column of the feed. `COLUMNS["what"]._replace(width=300)` makes another one.
 
-    `width` is in pixels, 0 takes what is left; `narrow` the width where the view is narrower than 900 px, 0 the same.
-    Where the view is narrower than `least` the column is left out. `hover` names the value that the mouse shows,
-    `code` sets it in the code font, and makes it wider by two fifths where the view has 1100 px or more.
+    Attributes:
+        width: In pixels; 0 takes the remaining width.
+        hover: The name of the value in the tooltip.
+        code: Whether the code font is used. Such a column is two fifths wider in a view of 1100 px or more.
+        narrow: The width in a view of less than 900 px; 0 means the same width.
+        least: The least width of a view, in pixels, that shows the column.
     """
 
     name: str
@@ -56,7 +58,7 @@ DEFAULT = ("seq", "time", "from", "to", "kind", "what", "follows", "verdict")
 
 HOVERS = ("moment", *COLUMNS)
 
-# What a saved picture shows; what follows a row changes, so it is not in it.
+# The columns of a saved picture; `follows` changes later, so it is not among them.
 VALUES: Mapping[str, Callable[[Row], str]] = {
     "seq": lambda row: str(row.seq),
     "time": lambda row: clock_time(row.t),
@@ -72,10 +74,10 @@ VALUES: Mapping[str, Callable[[Row], str]] = {
 
 
 def select_columns(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]:
-    """The columns of these names, in this order; a FeedColumn of your own has a known name and what else you like.
+    """The columns of these names, in this order; an own FeedColumn must have the name of one of COLUMNS.
 
     Raises:
-        MewError: when there is no such column, none at all, or one of them twice.
+        MewError: a name or a tooltip is unknown, a name occurs twice, or there is no name at all.
     """
     known = ", ".join(COLUMNS)
     if isinstance(wanted, str):
@@ -87,7 +89,7 @@ def select_columns(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]
             raise MewError(f"the feed has no column {_quote_name(item)}; there are {known}")
         if column.hover and column.hover not in HOVERS:
             raise MewError(
-                f"the mouse cannot show {_quote_name(column.hover)}; it can show {', '.join(HOVERS)}"
+                f"a tooltip cannot show {_quote_name(column.hover)}; it can show {', '.join(HOVERS)}"
             )
         columns.append(column)
     names = [column.name for column in columns]

@@ -1,18 +1,18 @@
-// A row that was opened: why it passed, what caused it and what it caused, its exact text and the same laid out.
+// Shows an opened row: the reason of its verdict, its causes and effects, its exact text and its layout.
 
 import { atHand, doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { grouped, seconds } from "../ui/text.js";
 import { answersOf } from "./cells.js";
 
-// `on.jump(seq)` goes to a row, `on.whole(seq)` asks for the rest of the text, `on.shut()` closes, `on.act(name, given)`
-// has Python do something.
+// `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane, and
+// `on.act(name, choices)` performs an act in Python.
 export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened row", hidden: true });
   let shown = null;
 
   function steps(item) {
-    const list = make("ol", { class: "mew-chain", "aria-label": "What caused it, and what it caused" });
+    const list = make("ol", { class: "mew-chain", "aria-label": "Causes and effects" });
     const own = item.row ? [item.seq, item.row[1], item.row[2], item.row[4], item.row[5], item.of] : null;
     const all = [...item.causes, ...(own ? [own] : []), ...item.effects];
     const times = new Map(all.map(([seq, t]) => [seq, t]));
@@ -31,8 +31,8 @@ export function detailPane(on) {
     const parts = [];
     if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} envelopes in ${seconds(length)}`);
     if (item.left) parts.push(`${grouped(item.left)} more are not listed`);
-    if (item.absent) parts.push(`${grouped(item.absent)} that it names ${item.absent === 1 ? "is" : "are"} not held here`);
-    if (length === null && !item.absent) parts.push("It answers nothing, and nothing has answered it.");
+    if (item.absent) parts.push(`${grouped(item.absent)} that it correlates to ${item.absent === 1 ? "is" : "are"} no longer held`);
+    if (length === null && !item.absent) parts.push("It answers no envelope, and no envelope answers it.");
     return parts.join(" · ");
   }
 
@@ -43,7 +43,7 @@ export function detailPane(on) {
       await navigator.clipboard.writeText(done.value);
       say(done.said);
     } catch {
-      // No clipboard here (plain HTTP, a frame without the right to it): the reader copies it herself.
+      // No clipboard (plain HTTP, a frame without permission): the reader copies the text.
       const text = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
       text.value = done.value;
       if (!atHand(pane)) return say("This page may not write to the clipboard: select this text and press Ctrl+C.", text);
@@ -85,10 +85,10 @@ export function detailPane(on) {
     node: pane,
     get open() { return !pane.hidden; },
     get seq() { return pane.hidden ? 0 : shown.seq; },
-    // Whether what a new row answers is part of what is shown.
+    // Whether a new row answers one of the rows that are shown.
     concerns: (row) => !pane.hidden && answersOf(row).some((number) => number === shown.seq || shown.effects.some(([seq]) => seq === number)),
     show(item) {
-      // Of a text that is there already no part is put in its place.
+      // A text that is shown already is not replaced by a part of it.
       const same = shown && !pane.hidden && shown.seq === item.seq && shown.text.startsWith(item.text);
       const here = pane.contains(document.activeElement);
       shown = same ? { ...item, text: shown.text, more: shown.more } : item;

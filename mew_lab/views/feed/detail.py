@@ -1,10 +1,9 @@
-"""What the feed tells of an opened row: its exact text, the same laid out, why it passed, and its chain.
+"""Computes the details of an opened row: its exact text, its layout, the reason of its verdict, and its chain.
 
-The chain of an envelope are the rows before and after it that `correlation_id` ties to it: what caused it, and what it
-caused. It says what names what; whether a claim is believed is the ledger's to say (`mew_lab.ledger`).
+The chain of an envelope consists of the rows that `correlation_id` links to it: its causes and its effects. A link is
+only a claim of its sender; `mew_lab.ledger` decides which claims count.
 
-All of it is made when somebody asks, for one row, in one pass over the rows that name others; nothing is kept for it. It
-does not know who asks.
+The details are computed on request, for one row, in one pass over the rows that refer to others. Nothing is stored.
 
 Spec: §2 (correlation_id).
 """
@@ -24,17 +23,17 @@ MOST_CAUSES, MOST_EFFECTS = 50, 100
 
 
 class ChainLink(NamedTuple):
-    """A row of a chain; `of` are the rows of it that this one names."""
+    """A row of a chain; `of` are the numbers of the rows of the chain that it correlates to."""
 
     row: Row
     of: tuple[int, ...]
 
 
 class Chain(NamedTuple):
-    """`causes` and `effects` of one row, in the order received.
+    """The `causes` and the `effects` of one row, in the order received.
 
-    `left_out` counts what was too much (beyond 50 causes, 100 effects), `absent` the envelopes that the row names and
-    that are not held.
+    `left_out` counts the rows beyond 50 causes and 100 effects. `absent` counts the envelopes that the row correlates
+    to and that are not held.
     """
 
     causes: tuple[ChainLink, ...]
@@ -44,7 +43,7 @@ class Chain(NamedTuple):
 
 
 def chain_of(rows: Rows, seq: int) -> Chain:
-    """The chain of the row of that number among the rows that are held; an empty one when it is not held itself."""
+    """The chain of the row of that number among the held rows; an empty chain when the row itself is not held."""
     held = rows.since(seq - 1, 1)
     if not held or held[0].seq != seq:
         return Chain((), ())
@@ -95,13 +94,13 @@ def _count_absent(raw: str, held: int) -> int:
 
 SHOWN = 64 * 1024
 LAID_OUT = 300_000
-GONE = "The text is not held here any more: lab.log.df has it."
+GONE = "The text is no longer held in this view; lab.log.df has it."
 
 
 def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
-    """The opened row; of its text the first 64 Ki characters, unless the whole is wanted.
+    """The details of the row of that number, with the first 64 Ki characters of its text, or with the whole text.
 
-    What is laid out ends at 300 000 characters in any case.
+    The layout ends at 300 000 characters in any case.
     """
     raw = source.raw(seq)
     part = raw if whole else raw[:SHOWN]
@@ -123,7 +122,7 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
 
 
 def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
-    """Why the gateway let an envelope pass or not, as a sentence, and the whole pattern that let it."""
+    """The reason of the gateway's verdict as a sentence, and the pattern of the capability that permitted the row."""
     who = one_line(row.sender, 64)
     pattern = visible(source.pattern(row.seq))
     if row.verdict == "sent":
@@ -139,7 +138,7 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
         near = f"Nearest: {pattern}." if pattern else ""
         parts = (f"Refused: {one_line(row.code, 64)}.", one_line(message, 400), near)
         return " ".join(filter(None, parts)), ""
-    return "The verdict is not known here: this log was taken by a participant.", ""
+    return "The verdict is not known: a participant recorded this log, not the gateway.", ""
 
 
 def _message(raw: str) -> str:

@@ -1,4 +1,4 @@
-"""Takes data out of the feed: one envelope as a line of Python, and the whole log as a file."""
+"""Exports data of the feed: one envelope as a line of Python, and the whole log as a file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def as_python(raw: str, *, as_id: str | None = None) -> str:
     Id, time and sender become those of the new envelope; other members of the old one are left out.
 
     Args:
-        as_id: The seat of this process to send as, where it is not you.
+        as_id: The participant of this process that is to send it, where it is not you.
 
     Raises:
-        MewError: when the text holds no envelope, or a value that no line of Python is.
+        MewError: the text holds no envelope, or a value that cannot be written as a line of Python.
     """
     members = members_of(raw) or {}
     kind, payload = members.get("kind"), members.get("payload")
@@ -63,23 +63,23 @@ def as_python(raw: str, *, as_id: str | None = None) -> str:
 
 
 def _listed(value: Any) -> list[str] | None:
-    """The texts of a member that may be one or several; None when it holds anything else."""
+    """The strings of a member that is a string, a list of strings or absent; None for any other value."""
     texts = [value] if isinstance(value, str) else [] if value is None else value
     good = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     return texts if good else None
 
 
 def log_name(space: str, now: datetime) -> str:
-    """The file name for a log saved now: `<space>-<utc>.jsonl`, in letters that every system takes."""
+    """The file name for a log that is saved now: `<space>-<utc>.jsonl`, in characters that every system allows."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", space)[:60].strip("-") or "space"
     return f"{name}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}.jsonl"
 
 
 async def save_log(log: Log, folder: Path, now: datetime) -> str:
-    """Writes the log so far into the folder, and says where; readable by its owner alone.
+    """Writes the log so far to a file in the folder, readable by its owner alone; returns the path.
 
     Raises:
-        JournalError: when it cannot be written.
+        JournalError: the file cannot be written.
     """
     target = folder / log_name(log.space, now)
     try:

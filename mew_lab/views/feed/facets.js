@@ -1,5 +1,5 @@
-// Who, what and where, as buttons: each value of a column with how many of the rows held have it, and when within the last
-// minute they came. A button stays where it came; which ones stand there is decided anew when the reader opens them.
+// The values of a column as buttons. Each shows the number of held rows with that value, and their arrivals within the last
+// minute. A button keeps its place; the choice of values is made again when the reader opens the list.
 
 import { make } from "../ui/elements.js";
 import { grouped } from "../ui/text.js";
@@ -39,7 +39,7 @@ export function outline(bars) {
   return `polygon(${points.join(", ")}, 100% 100%)`;
 }
 
-// `label` names the group, `key` gives a row's value (empty: none), `order` the fixed order of its buttons if there is one.
+// `label` names the group, `key` returns the value of a row (empty: none), `order` is the fixed order of the buttons, if any.
 export function facet({ label, key, all = false, order = null, look, changed }) {
   const tallies = new Map(), chosen = new Set(), buttons = new Map();
   const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
@@ -96,7 +96,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     const hidden = tallies.size - standing.filter((name) => tallies.has(name)).length;
     more.hidden = !hidden && !wide;
     more.setAttribute("aria-expanded", String(wide));
-    const moreLabel = wide ? (hidden ? `fewer (${grouped(hidden)} more are found by the filter)` : "fewer") : `more… (${grouped(hidden)})`;
+    const moreLabel = wide ? (hidden ? `fewer (the filter finds ${grouped(hidden)} more)` : "fewer") : `more… (${grouped(hidden)})`;
     if (more.textContent !== moreLabel) more.textContent = moreLabel;
   }
   return {

@@ -1,5 +1,5 @@
-// Which rows are meant? The rule of views/feed/row_filter.py; one table of cases runs through both. A filter language may
-// take the place of both functions.
+// Filters the rows, by the rule of views/feed/row_filter.py; one table of test cases covers both. Another filter language
+// can replace both functions.
 
 const FILTER_FIELDS = ["from", "to", "kind", "context", "verdict"];
 const VERDICT_WORDS = { "✓": "accepted", "✗": "refused", "·": "sent" };
@@ -9,7 +9,7 @@ function verdictText(packed) {
   return word ? word + packed.slice(1) : packed;
 }
 
-// A function of a packed row; throws an Error whose message is for the person who typed.
+// Returns a predicate of a packed row; throws an Error whose message the person reads.
 export function compileFilter(text) {
   const terms = filterTerms(text);
   if (!terms.length) return () => true;
@@ -30,9 +30,9 @@ function filterTerms(text) {
   const terms = [], term = /[ \t\r\n]*(-?)(?:([A-Za-z]+):)?("[^"]*"|[^ \t\r\n"]*)/y, end = text.replace(/[ \t\r\n]+$/, "").length;
   while (term.lastIndex < end) {
     const [, sign, field = "", value] = term.exec(text);
-    if (text[term.lastIndex] === '"' && !value) throw new Error('A quote has no end: close it with ".');
+    if (text[term.lastIndex] === '"' && !value) throw new Error('A quotation mark is not closed: add ".');
     if (field && !FILTER_FIELDS.includes(field.toLowerCase()))
-      throw new Error(`There is no "${field}:" here, only ${FILTER_FIELDS.map((name) => `${name}:`).join(", ")}. In quotes it is looked for as text.`);
+      throw new Error(`The feed has no field "${field}:", only ${FILTER_FIELDS.map((name) => `${name}:`).join(", ")}. To search for the text, put it in quotes.`);
     const wanted = value.replaceAll('"', "").toLowerCase();
     if (!wanted) throw new Error(`"${sign}${field ? `${field}:` : ""}" needs a word after it.`);
     terms.push({ without: sign === "-", field: field.toLowerCase(), wanted });

@@ -1,8 +1,8 @@
 """Compiles the text of a filter to a predicate on rows of the feed.
 
-`compile_filter` is the seam: whoever brings a language for filters puts another function of the same shape in its
-place. The browser filters the rows that it holds by the same rule (views/feed/filter.js); one table of cases runs
-through both. It knows the columns of a row, not the payloads.
+Another filter language can replace `compile_filter` by a function of the same signature. The browser filters its rows
+by the same rule (views/feed/filter.js); one table of test cases covers both. A filter reads the columns of a row, not
+its payload.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ class _Term(NamedTuple):
 
 
 def compile_filter(text: str) -> Predicate:
-    """What tells whether a row is meant: all words must be in it, in any order, whatever their case.
+    """A predicate that accepts the rows with all words of the text, in any order, case-insensitively.
 
-    `-word` is one that must not be in it, `"two words"` are looked for as they stand, and `from:x`, `to:x`, `kind:x`,
-    `context:x` and `verdict:x` look into that column alone. A row is looked at as it is shown, with escapes for what
-    cannot be seen. No text means every row.
+    `-word` excludes the rows with that word. `"two words"` matches exactly this text. `from:x`, `to:x`, `kind:x`,
+    `context:x` and `verdict:x` search one column alone. The text of a row is the displayed one, with escapes for
+    invisible characters. An empty filter accepts every row.
 
     Args:
         text: At most 500 characters and 50 words.
 
     Raises:
-        MewError: when it cannot be understood; the sentence says at which word, and what would do.
+        MewError: the filter is malformed; the message quotes the word and says what is allowed.
     """
     terms = _terms(text)
 
-    def meant(row: Row) -> bool:
+    def matches(row: Row) -> bool:
         if not terms:
             return True
         texts = _texts(row)
         return all(term.holds(texts) for term in terms)
 
-    return meant
+    return matches
 
 
 def _terms(text: str) -> tuple[_Term, ...]:
@@ -69,10 +69,12 @@ def _terms(text: str) -> tuple[_Term, ...]:
         at = match.end()
         sign, field, value = match[1], match[2] or "", match[3]
         if at < len(text) and text[at] == '"' and not value:
-            raise MewError('A quote has no end: close it with ".')
+            raise MewError('A quotation mark is not closed: add ".')
         if field and field.lower() not in FIELDS:
             known = ", ".join(f"{name}:" for name in FIELDS)
-            raise MewError(f'There is no "{field}:" here, only {known}. In quotes it is looked for as text.')
+            raise MewError(
+                f'The feed has no field "{field}:", only {known}. To search for the text, put it in quotes.'
+            )
         wanted = value.strip('"').lower()
         if not wanted:
             raise MewError(f'"{sign}{field + ":" if field else ""}" needs a word after it.')

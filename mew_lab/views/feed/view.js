@@ -1,6 +1,5 @@
-// A table of any length of which only what is in sight is in the page. It paints when something arrived, moved or was
-// asked for, and never because it has painted. The cells, the filter, the buttons that choose and the opened row stand in
-// files of their own.
+// A table of any length, of which only the visible rows are in the page. It paints after an arrival, a scroll or a request,
+// and never because it has painted. The cells, the filter, the facets and the opened row have modules of their own.
 
 import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
@@ -70,7 +69,7 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head = item;
         setColumns(item.columns);
-        // What is held stays: it comes again, and is left out. Not so where the log has another life, or a hole would be left.
+        // The held rows stay: they arrive again, and are ignored. A new log, or a gap, starts over.
         if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         if (wanted && wanted !== pane.seq) ask(wanted);
@@ -114,7 +113,7 @@ function render({ model, el }) {
 
   function take(item) {
     if (item.after > last) {
-      // Something was lost on the way: everything after the last row comes again.
+      // A message was lost: all rows after the last one arrive again.
       if (performance.now() - asking > 1000) {
         asking = performance.now();
         link.ask();
@@ -123,7 +122,7 @@ function render({ model, el }) {
     }
     const fresh = item.rows.filter((row) => row[SEQ] > last);
     if (!fresh.length) return;
-    // Rows between that are not held any more: what is shown would have a hole, so it begins anew.
+    // Rows between are no longer held: the table would have a gap, so it starts over.
     if (last && fresh[0][SEQ] > last + 1) restart(fresh[0][SEQ] - 1);
     began ??= fresh[0][TIME];
     last = fresh.at(-1)[SEQ];
@@ -151,7 +150,7 @@ function render({ model, el }) {
     if (rows.length > ring + 500) drop(rows.length - ring);
   }
 
-  // What was there before the first row of this view. What comes a second time, or leaves a hole, is left alone.
+  // Adds rows before the first one of this view. Rows that arrive twice, or leave a gap, are ignored.
   function precede(older) {
     const first = rows[0]?.[SEQ];
     if (first === undefined || older.at(-1)[SEQ] < first - 1) return;
@@ -193,7 +192,7 @@ function render({ model, el }) {
       const gone = shown.findIndex((row) => row[SEQ] >= first);
       shown.splice(0, gone < 0 ? shown.length : gone);
     }
-    // What is in sight stays in sight.
+    // The visible rows stay visible.
     if (!following) place(scroller.scrollTop - (before - shown.length) * HEIGHT);
   }
 
@@ -253,7 +252,7 @@ function render({ model, el }) {
 
   function slow() {
     const now = Date.now() / 1000 + offset;
-    // The last minute passes even where nothing comes any more.
+    // The last minute passes even without arrivals.
     quiet = rate() || (rows.length && now - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(slow, 1000) : null;
     paintHead();
     paintFacets();
@@ -269,7 +268,7 @@ function render({ model, el }) {
     frame ||= requestAnimationFrame(paint);
   }
 
-  // Where we put the scroller ourselves is no wish of the reader.
+  // A position that was set here is no scroll of the reader.
   function place(top) {
     scroller.scrollTop = top;
     placed = scroller.scrollTop;
@@ -293,7 +292,7 @@ function render({ model, el }) {
     wipe();
   }
 
-  // Takes the lines away that are not kept. The keyboard stays with the table when the line that has it goes.
+  // Removes the lines that are not kept. The table takes over the focus of a removed line.
   function wipe(keep = null) {
     const at = document.activeElement?.closest("tr");
     for (const [seq, line] of lines) {
@@ -307,7 +306,7 @@ function render({ model, el }) {
   function paint() {
     frame = 0;
     if (!scroller.clientHeight) {
-      // Out of the layout just now (a theme is being changed, a tab lies behind): observed anew, it tells when it is back.
+      // The view may be out of the layout (a theme change, a hidden tab): a new observation reports when it is back.
       sizes.unobserve(scroller);
       sizes.observe(scroller);
       return;
@@ -340,7 +339,7 @@ function render({ model, el }) {
     }
     painted = Math.max(painted, last);
     empty.hidden = shown.length > 0;
-    write(empty, rows.length ? `None of ${grouped(rows.length)} rows matches. Clear the filter to see them.` : 'Nothing was said yet. lab.chat("hello") fills this.');
+    write(empty, rows.length ? `None of ${grouped(rows.length)} rows matches. Clear the filter to see them.` : 'No messages yet. lab.chat("hello") sends one.');
     paintHead();
     paintFacets();
   }
@@ -396,7 +395,7 @@ function render({ model, el }) {
     }
     if (picked.size > MOST_SELECTED) {
       picked = new Set([...picked].slice(0, MOST_SELECTED));
-      link.notice(`${grouped(MOST_SELECTED)} rows can be selected at most: these are the first of them.`, "status");
+      link.notice(`At most ${grouped(MOST_SELECTED)} rows can be selected: the first of them are.`, "status");
     }
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
@@ -419,7 +418,7 @@ function render({ model, el }) {
     if (open || pane.open) ask(seq);
   }
 
-  // To a row that something names; where it is not in sight, why, and what would help.
+  // Goes to a row; where it is not in the table, the hint says why, and offers a remedy.
   function jump(seq) {
     if (indexOf(seq) >= 0) {
       choose(seq, pane.open);
@@ -428,7 +427,7 @@ function render({ model, el }) {
     const waits = held.some((row) => row[SEQ] === seq), hidden = rows.some((row) => row[SEQ] === seq);
     const [sentence, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
       : hidden ? [`Row ${seq} is filtered out.`, "clear the filter and go there", unfilter]
-      : [`Row ${seq} is not held in this view any more: lab.log.df has it.`];
+      : [`Row ${seq} is no longer held in this view; lab.log.df has it.`];
     hint.replaceChildren(make("span", { text: sentence }));
     if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); if (indexOf(seq) < 0) unfilter(); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
     hint.hidden = false;
@@ -439,13 +438,13 @@ function render({ model, el }) {
     link.send({ t: "raw", view: link.view, seq, all });
   }
 
-  // What a new row answers is told in the opened one, unless another is on its way.
+  // Updates the opened row after a new answer, unless another row was requested.
   function renew() {
     if (pane.open && wanted === pane.seq) link.send({ t: "raw", view: link.view, seq: wanted, all: false });
   }
 
   function opened(item) {
-    // Another row was asked for since, or none: it was shut before its text came.
+    // Another row was requested since, or the pane was closed before its text arrived.
     if (item.seq !== wanted) return;
     const row = rows.find((row) => row[SEQ] === item.seq);
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
@@ -457,7 +456,7 @@ function render({ model, el }) {
     table.focus({ preventScroll: true });
   }
 
-  // The verdict's sentence comes when the mouse rests on it.
+  // The reason of a verdict is requested when the mouse rests on it.
   body.addEventListener("mouseover", (event) => {
     const cell = event.target.closest?.(".mew-verdict");
     clearTimeout(pointing);
@@ -479,7 +478,7 @@ function render({ model, el }) {
     const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);
     const to = { ArrowDown: now + 1, ArrowUp: now < 0 ? end : now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: end }[event.key];
     if (event.key === "Enter" && now >= 0) ask(selected);
-    // To what the row answers, and to what answers it.
+    // The arrow keys go to the row that this one answers, and to its answer.
     const [named] = now < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[now]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
     if (named) {
       event.preventDefault();

@@ -1,16 +1,15 @@
-"""The feed: every envelope in the browser, once and in order, at thousands a second.
+"""Shows every envelope in the browser, once and in order, at thousands a second.
 
-The log is the only truth; the feed has a cursor in it. The writer sends the rows after the cursor, in one
-message in a twentieth of a second. Each message says after which row it begins: a view that misses one
-notices, and asks again from the last row that it has, which moves the cursor back; a view that has the rows
-already ignores them. So a reload, a second view and a message that the server dropped are one and the same
-case. A view that has nothing yet gets the newest rows at once, and then the earlier ones backwards, so that it
-opens as fast on a long log as on a short one. What the views could not hold anyway (they keep 20 000 rows) is
-not sent. The exact text of an envelope and
-all that belongs to it travel only when somebody opens its row.
+The feed has a cursor in the log. The writer sends the rows after the cursor, in one message each twentieth of a
+second. Each message names the row after which it begins. A view that missed a message notices the gap, and requests
+the rows after its last one, which moves the cursor back. A view that has the rows already ignores them. So a reload,
+a second view and a message that the server dropped are the same case.
 
-Views filter, count and select by themselves; what is selected is told here, so that code can read it. It does not
-know how rows are made.
+A view that has nothing yet gets the newest rows at once, and then the earlier ones backwards, so that it
+opens as fast on a long log as on a short one. A view holds 20 000 rows, so earlier ones are not sent. The exact text
+and the details of an envelope are sent only when its row is opened.
+
+Views filter, count and select by themselves. They report the selection to the kernel, so that code can read it.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ ASKED = ("raw", "why")
 
 
 class Desk(Protocol):
-    """What the feed can have done beyond looking."""
+    """The actions that the feed needs from its lab."""
 
     def save(self) -> Future[str]:
-        """Writes the log to a file; the result says where."""
+        """Writes the log to a file; the result is the path."""
 
     def as_id(self, sender: str) -> str | None:
-        """The seat of this process that speaks as `sender`; None for you, and for who has none here."""
+        """The name of the seat of this process that sends as `sender`; None for you, and where there is no such seat."""
 
 
 class _SessionDesk:
@@ -98,23 +97,23 @@ class FeedView(ActingWidget):
         super().__init__(**traits)
         self._leave = source.subscribe(self.wake)
 
-    # What a person at the keyboard reads and sets.
+    # The interface for code in the notebook.
 
     @property
     def selection(self) -> list[dict[str, Any]]:
-        """The envelopes of the rows that are selected, oldest first, as dicts; of several views the last one's.
+        """The envelopes of the selected rows, oldest first, as dicts; the last selection of all views counts.
 
-        At most 2 000. What holds no JSON object, or is not held any more, is left out.
+        There are at most 2 000. A row is left out when it is no JSON object or is no longer held.
         """
         envelopes = (members_of(self._source.raw(seq)) for seq in self._selected)
         return [envelope for envelope in envelopes if envelope is not None]
 
     @property
     def columns(self) -> tuple[FeedColumn, ...]:
-        """The columns shown, each a `FeedColumn`. Set it to names such as `["seq", "from", "what"]`, or to Columns.
+        """The columns that are shown, as FeedColumns; may be set to names such as `["seq", "from", "what"]` too.
 
-        There are seq, time, clock, from, to, kind, what, context, follows, verdict and size. Raises MewError for
-        any other.
+        The names are seq, time, clock, from, to, kind, what, context, follows, verdict and size. Any other name
+        raises a MewError.
         """
         return self._columns
 
@@ -126,16 +125,16 @@ class FeedView(ActingWidget):
     def _pack_columns(self) -> list[dict[str, Any]]:
         return [column._asdict() | {"title": visible(column.title)} for column in self._columns]
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         last = self._source.last_seq
         oldest = max(0, last - RING)
-        # It has nothing, what it has is of another life of this log, or there would be a hole after it.
+        # The view has nothing, has rows of an earlier log, or would have a gap.
         if start > last or start < oldest or not start:
             start = max(oldest, last - FIRST)
             self._earlier, self._opening = (oldest, start), True
-        # Where no other view looks, nobody waits for what lies between.
+        # Without another view, no view waits for the rows between.
         self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
         self._head = self._source.title()
         first = self._source.since(0, 1)
@@ -159,14 +158,14 @@ class FeedView(ActingWidget):
         after = max(self._cursor, last - RING)
         rows = self._source.since(after, CHUNK) if last > after else []
         if rows:
-            # `after` vouches for what is missing between it and the first row: it is not held any more.
+            # Rows between `after` and the first one are no longer held, so they are no loss.
             items.append({"t": "rows", "after": self._cursor, "rows": [_pack(row) for row in rows]})
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
         after, upto = self._earlier
         if upto > after:
-            if not self._opening:  # what a person sees first goes alone
+            if not self._opening:  # the first screen goes in a message of its own
                 at = max(after, upto - CHUNK)
                 older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
                 if older:
@@ -189,7 +188,7 @@ class FeedView(ActingWidget):
         sentence, pattern = why(self._source, held[0]) if held and held[0].seq == seq else ("", "")
         return item | {"text": f"{sentence}\n{pattern[:2000]}".strip()}
 
-    # What the views send.
+    # Messages from the views.
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, view, seq = message.get("t"), message.get("view"), message.get("seq")
@@ -214,7 +213,9 @@ class FeedView(ActingWidget):
     def _copy_json(self, params: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(params)
         if len(raw) > MOST_COPIED:
-            raise MewError(f"The envelope has {len(raw)} characters, too many to copy; lab.log has it.")
+            raise MewError(
+                f"The envelope has {len(raw)} characters, which is too many to copy; lab.log has it."
+            )
         return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
 
     def _copy_python(self, params: Mapping[str, Any]) -> ActResult:
@@ -227,12 +228,12 @@ class FeedView(ActingWidget):
         seq = params.get("seq")
         raw = self._source.raw(seq) if self._is_row(seq) and isinstance(seq, int) else ""
         if not isinstance(seq, int) or not raw:
-            raise MewError("The text of that row is not held here any more: lab.log.df has it.")
+            raise MewError("The text of that row is no longer held in this view; lab.log.df has it.")
         return seq, raw
 
     def _save(self, params: Mapping[str, Any]) -> Future[str]:
         if self._desk is None:
-            raise MewError("This feed belongs to no lab, so there is no log to save.")
+            raise MewError("This feed has no lab, so there is no log to save.")
         return self._desk.save()
 
     # Pictures.
@@ -253,7 +254,7 @@ class FeedView(ActingWidget):
             f"{last - len(rows)} earlier envelopes are not shown: lab.log.df has all."
             if last > len(rows)
             else "",
-            "" if rows else 'Nothing was said yet. lab.chat("hello") fills this.',
+            "" if rows else 'No messages yet. lab.chat("hello") sends one.',
             f"A picture. The live view {INSTALL}.",
         ]
         titles = ["received" if column.name == "time" else visible(column.title) for column in columns]
@@ -262,7 +263,7 @@ class FeedView(ActingWidget):
 
 
 def _pack(row: Row) -> list[Any]:
-    """A row as the views get it; the order of feed_cells.js."""
+    """The values of a row as the views get them, in the order of cells.js."""
     return [
         row.seq,
         round(row.t, 3),

@@ -1,4 +1,4 @@
-// Every part in its place. A part draws itself; this module gives it a place, and the tabs their counts.
+// Places the parts. Each part draws itself; this module gives it a place, and the tabs their counts.
 
 import { connect } from "../ui/connection.js";
 import { announcer, make } from "../ui/elements.js";
@@ -50,7 +50,7 @@ function render({ model, el, host, signal }) {
       const widget = await host.getWidget(part.ref);
       await widget.render({ el: box, signal });
     } catch (error) {
-      box.append(make("div", { class: "mew-empty", text: `The ${part.name} part is not in this page: run the cell of the panel again.` }));
+      box.append(make("div", { class: "mew-empty", text: `The part “${part.name}” is not in this page. Run the cell of the panel again.` }));
     }
     root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
   }

@@ -1,10 +1,10 @@
-"""The control room: every part of a space in its place on one page, each fed by itself.
+"""Shows all parts of a space on one page.
 
-Who is here on the left, what is said in the middle, what waits for a decision on the right, and under it the other parts
-behind tabs with counts; where there is little room all stands in one column, decisions first. The parts are the very
-widgets of `lab.view`, so a part shown twice is one state. A part behind a tab is drawn when its tab is first chosen.
+The participants are on the left, the messages in the middle, the approvals on the right. The other parts are below
+them, in tabs with counts. A narrow page has one column, approvals first. The parts are the widgets of `lab.view`
+themselves, so a part that is shown twice has one state. A part in a tab is drawn when its tab is first chosen.
 
-It knows the parts' names and places, and nothing of what they show.
+The panel knows the names and the places of the parts, and nothing of their content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PLACES", "PanelView", "view_of"]
 
 _ESM, _CSS = front_end("panel")
 
-# Where each part stands; tabs in this order. What decides comes first in the page, for those who read or tab through it.
+# The place of each part; tabs in this order. Approvals come first in the page, for screen readers and the Tab key.
 PLACES: Mapping[str, str] = {
     "approvals": "top",
     "roster": "left",
@@ -38,7 +38,7 @@ PLACES: Mapping[str, str] = {
 
 
 def view_of(session: Session, views: Any) -> PanelView:
-    """Makes the panel of this space; its parts are attributes of `views` by name, as of `lab.view`."""
+    """Makes the panel of this space; `views` has each part as an attribute, as `lab.view` has."""
     view = PanelView(session.space, {name: getattr(views, name) for name in PLACES})
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
     view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
@@ -46,7 +46,7 @@ def view_of(session: Session, views: Any) -> PanelView:
 
 
 class _Waker(Follower):
-    """Wakes the panel when something was said: counts may have changed."""
+    """Wakes the panel after each envelope, for the counts may have changed."""
 
     def __init__(self, view: PanelView) -> None:
         self._view = view
@@ -56,7 +56,7 @@ class _Waker(Follower):
 
 
 class PanelView(LiveWidget):
-    """All parts of one space. Show it as often as you like; it ends no part of its own accord."""
+    """All parts of one space. It may be shown several times. Closing it closes no part."""
 
     _esm = _ESM
     _css = _CSS
@@ -71,12 +71,12 @@ class PanelView(LiveWidget):
         super().__init__(**traits)
 
     def on_close(self, leave: Any) -> None:
-        """What ends what `view_of` has begun."""
+        """Sets the function that ends the subscription of this view."""
         self._leave = leave
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._badges = self._collect_badges()
-        # `ref` is how one anywidget names another to the page.
+        # `ref` is the name of another anywidget for the page.
         parts = [
             {"name": name, "place": PLACES[name], "ref": f"anywidget:{part.model_id}"}
             for name, part in self._parts.items()

@@ -1,11 +1,11 @@
-"""Views with buttons: a page asks for an act by name, and the kernel does it where the request is its own.
+"""Performs the acts that the buttons of a view request.
 
-A view sends the name of an act, what the person chose, and the nonce that this kernel gave it: what comes out of a
-saved notebook, or from another kernel, is refused. An act checks what it was given, starts work and gives a `Future`;
-what became of it goes to the view that asked, as a sentence. Nothing here waits, and nothing here is synced state, so
-nothing of it is saved.
+A view sends the name of an act, its parameters, and the nonce that this kernel gave to the view. A request with
+another nonce comes from a saved notebook or from another kernel, and is refused. An act checks its parameters, starts
+its work and returns a `Future`. The view that sent the request gets the outcome as a sentence. Nothing here waits.
+Nothing here is synced state, so a notebook saves none of it.
 
-It does not know the acts; a subclass lists them.
+The acts themselves are listed by the subclasses.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ STALE = "This view does not belong to the running kernel, so nothing was done. R
 
 
 class ActResult(NamedTuple):
-    """What an act gives: the sentence that the person reads, and data for the view that asked."""
+    """The result of an act: the sentence that the person reads, and data for the view that requested the act."""
 
     sentence: str
     value: Any = None
 
 
 Act = Callable[[Mapping[str, Any]], "Future[Any] | ActResult | str"]
-"""Takes what the view sent as `with`, a JSON object; refuses with a MewError whose sentence the person reads.
+"""Takes the JSON object that the view sent as `with`; raises a MewError, whose text the person reads, to refuse it.
 
-A future's result is an `ActResult`, or anything whose `str` is the sentence.
+The result of the future is an `ActResult`, or an object whose `str` is the sentence.
 """
 
 
 class ActingWidget(LiveWidget):
-    """A live view with buttons; `_acts` names what they do."""
+    """A live view with buttons, whose acts `_acts` lists."""
 
     def __init__(self, **traits: Any) -> None:
         self._nonce = secrets.token_hex(16)
@@ -90,12 +90,14 @@ class ActingWidget(LiveWidget):
             raise MewError(STALE)
         act = self._acts().get(str(message.get("act")))
         if act is None or not isinstance(params, dict):
-            raise MewError("The view asked for something that this kernel does not know. Run its cell again.")
+            raise MewError("The view requested an act that this kernel does not know. Run its cell again.")
         if len(json.dumps(params)) > MOST_CHARACTERS:
-            raise MewError(f"That is more than {MOST_CHARACTERS} characters; send it in code: lab.send(…).")
+            raise MewError(
+                f"The input has more than {MOST_CHARACTERS} characters; send it in code: lab.send(…)."
+            )
         if len(self._jobs) >= MOST_UNDER_WAY:
             raise MewError(
-                f"{MOST_UNDER_WAY} acts of this view wait for their end already; wait for one of them."
+                f"{MOST_UNDER_WAY} actions of this view are still running; wait until one of them has ended."
             )
         return act(params)
 
@@ -104,7 +106,7 @@ class ActingWidget(LiveWidget):
         try:
             result = done.result()
         except CancelledError:
-            self._answer_act(view, job, "failed", "It was cancelled before it was done.")
+            self._answer_act(view, job, "failed", "The action was cancelled before it was done.")
         except MewError as refusal:
             self._answer_act(view, job, "failed", one_line(str(refusal), 600))
         except Exception as error:

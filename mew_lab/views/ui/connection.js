@@ -1,19 +1,20 @@
-// Ties a view to its Python side: asks for a snapshot until one comes, hands over each item of each message, says
-// farewell. `on.item(item)` gets everything but other views' snapshots; `on.from()` says what the view has already.
-// `act(name, given, tell)` has Python do something: its promise gives {said, value}, or null when it failed, which is then
-// told in the view until it is dismissed, or by `tell(text)` where there is a better place. Where a message was lost on
-// the way, all is asked for once more, and what was not answered by then counts as failed.
-// A view whose kernel sends a beat a second, or whose space has ended, is told so by `on.off()` when it is over and when it
-// goes on after all; `isOff()` says which.
+// Connects a view with its Python side: requests a snapshot until one arrives, passes on each item of each message, and
+// sends `bye` at the end. `on.item(item)` gets every item except the snapshots of other views. `on.from()` returns the
+// number of the last item that the view has.
+// `act(name, choices, tell)` performs an act in Python. Its promise gives {said, value}, or null after a failure. The view
+// shows the failure until it is dismissed, or `tell(text)` shows it in a better place. After the loss of a message a
+// snapshot is requested, and the acts that have no answer by then count as failed.
+// `on.off()` is called when the kernel falls silent or the space ends, and when the kernel answers again; `isOff()` says
+// which.
 
 import { make } from "./elements.js";
 
-const KERNEL_GONE = "The kernel that ran this is gone: run the cell again.";
-const KERNEL_QUIET = "The kernel does not answer. It goes on when the running cell has ended; when none runs, run this cell again.";
+const KERNEL_GONE = "The kernel of this view is gone. Run the cell again.";
+const KERNEL_QUIET = "The kernel does not answer. The view continues when the running cell has ended; if no cell runs, run this cell again.";
 const KERNEL_SILENT = 2500;
 const KERNEL_ENDED = ["restarting", "autorestarting", "dead", "terminating"];
 
-// What JupyterLab knows of the kernel behind a view; null where the front end does not say.
+// JupyterLab's object for the kernel of a view; null in a front end without one.
 function kernelOf(model) {
   try {
     return model.widget_manager?.kernel ?? null;
@@ -21,7 +22,7 @@ function kernelOf(model) {
     return null;
   }
 }
-const LOST = "A message of the kernel was lost on the way, so it is not known whether this was done. Look at what is shown now before you try again.";
+const LOST = "A message of the kernel was lost, so it is not known whether this was done. Check what is shown now before you try again.";
 
 export function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
@@ -74,7 +75,7 @@ export function connect(model, root, on) {
     const mine = job;
     if (!send({ t: "act", view, job: mine, nonce, act: name, with: choices })) return Promise.resolve(null);
     return new Promise((resolve) => {
-      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may hold it."), 3000);
+      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may block it."), 3000);
       jobs.set(mine, { tell, end(item) {
         clearTimeout(slow);
         say("");
@@ -86,7 +87,7 @@ export function connect(model, root, on) {
     if (item.view !== view) return;
     const job = jobs.get(item.job), failed = item.t === "failed";
     jobs.delete(item.job);
-    // What was given up comes after all: it is said how it ended.
+    // The answer of an act that counted as failed: its outcome is shown after all.
     if (!job) return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
     if (failed) job.tell(item.said);
     job.end(failed ? null : item);
@@ -104,7 +105,7 @@ export function connect(model, root, on) {
     if (!message || message.t !== "batch") return;
     lastBeat = performance.now();
     if (!over) leave("");
-    // A message without items says how many there were.
+    // A message without items repeats the number of the last one.
     const hasItems = message.items.length > 0, lost = number !== null && message.no !== number + (hasItems ? 1 : 0);
     number = message.no;
     const away = on.rests && !root.getClientRects().length;
@@ -137,8 +138,8 @@ export function connect(model, root, on) {
     if (away) missed = true;
     else ask();
   }
-  // Whether anybody is at the other end. The kernel sends a beat a second while it hears of the view now and then; and a
-  // front end that knows what became of the kernel is believed at once.
+  // Whether a kernel is at the other end. The kernel sends a beat a second as long as it receives pings now and then. The
+  // kernel status that the front end reports counts at once.
   let why = "", over = "", lastBeat = performance.now(), looked = lastBeat, pulse = null;
   const kernel = kernelOf(model);
   const status = (_, now) => { if (KERNEL_ENDED.includes(now)) leave(KERNEL_GONE); };
@@ -168,7 +169,7 @@ export function connect(model, root, on) {
   }
   function check() {
     const now = performance.now();
-    // A page that stood still has not listened.
+    // A page that stood still has received nothing meanwhile.
     if (now - looked > 1500) lastBeat = Math.max(lastBeat, now - 1000);
     looked = now;
     if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) leave(KERNEL_GONE);
@@ -194,7 +195,7 @@ export function connect(model, root, on) {
       document.removeEventListener("visibilitychange", back);
       sight.disconnect();
       model.off("msg:custom", receive);
-      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone: nobody to say it to */ }
+      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone and needs no farewell */ }
     },
   };
 }

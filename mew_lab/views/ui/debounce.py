@@ -12,7 +12,7 @@ __all__ = ["Debounce"]
 
 
 class Debounce:
-    """Calls `work` on the running loop, once for all that asked for it meanwhile."""
+    """Calls `work` on the running loop, once for all requests that arrived meanwhile."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
@@ -31,7 +31,7 @@ class Debounce:
         self._due = loop.call_later(seconds, self._do)
 
     def cancel(self) -> None:
-        """Drops a call that is due: it is not needed any more, or was made by other means."""
+        """Drops a call that is due."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

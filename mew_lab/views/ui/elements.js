@@ -1,5 +1,5 @@
-// Elements of a page, and what every view does with them. Text from anybody reaches the page through textContent and
-// attributes only.
+// Elements of a page, and the operations on them that every view uses. Text from a peer reaches the page through
+// textContent and attributes only.
 
 export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -13,14 +13,13 @@ export function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Gives a node its text, and what the mouse over it shows. What stands there already is left alone: a screen reader would
-// read it again.
+// Sets the text and the tooltip of a node. An equal text is not set again, for a screen reader would read it again.
 export function write(node, text, hover) {
   if (node.textContent !== text) node.textContent = text;
   if (hover !== undefined && node.title !== hover) node.title = hover;
 }
 
-// What changes is read out politely, at most once a second.
+// Announces changes to screen readers, politely and at most once a second.
 export function announcer(root) {
   const line = make("div", { class: "mew-heard", "aria-live": "polite", role: "status" });
   root.append(line);
@@ -33,20 +32,20 @@ export function announcer(root) {
   };
 }
 
-// JupyterLab's shortcuts must not see keys that were meant for a view: `d d` would delete the cell.
+// JupyterLab's shortcuts must not get keys that were pressed in a view: `d d` would delete the cell.
 export function keepKeys(root) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
 }
 
-// Whether the keyboard is in there, or nowhere: what took a while moves it from there, and from nowhere else, for the
+// Whether the keyboard focus is within a node, or nowhere. A slow action moves the focus in these cases alone, for the
 // reader may write something elsewhere by now.
 export function atHand(node) {
   const here = document.activeElement;
   return !here || here === document.body || node.contains(here);
 }
 
-// A button that does something in Python: while that is under way it does nothing more, and it keeps the keyboard.
+// A button that does something in Python. While that is under way, the button ignores clicks and keeps the focus.
 export function doer(text, run, attributes = {}) {
   const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {
     if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;

@@ -1,5 +1,5 @@
-// A list follows its newest entry unless the reader has gone elsewhere; then the button tells how many came. `back` is
-// called when it follows again.
+// Keeps a list at its newest entry until the reader scrolls away; then the button shows the number of new entries. `back`
+// is called when the list follows again.
 
 import { grouped } from "./text.js";
 
@@ -33,7 +33,7 @@ export function follower(scroller, button, back = () => {}) {
     scroller.focus({ preventScroll: true });
     back();
   });
-  // Out of the layout just now (a theme is being changed, a tab lies behind): it goes on where it was when it is back.
+  // The list may be out of the layout (a theme change, a hidden tab): it keeps its position until it is back.
   const sizes = new ResizeObserver(() => { if (following && scroller.clientHeight) end(); });
   sizes.observe(scroller);
   showNews();

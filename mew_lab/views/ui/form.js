@@ -1,7 +1,7 @@
 // A form from the plan of a JSON Schema (mew_lab/views/tools/schema_form.py). It gives JSON text, exact to the digit, or null
-// while something in it cannot be read; whether that text is right is judged in Python, and told by `show(faults)`.
-// A field that is not given is absent, which differs from empty: typing gives it, clearing takes it back, the tick does both.
-// Parts are built when they are opened, so that a schema without end costs nothing.
+// while a field is not well-formed. Python validates the text, and `show(faults)` shows the errors.
+// A field without a value is absent, which differs from empty. Typing adds it, clearing removes it, the tick does both.
+// Parts are built when they are opened, so that a recursive schema costs nothing.
 
 import { make } from "./elements.js";
 import { JSON_NUMBER, JsonNumber, readJson, writeJson } from "./json.js";
@@ -10,7 +10,7 @@ const ABSENT = Symbol("absent"), BAD = Symbol("bad");
 const MOST_ROWS = 200;
 let formCount = 0;
 
-// Whether a field of this plan can hold the value; what none can hold is shown as JSON.
+// Whether a field of this plan can hold the value; a value that no field can hold is shown as JSON.
 export function formHolds(plan, value) {
   switch (plan.kind) {
     case "string": return typeof value === "string";
@@ -49,10 +49,10 @@ export function schemaForm(plan, { changed }) {
   const prefix = `mew-form-${formCount}-${Math.random().toString(36).slice(2, 8)}`;
   let ids = 0;
   const id = () => `${prefix}-${ids += 1}`;
-  // While it reads: which fields cannot be read, and whether the rest is wanted without them.
+  // While it reads: the fields that are not well-formed, and whether the rest is wanted without them.
   let unread = [], partly = false;
 
-  // What stands around each control: name, what is required, what it is for, what is wrong.
+  // The frame around each control: its name, whether it is required, its description, its errors.
   function frame(field, control, { label, group = false, tick = null, name = null }) {
     const about = make("span", { class: "mew-about-text", id: id(), dir: "auto" });
     about.append([field.about, field.limits].filter(Boolean).join(" · "));
@@ -99,14 +99,14 @@ export function schemaForm(plan, { changed }) {
   }
 
   function ticked(label, on) {
-    return make("input", { type: "checkbox", class: "mew-give", title: "whether it is given at all", "aria-label": `give ${label}`, onchange: on });
+    return make("input", { type: "checkbox", class: "mew-give", title: "Include this argument", "aria-label": `give ${label}`, onchange: on });
   }
 
   // `path` leads to a field, `shown` is the same to be read.
   const sentence = (faults) => faults.map((fault) => [fault.shown.join(" › "), fault.said].filter(Boolean).join(" ")).join("; ");
   const below = (faults, key) => faults.filter((fault) => fault.path[0] === key).map((fault) => ({ path: fault.path.slice(1), shown: fault.shown.slice(1), said: fault.said }));
 
-  // A field of any kind. `label` names it; `settled` are those that are always given, such as the items of a list.
+  // A field of any kind. `label` names it; a `settled` field always has a value, such as an item of a list.
   function build(field, label, settled = field.required) {
     const makers = {
       string: text, number: text, integer: text, json: text, boolean: choice, choice, constant: fixed, null: fixed,
@@ -123,10 +123,10 @@ export function schemaForm(plan, { changed }) {
     return {
       node: place,
       get: () => shown.get(),
-      // What the field cannot hold is not lost: it stands there as JSON until it can.
+      // A value that the field cannot hold is not lost: it is shown as JSON.
       set(value) {
         if (value !== ABSENT && !formHolds(field, value)) {
-          use({ ...field, kind: "json", default: undefined, note: "Not what this field takes: shown as JSON." }, true);
+          use({ ...field, kind: "json", default: undefined, note: "The value does not fit this field, so it is shown as JSON." }, true);
         } else if (raw) use(field, false);
         shown.set(value);
       },
@@ -146,7 +146,7 @@ export function schemaForm(plan, { changed }) {
     if (field.kind === "json") box.classList.add("mew-code");
     if (field.format && !many) box.classList.add("mew-formatted");
     let choices = false, value = "", touched = false;
-    // A list's item is there because its row is; elsewhere an empty text must be asked for.
+    // An item of a list exists because its row does; elsewhere the tick says that an empty text is meant.
     const asked = field.kind === "string" && field.key !== undefined || !settled;
     const tick = asked ? ticked(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
     const parts = frame(field, box, { label, tick });
@@ -159,7 +159,7 @@ export function schemaForm(plan, { changed }) {
       changed();
     });
     box.addEventListener("blur", () => { if (!touched) { touched = true; changed(); } });
-    // One line is meant, though several may be pasted: nothing that is pasted is lost.
+    // The Enter key adds no line here, but a pasted text keeps all of its lines.
     if (!many && box.tagName === "TEXTAREA") box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); });
     function update() {
       if (tick) tick.checked = choices;
@@ -171,11 +171,11 @@ export function schemaForm(plan, { changed }) {
       if (field.kind === "string") return choices || !asked ? value : ABSENT;
       if (!choices && value === "" && !settled) return ABSENT;
       const written = value.trim();
-      if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or take the tick away.") : ABSENT;
+      if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or clear the tick.") : ABSENT;
       if (field.kind === "json") {
-        try { return readJson(written); } catch (error) { return bad(`This is no JSON: ${error.message}. A text stands in double quotes.`); }
+        try { return readJson(written); } catch (error) { return bad(`This is not JSON: ${error.message}. A text needs double quotes.`); }
       }
-      return JSON_NUMBER.test(written) ? new JsonNumber(written) : bad(`Write a number, such as ${field.kind === "integer" ? "3" : "0.5"}; this is none.`);
+      return JSON_NUMBER.test(written) ? new JsonNumber(written) : bad(`Write a number, such as ${field.kind === "integer" ? "3" : "0.5"}; this is not one.`);
     }
     function bad(why) {
       if (touched) parts.near(why);
@@ -202,7 +202,7 @@ export function schemaForm(plan, { changed }) {
     };
   }
 
-  // Something out of few: true and false, or the values of an enum.
+  // A choice of few values: true and false, or the values of an enum.
   function choice(field, label) {
     const options = field.kind === "boolean" ? [["true", "true"], ["false", "false"]] : field.options;
     const box = make("select", {}, make("option", { value: "", text: field.required ? "choose…" : "not given" }));
@@ -220,7 +220,7 @@ export function schemaForm(plan, { changed }) {
     return {
       node: parts.node, set, rename: parts.rename,
       get() {
-        // Where a value must stand, such as in a list, there is no leaving it out.
+        // An item of a list cannot be left out.
         const missing = box.value === "" && field.key === undefined;
         parts.near(missing ? "Choose a value." : "");
         if (missing) unread.push(label);
@@ -231,7 +231,7 @@ export function schemaForm(plan, { changed }) {
     };
   }
 
-  // A value that is not for the person to choose: it is given or not.
+  // A constant value: it is included or not.
   function fixed(field, label, settled) {
     const value = field.kind === "null" ? null : readJson(field.value);
     const tick = settled ? null : ticked(label, () => changed());
@@ -245,7 +245,7 @@ export function schemaForm(plan, { changed }) {
     };
   }
 
-  // What holds other fields is built when it is given.
+  // A field that holds other fields; these are built when it is included.
   function holder(field, label, settled, { fill, set, get, show }) {
     const inner = make("div", { class: "mew-inner" });
     let open = false;
@@ -398,7 +398,7 @@ export function schemaForm(plan, { changed }) {
         const taken = new Set(known.map((member) => member.key));
         for (const other of others) {
           const got = other.field.get(), key = other.name.value;
-          const why = taken.has(key) ? "This name is there already." : "";
+          const why = taken.has(key) ? "This name is used already." : "";
           other.say(why);
           taken.add(key);
           if (why) unread.push(label);
@@ -448,7 +448,7 @@ export function schemaForm(plan, { changed }) {
   const single = whole ? null : build(plan, "arguments", true);
   const box = make("textarea", { class: "mew-code mew-many", rows: 8, spellcheck: "false", dir: "ltr", "aria-label": "Arguments as JSON", oninput: () => changed() });
   const flip = make("button", { type: "button", class: "mew-flip", text: "Edit as JSON", "aria-pressed": "false", onclick: () => turn(!asJson) });
-  const nothing = make("div", { class: "mew-dim mew-nothing", text: "It takes no arguments." });
+  const nothing = make("div", { class: "mew-dim mew-nothing", text: "This tool takes no arguments." });
   let asJson = false, far = "";
   const node = make("div", { class: "mew-form" }, body, fault, make("div", { class: "mew-form-foot" }, flip));
   if (whole) whole.fill(body);
@@ -476,11 +476,11 @@ export function schemaForm(plan, { changed }) {
     if (on) {
       const now = value();
       box.value = writeJson(now === BAD || now === ABSENT ? new Map() : now, "  ");
-      if (now === BAD) return say("Something here cannot be read yet: correct it first.");
+      if (now === BAD) return say("A field is not well-formed: correct it first.");
       body.replaceWith(box);
       box.focus();
     } else {
-      try { fill(readJson(box.value)); } catch (error) { return say(`This is no JSON for the form: ${error.message}.`); }
+      try { fill(readJson(box.value)); } catch (error) { return say(`This JSON does not fit the form: ${error.message}.`); }
       box.replaceWith(body);
     }
     asJson = on;
@@ -498,7 +498,7 @@ export function schemaForm(plan, { changed }) {
         try {
           if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool are an object: {…}");
         } catch (error) {
-          say(`This is no JSON: ${error.message}.`);
+          say(`This is not JSON: ${error.message}.`);
           return null;
         }
         say(far);
@@ -512,7 +512,7 @@ export function schemaForm(plan, { changed }) {
       else fill(readJson(text_));
       changed();
     },
-    // What can be read, for a check of the rest; and the names of what cannot.
+    // The well-formed part, for validation; and the names of the other fields.
     part() {
       const now = asJson ? ABSENT : value(true);
       return { text: now === BAD || now === ABSENT ? null : writeJson(now), unread };

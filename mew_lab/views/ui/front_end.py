@@ -1,12 +1,11 @@
-"""The text of a view's front end: its ES modules joined into one, and its style sheets.
+"""Joins the ES modules and the style sheets of a view into the two texts that anywidget takes.
 
-A view is `<part>/view.js`, which imports what it needs from modules beside it and from those in `ui/`. anywidget takes
-one text, so `front_end` joins them: each module once, after those that it imports, without the lines of `import` and the
-words of `export`. The style sheet beside a module, such as `form.css` beside `form.js`, comes along with it. The same
-sources give the same text. One module is not a file: `ui/family_table.js` and the accents of the families are written
-here from `protocol/families.py`, which is the one table of them.
+A view is `<part>/view.js`, which imports modules from its own folder and from `ui/`. `front_end` joins them: each
+module once, after the modules that it imports, without its `import` lines and `export` keywords. The style sheet beside
+a module, such as `form.css` beside `form.js`, is included with it. The same sources give the same text. One module is
+not a file: `ui/family_table.js` and the accents of the families are generated from the table in `protocol/families.py`.
 
-To join is simple because the modules keep to few forms; anything else is refused with a `ValueError`:
+Joining is simple because the modules keep to few forms; any other form raises a `ValueError`:
 
 - `import { name, other } from "./module.js";`, on one line, without another name for what is imported;
 - `export` before a declaration, and `export default { render };` as the last line of a view;
@@ -36,7 +35,7 @@ _DEFAULT = "export default { render };"
 
 
 class Module(NamedTuple):
-    """One ES module: what it imports by path, the names at its top, those that it exports, its text without both."""
+    """One ES module: its imports by path, the names at its top level, its exports, and its text without both."""
 
     path: str
     imports: Mapping[str, tuple[str, ...]]
@@ -47,7 +46,7 @@ class Module(NamedTuple):
 
 
 def read_module(path: str, source: str) -> Module:
-    """Takes a module apart.
+    """Parses one module.
 
     Args:
         path: Below `views/`, such as `feed/view.js`; imports are relative to it.

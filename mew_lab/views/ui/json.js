@@ -1,4 +1,4 @@
-// JSON as a person wrote it: a number stays the text that it was, a name may be anything, `__proto__` too.
+// Reads and writes JSON exactly: a number keeps its text, and a member may have any name, `__proto__` too.
 // Objects are Maps, numbers are JsonNumber, the rest is what it is in JavaScript.
 
 export class JsonNumber {
@@ -38,7 +38,7 @@ export function readJson(text) {
         items.push(value(part, depth + 1));
         const after = next()[1];
         if (after === "]") return items;
-        if (after !== ",") throw new Error("between the items of an array stands a comma");
+        if (after !== ",") throw new Error("a comma is missing between two items of an array");
         part = next();
       }
     }
@@ -47,14 +47,14 @@ export function readJson(text) {
       let part = next();
       if (part[1] === "}") return members;
       for (;;) {
-        if (part[2] === undefined) throw new Error("the name of a member stands in double quotes");
+        if (part[2] === undefined) throw new Error("the name of a member needs double quotes");
         const name = string(part[2]);
         if (members.has(name)) throw new Error(`the name ${part[2].slice(0, 40)} is given twice`);
-        if (next()[1] !== ":") throw new Error("between a name and its value stands a colon");
+        if (next()[1] !== ":") throw new Error("a colon is missing between a name and its value");
         members.set(name, value(next(), depth + 1));
         const after = next()[1];
         if (after === "}") return members;
-        if (after !== ",") throw new Error("between the members of an object stands a comma");
+        if (after !== ",") throw new Error("a comma is missing between two members of an object");
         part = next();
       }
     }

@@ -1,7 +1,7 @@
-"""Lays the exact text of an envelope out to be read: the same text, with lines and indents.
+"""Lays out the exact text of an envelope for reading: the same text, with lines and indents.
 
-Nothing is read into values and written again: numbers keep their digits, a name that stands twice stands twice, and
-what is no JSON loses nothing but the blanks between its words. Not recursive: depth is hostile.
+The text is not parsed into values and serialised again. Numbers keep their digits, and a name that occurs twice stays.
+Text that is no JSON loses only the blanks between its words. The code is not recursive, for a peer chooses the depth.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SIGNS = frozenset("{}[],:")
 
 
 def lay_out(text: str, limit: int) -> str:
-    """JSON text with a line for each member and element; what cannot be seen is an escape.
+    """JSON text with a line for each member and element, and with escapes for invisible characters.
 
-    Empty for a text that does not begin as an object or array does. Indents end at 30 levels, the whole at about
-    `limit` characters, with an ellipsis.
+    The result is empty for a text that does not begin like an object or an array. Indents stop at 30 levels. The
+    result ends at about `limit` characters, with an ellipsis.
     """
     if text.lstrip(" \t\r\n")[:1] not in _OPEN:
         return ""

@@ -2,24 +2,24 @@
 
 A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything
 travels in custom messages, which are neither stored in a notebook nor replayed. So a view that appears
-(again) asks for a snapshot, and one writer per widget sends what is new:
+(again) requests a snapshot, and one writer per widget sends the changes:
 
 - One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in
   `interval`, all that has gathered as one message. Two threads that send on one widget corrupt each other,
   and a front end drowns in messages long before it drowns in bytes.
-- Nothing is lost unnoticed. A cell that floods makes the Jupyter server drop messages, and what they held is out of
-  the books. So each has a number, `no`, and a view that misses one asks for a snapshot, which holds all. One that
-  has no items says how many there were: after a failure, and a few times in the quiet that follows the last one.
-- A view with `beats` gets such a message each second, while its page says now and then that it is there: a page that
-  hears none for some seconds has no kernel, and offers nothing to press.
+- Every loss is noticed. A cell that floods makes the Jupyter server drop messages, and their items are not sent again.
+  So each message has a number, `no`, and a view that misses one requests a snapshot, which holds everything. A message
+  without items repeats the last number: after a failure, and a few times in the quiet that follows the last message.
+- A view with `beats` gets such a message each second, as long as its page sends a ping now and then. A page that
+  receives none for some seconds has no kernel, and disables its buttons.
 - Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
-  one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. What
-  goes wrong is kept in `faults` and logged: a print here would land in whichever cell ran last.
+  one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. Exceptions
+  are kept in `faults` and logged: a print here would appear in whichever cell ran last.
 - The main thread may be busy. From ipykernel 7.4 on a widget's messages follow the last cell that touched it,
   back to the main thread; `free_the_comm` undoes that for our widgets, so that a blocked cell does not block
   its own answer.
 
-It does not know what the views show.
+The content of a view is up to its subclass.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ __all__ = [
 log = logging.getLogger("mew_lab.views")
 log.addHandler(logging.NullHandler())
 
-# Threads on which messages from any front end were handled so far: whether it uses subshells is seen, never
-# told.
+# Threads on which messages from any front end were handled so far: no front end declares whether it uses subshells,
+# so this is observed.
 _seen: set[str] = set()
 
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
@@ -67,8 +67,10 @@ INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then re
 class ClickProbe(NamedTuple):
     """Whether a click in this kernel's front end is handled while a cell runs.
 
-    `awaiting`: while a cell awaits; `blocking`: while a cell blocks the main thread; `advice`: what to do
-    otherwise.
+    Attributes:
+        awaiting: Whether it is handled while a cell awaits.
+        blocking: Whether it is handled while a cell blocks the main thread.
+        advice: The alternative for the person where it is not; else empty.
     """
 
     awaiting: bool
@@ -77,7 +79,7 @@ class ClickProbe(NamedTuple):
 
 
 def can_click_while_waiting() -> ClickProbe:
-    """Looks at the kernel, and at the threads on which earlier messages came in, without waiting."""
+    """Examines the kernel, and the threads on which earlier messages arrived, without waiting."""
     kernel = _kernel()
     if kernel is None:
         return ClickProbe(
@@ -105,7 +107,7 @@ def _kernel() -> Any:
 
 
 def _version() -> str:
-    """ipykernel's own; the kernel calls IPython's its implementation version."""
+    """The version of ipykernel; the kernel reports that of IPython as its implementation version."""
     try:
         return metadata.version("ipykernel")
     except metadata.PackageNotFoundError:
@@ -113,7 +115,7 @@ def _version() -> str:
 
 
 def attended(kernel: Any) -> bool:
-    """Whether the running cell was sent by a front end that can ask a human: nbclient and its like say no."""
+    """Whether the running cell was sent by a front end with a human; False for nbclient and similar runners."""
     request = kernel.get_parent("shell") or {}
     return bool(request.get("content", {}).get("allow_stdin", False))
 
@@ -128,11 +130,10 @@ def _routable() -> bool:
 
 
 def free_the_comm(comm: Any) -> bool:
-    """Lets the messages of this comm go where the front end sends them; whether there was anything to undo.
+    """Delivers the messages of this comm to the shell that the front end chose; returns whether this was needed.
 
-    ipykernel 7.4 sends a comm's incoming messages to the shell that last published on it. For a widget that
-    an ordinary cell made that is the main one, so a blocking cell would wait for a click that waits for the
-    cell.
+    ipykernel 7.4 delivers a comm's incoming messages to the shell that last published on it. For a widget of an
+    ordinary cell that is the main shell, so a blocking cell would wait for a click that waits for the cell.
     """
     if not hasattr(comm, "_reply_subshell_for"):
         return False
@@ -145,12 +146,10 @@ def _utc_now() -> datetime:
 
 
 class LiveWidget(anywidget.AnyWidget):
-    """A view that is fed by one writer; subclasses say what is in a snapshot, what is new, what a message
-    means.
+    """A view that is fed by one writer; subclasses define the snapshot, the changes and the handling of messages.
 
-    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that
-    had no caller to go to. `last_ping` is the moment (time.monotonic) at which a view was last heard to be
-    alive.
+    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that no
+    caller received. `last_ping` is the time (time.monotonic) of the last sign of life of a view.
     """
 
     interval = 0.05
@@ -161,7 +160,7 @@ class LiveWidget(anywidget.AnyWidget):
         self.faults: deque[BaseException] = deque(maxlen=50)
         self.last_ping: float | None = None
         self.clock = clock
-        # A page that was reloaded said no farewell: the oldest are forgotten.
+        # A page that was reloaded sent no `bye`: the oldest views are forgotten.
         self._views: BoundedDict[str, int] = BoundedDict(16)
         # How many were sent; only the writer counts.
         self._batches, self._over = 0, ""
@@ -182,18 +181,18 @@ class LiveWidget(anywidget.AnyWidget):
     # What a subclass says. `_snapshot` and `_news` are called by the writer alone.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        """All that a view which has nothing after `start` must know."""
+        """The items for a view that has everything up to `start`."""
         return {}
 
     def _news(self) -> list[dict[str, Any]]:
-        """What was not sent yet."""
+        """The items that were not sent yet."""
         return []
 
     def _handle(self, message: dict[str, Any]) -> None:
-        """A message from a view, on any thread. What it raises becomes a fault."""
+        """Handles a message from a view, on any thread; an exception that it raises becomes a fault."""
 
     def badge(self) -> str:
-        """What a tab of this view says beside its name, such as `3 open`; called by any thread."""
+        """The count beside the name of this view's tab, such as `3 open`; for any thread."""
         return ""
 
     def _static_html(self) -> str:
@@ -201,14 +200,14 @@ class LiveWidget(anywidget.AnyWidget):
         return ""
 
     def _static_text(self) -> str:
-        """The view as one line that can be read aloud."""
+        """The view as one line of plain text."""
         return self.title
 
     # What any thread may call.
 
     @property
     def has_view(self) -> bool:
-        """Whether some front end shows this widget, as far as Python was told."""
+        """Whether some front end shows this widget, as far as its messages tell."""
         return bool(self._views)
 
     def post(self, item: dict[str, Any]) -> None:
@@ -217,7 +216,7 @@ class LiveWidget(anywidget.AnyWidget):
         self.wake()
 
     def wake(self) -> None:
-        """There is something new; cheap enough for every row of a log."""
+        """Tells the writer that there is something new; cheap enough for every row of a log."""
         # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so
         # what the caller has just added is gathered too.
         if self._dirty:
@@ -239,7 +238,7 @@ class LiveWidget(anywidget.AnyWidget):
             self._flush()
 
     def end(self, text: str) -> None:
-        """What is shown is over, for the reason in the sentence."""
+        """Tells all views that they no longer change; `text` is the reason, as a sentence."""
         self._over = text
         self.post({"t": "over", "text": text})
 
@@ -257,7 +256,7 @@ class LiveWidget(anywidget.AnyWidget):
         super().close()
 
     def fault(self, error: BaseException) -> None:
-        """Keeps what went wrong where nobody could be told."""
+        """Keeps an exception that no caller receives, and logs it."""
         self.faults.append(error)
         log.warning("%s: %s: %s", self.title, type(error).__name__, error)
 
@@ -297,7 +296,7 @@ class LiveWidget(anywidget.AnyWidget):
                 self.send({"t": "batch", "no": self._batches, "items": items})
         except Exception as error:
             self.fault(error)
-            # What was taken out of the books is in no message: the views hear that one is missing, and ask for all.
+            # The items that were taken are in no message: the views notice the gap, and request a snapshot.
             self._batches += 1
             self._remind()
 
@@ -375,7 +374,7 @@ class LiveWidget(anywidget.AnyWidget):
 
 @contextlib.contextmanager
 def count_while(add: Callable[[int], None]) -> Iterator[None]:
-    """Adds one for as long as the block runs."""
+    """Calls `add` with 1 before the block, and with -1 after it."""
     add(1)
     try:
         yield

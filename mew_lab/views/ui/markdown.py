@@ -1,11 +1,11 @@
-"""Turns somebody's Markdown into a small tree of what may be shown, so that nothing of it acts.
+"""Turns the Markdown of a participant into a small tree of permitted elements, without anything active.
 
-Markdown becomes HTML without HTML of its author's (markdown-it-py), that is cleaned by an allow list (nh3), and what
-is left becomes lists: a node is a text, or `[tag, attributes, child, …]`. A page makes elements of it by its own allow
-list, so that no string of anybody is ever parsed there as HTML. Pictures are told by their alternative text and host and
-not loaded; a link shows its host beside its text; headings are bold lines. Characters that cannot be seen are escapes.
+Markdown becomes HTML (markdown-it-py), in which HTML of the author is text. An allow list cleans that HTML (nh3). The
+rest becomes lists: a node is a text, or `[tag, attributes, child, …]`. A page makes elements of it by its own allow
+list, so no string of a peer is ever parsed there as HTML. A picture is not loaded: its alternative text and host are
+shown. A link shows its host beside its text. Headings are bold lines. Invisible characters are escapes.
 
-It does not know who wrote what. Spec: §3.4, threats 3, 4 and 17.
+Spec: §3.4, threats 3, 4 and 17.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _MARKDOWN.add_render_rule("image", lambda self, tokens, at, options, env: _pictu
 
 
 def plain(text: str) -> str:
-    """A text of several lines as it may be shown: line ends and tabs stay, what else cannot be seen is an escape."""
+    """A text of several lines as it may be shown: line ends and tabs stay, other invisible characters are escapes."""
     return "\n".join(
         "\t".join(map(visible, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n")
     )
 
 
 def tree(text: str) -> list[Any] | None:
-    """The nodes of a text written in Markdown; None when it is too long or too intricate to be shown but as it is."""
+    """The nodes of a text in Markdown; None when it is too long or too deeply nested to be formatted."""
     return _tree(text) if len(text) <= LONGEST else None
 
 
@@ -84,7 +84,7 @@ def _escape(text: str) -> str:
 
 
 def _host(href: str) -> str:
-    """Where a link leads, for the eye; empty when that cannot be told."""
+    """The host of a link, or the address of a `mailto:` link; empty when there is none."""
     try:
         parts = urlsplit(href)
         return parts.path.partition("?")[0] if parts.scheme == "mailto" else parts.hostname or ""
@@ -93,7 +93,7 @@ def _host(href: str) -> str:
 
 
 class _Grower(HTMLParser):
-    """Makes the tree of cleaned HTML; whatever is not of the list is left out, its text stays."""
+    """Makes the tree of cleaned HTML; a tag that is not in the list is left out, its text stays."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -158,7 +158,7 @@ class _Grower(HTMLParser):
 
 
 def _tell_where(node: list[Any]) -> None:
-    """A link says where it leads, unless its text is just that."""
+    """Appends the host of a link to its text, unless the text is the address itself."""
     href = node[1].get("href", "")
     if not href:
         node[0] = "em"
@@ -168,7 +168,7 @@ def _tell_where(node: list[Any]) -> None:
 
 
 def _leads(href: str) -> bool:
-    """Whether a link may lead there."""
+    """Whether a link may have this address."""
     try:
         parts = urlsplit(href)
     except ValueError:

@@ -1,7 +1,4 @@
-"""Draws what a view shows in a saved notebook: a plain HTML table, every text escaped, no script, no link.
-
-It knows rows and columns, not what they mean.
-"""
+"""Draws a view for a saved notebook: a plain HTML table, with every text escaped, without script and links."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def picture(
     notes: Iterable[str] = (),
     code: Iterable[str] = (),
 ) -> str:
-    """An HTML table of at most 200 rows, the last ones; a note says how many are not shown.
+    """An HTML table of the last 200 rows at most; a note says how many rows are left out.
 
     `code` names the columns that are set in a fixed-width font.
     """
@@ -59,11 +56,11 @@ def _style(cell: str, style: str) -> str:
 
 
 def _text(value: str) -> str:
-    # Line ends are meant where a cell has several lines; everything else unseen is shown.
+    # A cell may have several lines; all other invisible characters are escapes.
     return "<br>".join(html.escape(visible(line), quote=True) for line in value.split("\n"))
 
 
 def clock_time(seconds: float | datetime) -> str:
-    """`14:03:22 UTC`: a saved picture is read in other time zones."""
+    """The time of day in UTC, such as `14:03:22 UTC`, for a saved picture may be read in another time zone."""
     moment = seconds if isinstance(seconds, datetime) else datetime.fromtimestamp(seconds, UTC)
     return f"{moment.astimezone(UTC):%H:%M:%S} UTC"

@@ -1,4 +1,4 @@
-// Asks for a reason below what it is about; `run(reason)` says whether it was done. One that is open is shut first.
+// Opens a form for a reason at the end of `host`; an open form is closed instead. `run(reason)` returns whether it was done.
 
 import { atHand, doer, make } from "./elements.js";
 

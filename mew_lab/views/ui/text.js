@@ -37,7 +37,7 @@ export function duration(seconds) {
   }
 }
 
-// How long after another row one came: exact below two minutes.
+// The time between two rows: exact below two minutes.
 export function seconds(s) {
   return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : waited(s);
 }

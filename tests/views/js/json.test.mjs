@@ -29,9 +29,9 @@ test("a string has its escapes read and written", () => {
 });
 
 for (const [text, fault] of [
-  ["", "the JSON ends too early"], ["[1", "the JSON ends too early"], ["[1 2]", "between the items of an array stands a comma"],
-  ["[1,]", "a value was expected, not ]"], ["{a: 1}", "no JSON at “a: 1}” (character 2)"], ['{1: 2}', "the name of a member stands in double quotes"],
-  ['{"a" 1}', "between a name and its value stands a colon"], ['{"a": 1 "b": 2}', "between the members of an object stands a comma"],
+  ["", "the JSON ends too early"], ["[1", "the JSON ends too early"], ["[1 2]", "a comma is missing between two items of an array"],
+  ["[1,]", "a value was expected, not ]"], ["{a: 1}", "no JSON at “a: 1}” (character 2)"], ['{1: 2}', "the name of a member needs double quotes"],
+  ['{"a" 1}', "a colon is missing between a name and its value"], ['{"a": 1 "b": 2}', "a comma is missing between two members of an object"],
   ['{"a": 1, "a": 2}', 'the name "a" is given twice'], ["1 2", "more follows after the value: “2”"], ["01", "more follows after the value: “1”"],
   ["nulls", "no JSON at “nulls” (character 1)"], ["NaN", "no JSON at “NaN” (character 1)"], ['"a\nb"', "no JSON at"], ['"\\x"', "no JSON string"], ["'a'", "no JSON at"],
 ]) test(`${JSON.stringify(text)} is refused`, () => assert.throws(() => readJson(text), (error) => error.message.includes(fault)));

@@ -66,7 +66,7 @@ def test_threat_32_a_filter_is_words_to_look_for_and_never_code(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if refused:  # what stands before a colon is a column, and there are five
-        with pytest.raises(MewError, match='There is no "'):
+        with pytest.raises(MewError, match='The feed has no field "'):
             compile_filter(text)
     else:
         meant = compile_filter(text)

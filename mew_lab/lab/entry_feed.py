@@ -33,6 +33,7 @@ STEP = 16  # envelopes between two looks at the clock
 TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
 MOST_KINDS = 256
 GATHERING = 0.2  # seconds in which they wait for one another
+MAX_CALLS = 5000  # requests, and proposals, that are held for all followers together
 MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 
 
@@ -67,7 +68,7 @@ class _Audience:
         self.followers += (follower,)
         self._concerned.clear()
         if self.calls is None and isinstance(follower, CallFollower):
-            self.calls, self.first = CallLedger(weight=MAX_WEIGHT), first
+            self.calls, self.first = CallLedger(limit=MAX_CALLS, weight=MAX_WEIGHT), first
 
     def join(self, late: _Audience) -> None:
         """Takes over followers that have caught up. Of the two ledgers, the one that has read more goes on."""

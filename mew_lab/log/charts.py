@@ -74,7 +74,7 @@ def rate_of(series: Series) -> Drawing:
     width, height, top = _WIDTH, 200, 24
     total = sum(series.totals)
     if not total:
-        return _nothing("Messages per second", "Nothing was said yet.")
+        return _nothing("Messages per second", "No messages yet.")
     room, floor = width - _LEFT - _RIGHT, height - 52
     each = room / len(series.counts)
     ceiling = _round_up(max(map(sum, series.counts)) / series.step)
@@ -164,7 +164,7 @@ def talk(log: Log) -> Drawing:
         for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
     if not cells:
-        return _nothing("Who talks to whom", "Nothing was said yet.")
+        return _nothing("Who talks to whom", "No messages yet.")
     busy: Counter[str] = Counter()
     for (sender, whom), count in cells.items():
         busy[sender] += count

@@ -29,7 +29,6 @@ they fail.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -44,8 +43,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels as other_kernels
 from lab_server import LabServer, write_notebook
-from playwright.sync_api import BrowserContext, Error
-from real_lab import Notebook, Page, SharedBrowser, find_chromium, new_context
+from playwright.sync_api import BrowserContext
+from real_lab import Notebook, Page, SharedBrowser, find_chromium
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -103,17 +102,14 @@ def executable() -> str:
 
 
 @pytest.fixture(scope="module")
-def window(executable: str) -> Iterator[BrowserContext]:
-    context = new_context(SHARED.browser(executable))
-    yield context
-    with contextlib.suppress(Error):
-        context.close()
-
-
-@pytest.fixture(scope="module")
 def tidied() -> Iterator[None]:
     yield
     SHARED.tidy()
+
+
+@pytest.fixture
+def window(tidied: None, executable: str) -> BrowserContext:
+    return SHARED.window(executable)
 
 
 @pytest.fixture

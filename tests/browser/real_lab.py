@@ -438,6 +438,7 @@ class SharedBrowser:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._page: Page | None = None
+        self._window: BrowserContext | None = None
 
     def browser(self, executable: str) -> Browser:
         """The browser that runs, or a new one."""
@@ -454,8 +455,22 @@ class SharedBrowser:
             self._page.load_empty()
         return self._page
 
+    def window(self, executable: str) -> BrowserContext:
+        """A context for pages that are not JupyterLab, the same for all tests of a module.
+
+        A test that is run once more may come after `close`: then it is a new one.
+        """
+        browser = self.browser(executable)
+        if self._window is None or self._window.browser is not browser:
+            self._window = new_context(browser)
+        return self._window
+
     def tidy(self) -> None:
         """After a module: nothing of it is left for the next one."""
+        if self._window is not None:
+            with contextlib.suppress(Error):
+                self._window.close()
+            self._window = None
         if self._page is not None and not self._page.tidy():
             with contextlib.suppress(Error):
                 self._page.tab.context.close()
@@ -463,7 +478,7 @@ class SharedBrowser:
 
     def close(self) -> None:
         """Ends the browser, if there is one, and gives the event loop back."""
-        self._page = None
+        self._page = self._window = None
         if self._browser is not None:
             with contextlib.suppress(Error):
                 self._browser.close()

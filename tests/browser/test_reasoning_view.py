@@ -95,7 +95,7 @@ raws = [json.loads(lab.rows.raw(n)) for n in range(1, lab.rows.last_seq + 1)]
 cancel = next(one for one in raws if one['kind'] == 'reasoning/cancel')
 start = next(one for one in raws if one['kind'] == 'reasoning/start')
 print(json.dumps([cancel['from'], cancel['to'], cancel['context'] == start['id'], cancel['correlation_id'] == [answer.id], cancel['payload']]))
-print(json.dumps([lab.view.reasoning._thoughts.sequences[0].state, len(lab.view.reasoning.faults)]))
+print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab.view.reasoning.faults)]))
 """
     book = notebook([UP, SHOW, agent, told, "lab.down()"]).run(0).run(1)
     view(book, 1).get_by_text('lab.ask("helper", "…")').wait_for()

@@ -443,13 +443,13 @@ def test_a_space_that_is_down_leaves_nothing_to_press(window: BrowserContext) ->
         gone = page.tab.locator(".mew-gone")
         page.until(gone.is_visible, "the sentence")
         assert (
-            gone.inner_text().startswith("demo is down")
+            gone.inner_text().startswith("demo has stopped")
             and page.cards().locator(f"{BUTTON}:visible").count() == 0
         )
         # Whoever looks only now is told, too; and a message that says yes all the same is refused.
         page.show()
         page.until(gone.is_visible, "the sentence")
-        assert "demo is down" in page.view._refusal(
+        assert "demo has stopped" in page.view._refusal(
             {
                 "t": "decide",
                 "id": (card := lab.decisions.pending()[0]).id,
@@ -495,7 +495,7 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     gone = root.locator(".mew-gone")
     book.page.until(gone.is_visible, "the end to be told")
     said = gone.inner_text()
-    assert ("is down" if how == "down" else "The kernel") in said
+    assert ("has stopped" if how == "down" else "The kernel") in said
     assert root.locator(f"{BUTTON}:not(.mew-history):visible").count() == 0
     assert float(root.locator(".mew-cards").evaluate("n => getComputedStyle(n).opacity")) < 1
     clock = root.locator(".mew-age").inner_text()

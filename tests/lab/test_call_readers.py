@@ -251,7 +251,7 @@ class Readers:
 
     def _check_rows(self, expected: dict[str, str], waiting: dict[str, str]) -> None:
         [reasoning] = self.thoughts.sequences
-        for step in self.thoughts.steps(reasoning.key):
+        for step in self.thoughts.steps(reasoning.facts.key):
             row = step.call
             if row is None or row.state == "refused":
                 continue

@@ -42,7 +42,7 @@ function render({ model, el }) {
   queue.append(queued, make("span", { class: "mew-gap" }), make("label", { class: "mew-dim" }, "as ", status), all);
   const earlier = doer("Show earlier messages", showEarlier, { class: "mew-earlier", hidden: true });
   const list = make("ol", { class: "mew-said", role: "list", "aria-label": "Messages" });
-  const empty = make("div", { class: "mew-empty" }, "Nothing was said yet. Write below, or in code: ", make("code", { text: 'lab.chat("hello")' }));
+  const empty = make("div", { class: "mew-empty" }, "No messages yet. Write below, or in code: ", make("code", { text: 'lab.chat("hello")' }));
   const scroller = make("div", { class: "mew-talk", tabindex: 0, role: "region", "aria-label": "Conversation" }, earlier, empty, list);
   root.append(make("div", { class: "mew-head" }, make("b", { text: "Chat" }), counts, make("span", { class: "mew-gap" }), follow), queue, scroller);
   el.replaceChildren(root);

@@ -223,7 +223,7 @@ class ChatView(ActingWidget):
         last = self._talk.last
         notes = [
             f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
-            "" if messages else 'Nothing was said yet. lab.chat("hello") fills this.',
+            "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has all of each." if messages else "",
             f"A picture: nothing can be said here. The live view {INSTALL}.",
         ]

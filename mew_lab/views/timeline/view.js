@@ -162,7 +162,7 @@ function render({ model, el }) {
     charts.hidden = legend.hidden = count === 0;
     const width = rate.box.clientWidth;
     if (count === 0) {
-      write(empty, 'Nothing was said yet. lab.chat("hello") fills this.');
+      write(empty, 'No messages yet. lab.chat("hello") sends one.');
       write(title, space ? `${space} · 0 envelopes` : "");
       return;
     }

@@ -267,7 +267,7 @@ class TimelineView(ActingWidget):
             if spans[2][place]
         ]
         columns = ("", "family", "last 5 min", "last hour", "last day")
-        notes = [] if count else ['Nothing was said yet. lab.chat("hello") fills this.']
+        notes = [] if count else ['No messages yet. lab.chat("hello") sends one.']
         parts = [picture(title, columns, cells, notes=notes)]
         if count:
             parts += [f"<div>{drawing.html()}</div>" for drawing in (self.rate, self.latency)]

@@ -212,7 +212,7 @@ def test_no_sender_looks_like_another(room: Room, browser: Callable[..., Any]) -
 @pytest.mark.trap("T-15")
 @pytest.mark.threat(3)
 def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
-    assert 'lab.chat("hello") fills this' in room.view._static_html().replace("&quot;", '"')
+    assert 'lab.chat("hello") sends one' in room.view._static_html().replace("&quot;", '"')
     hostile = "<img src=x onerror=alert(1)>"
     for n in range(249):
         room.space.tell("chat", {"text": f"message {n + 1}."})

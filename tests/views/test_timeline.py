@@ -280,7 +280,7 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
 
 def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
     html = space.view._static_html().replace("&quot;", '"')
-    assert 'lab.chat("hello") fills this' in html and "<img" not in html
+    assert 'lab.chat("hello") sends one' in html and "<img" not in html
 
 
 def test_a_closed_view_is_told_nothing_more(space: Space) -> None:

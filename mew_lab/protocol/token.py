@@ -51,9 +51,8 @@ class Token(str):
     """A secret that looks like `tok_…last4` to everybody; only `reveal()` gives it.
 
     As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
-    Two tokens are equal when their secrets are; a token never equals plain text. The token that a stranger claims is
-    not
-    to be remembered: the stranger would choose what `mask` blots out.
+    Two tokens are equal when their secrets are; a token never equals plain text. A token that a stranger claims is not
+    remembered, because the stranger would choose what `mask` hides.
     """
 
     __slots__ = ("_secret",)
@@ -123,7 +122,7 @@ def _in_json(text: str) -> str:
 
 
 def _compile() -> _SecretSearch:
-    """The search for the secrets of now: one alternation, so that their number does not matter."""
+    """The search for the secrets that are known now: one alternation, so that their number does not matter."""
     edition, plain_masks = _edition, _live.copy()
     masks = {_in_json(secret): _in_json(shown) for secret, shown in plain_masks.items()} | plain_masks
     secrets = tuple(masks)

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import pickle
+import subprocess
 import sys
 import threading
 import traceback
@@ -265,23 +266,30 @@ def test_ten_thousand_secrets_are_masked_with_and_without_the_engine(
     assert mask(text) == text
 
 
-def test_a_secret_that_another_thread_adds_is_never_missed() -> None:
+def add_in_threads() -> None:
     missed: list[str] = []
 
     def add(name: int) -> None:
         for n in range(200):
             secret = f"secret-{name}-of-a-thread-{n}"
-            one = Token(secret)
-            if mask(f"x {secret} y") != f"x {one} y":
+            token = Token(secret)
+            if mask(f"x {secret} y") != f"x {token} y":
                 missed.append(secret)
-            forget(one)
+            forget(token)
 
     threads = [threading.Thread(target=add, args=(name,)) for name in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert missed == []
+    print(missed)
+
+
+def test_a_secret_that_another_thread_adds_is_never_missed() -> None:
+    # In a process of its own: each addition takes the longer, the more secrets other tests have left behind.
+    program = f"import runpy; runpy.run_path({__file__!r})['add_in_threads']()"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
 @pytest.mark.threat(1)

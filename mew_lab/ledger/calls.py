@@ -31,7 +31,6 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -137,11 +136,6 @@ class TrackedCall:
         """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
         return _is_failure(self.response)
 
-    @property
-    def weight(self) -> int:
-        """Characters of what is held of it."""
-        return len(self.entry.raw) + (len(self.response.raw) if self.response else 0) + _weigh(self.claims)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request(TrackedCall):
@@ -164,7 +158,10 @@ class Request(TrackedCall):
     @property
     def weight(self) -> int:
         """Characters of what is held of it."""
-        return len(self.entry.raw) + sum(len(answer.raw) for answer in self.answers) + _weigh(self.claims)
+        weight = len(self.entry.raw)
+        for answer in self.answers:
+            weight += len(answer.raw)
+        return weight + _weigh(self.claims) if self.claims else weight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,14 +296,15 @@ class CallIndex(Generic[C]):
     """The calls of one kind by id. Read-only for everybody but the ledger."""
 
     def __init__(self) -> None:
-        self._undecided: OrderedDict[str, C] = OrderedDict()
-        self._decided: OrderedDict[str, C] = OrderedDict()
+        self._undecided: dict[str, C] = {}
+        self._decided: dict[str, C] = {}
+        self._weights: dict[str, int] = {}  # of each call, as it was put
         self._decided_by_sender: dict[str, dict[str, None]] = {}  # sender -> ids, the oldest decision first
         self._shares: dict[str, int] = {}  # sender -> characters of its calls, each counted with SHARE
         self.weight = 0
 
     def __len__(self) -> int:
-        return len(self._undecided) + len(self._decided)
+        return len(self._weights)
 
     def __iter__(self) -> Iterator[C]:
         """All that are held, in the order in which they came."""
@@ -328,28 +326,37 @@ class CallIndex(Generic[C]):
     # --- for the ledger ---
 
     def put(self, call: C) -> None:
-        known = self.get(call.id)
-        self._weigh(call, call.weight - (known.weight if known else 0), calls=0 if known else 1)
+        id, sender, weight = call.entry.id, call.entry.sender, call.weight
+        held = self._weights.get(id)
+        self._weights[id] = weight
+        self._add_share(sender, weight + SHARE if held is None else weight - held)
+        self.weight += weight - (held or 0)
         if call.decided:
-            self._undecided.pop(call.id, None)
-            self._decided[call.id] = call
-            self._decided_by_sender.setdefault(call.entry.sender, {})[call.id] = None
+            self._undecided.pop(id, None)
+            self._decided[id] = call
+            self._decided_by_sender.setdefault(sender, {})[id] = None
         else:
-            self._undecided[call.id] = call
+            self._undecided[id] = call
 
     def drop(self, call: C) -> None:
-        self._undecided.pop(call.id, None)
-        if self._decided.pop(call.id, None) is not None:
-            ids = self._decided_by_sender[call.entry.sender]
-            del ids[call.id]
+        id, sender = call.entry.id, call.entry.sender
+        self._undecided.pop(id, None)
+        if self._decided.pop(id, None) is not None:
+            ids = self._decided_by_sender[sender]
+            del ids[id]
             if not ids:
-                del self._decided_by_sender[call.entry.sender]
-        self._weigh(call, -call.weight, calls=-1)
+                del self._decided_by_sender[sender]
+        weight = self._weights.pop(id)
+        self._add_share(sender, -weight - SHARE)
+        self.weight -= weight
 
-    def _weigh(self, call: C, weight: int, *, calls: int) -> None:
-        self.weight += weight
-        sender = call.entry.sender
-        share = self._shares.get(sender, 0) + weight + calls * SHARE
+    def is_over(self, *, limit: int, weight: int) -> bool:
+        """Whether more than this is held, of more than one call."""
+        calls = len(self._weights)
+        return calls > 1 and (calls > limit or self.weight > weight)
+
+    def _add_share(self, sender: str, added: int) -> None:
+        share = self._shares.get(sender, 0) + added
         if share:
             self._shares[sender] = share
         else:
@@ -396,7 +403,12 @@ class CallLedger:
             return tuple(self._on_refusal(entry))
         if entry.malformed:
             return ()
-        return (*rule(entry), *self._evict(entry))
+        changes = tuple(rule(entry))
+        if self.requests.is_over(limit=self.limit, weight=self.weight // OF_REQUESTS):
+            self._evict_requests()
+        if self.proposals.is_over(limit=self.limit, weight=self.weight):
+            changes += tuple(self._evict_proposals(entry))
+        return changes
 
     def interrupt(self) -> None:
         """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
@@ -463,11 +475,11 @@ class CallLedger:
             elif why := unasked(entry.sender, request.to):
                 yield self._claim(request, entry, why)
             else:
-                answered = replace(request, state="answered", response=entry, answers=(entry,))
+                answered = Request(request.entry, "answered", (entry,), response=entry, claims=request.claims)
                 yield self._keep("answered", answered, entry)
-        fulfilled = (
+        fulfilled = [
             proposal_id for id in entry.correlation_id for proposal_id in self._fulfilments.get(id, ())
-        )
+        ]
         for id in dict.fromkeys(fulfilled):
             proposal = self.proposals.get(id)
             if proposal is None or proposal.request is None:
@@ -527,18 +539,16 @@ class CallLedger:
             if not fulfilled:
                 del self._fulfilments[proposal.fulfilment or ""]
 
-    def _evict(self, entry: Entry) -> Iterator[Change]:
-        while len(self.proposals) > 1 and (
-            len(self.proposals) > self.limit or self.proposals.weight > self.weight
-        ):
+    def _evict_requests(self) -> None:
+        while self.requests.is_over(limit=self.limit, weight=self.weight // OF_REQUESTS):
+            self.requests.drop(self.requests.first)
+
+    def _evict_proposals(self, entry: Entry) -> Iterator[Change]:
+        while self.proposals.is_over(limit=self.limit, weight=self.weight):
             proposal = self.proposals.first
             self._forget(proposal)
             if proposal.state in ("open", "rejected", "fulfilled"):
                 yield Change("forgotten", proposal, entry)
-        while len(self.requests) > 1 and (
-            len(self.requests) > self.limit or self.requests.weight > self.weight // OF_REQUESTS
-        ):
-            self.requests.drop(self.requests.first)
 
 
 def _add_answer(request: Request, entry: Entry) -> Request:

@@ -34,6 +34,8 @@ class Entry:
         pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
         sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
         members: The members of its JSON object; empty where it holds none.
+        to: Whom it is addressed to; empty for everybody.
+        correlation_id: The ids that it refers to; an id that stands alone counts as one (R4).
         payload: Its payload; empty where there is none, or no object.
     """
 
@@ -66,10 +68,12 @@ class Entry:
         self.grant = grant
         # Every reader asks for these, of every envelope; without a call for each, which would cost as much again.
         kind, id, context = members.get("kind"), members.get("id"), members.get("context")
-        payload = members.get("payload")
+        to, about, payload = members.get("to"), members.get("correlation_id"), members.get("payload")
         self.kind: str = kind if isinstance(kind, str) else ""
         self.id: str = id if isinstance(id, str) else ""
         self.context: str = context if isinstance(context, str) else ""
+        self.to: tuple[str, ...] = _texts(to) if to else ()
+        self.correlation_id: tuple[str, ...] = _texts(about) if about else ()
         self.payload: Mapping[str, Any] = payload if isinstance(payload, dict) else _NOTHING
 
     @classmethod
@@ -88,22 +92,14 @@ class Entry:
         self.kind = envelope.kind
         self.id = envelope.id
         self.context = envelope.context or ""
+        self.to = envelope.to
+        self.correlation_id = envelope.correlation_id
         payload = envelope.members.get("payload")
         self.payload = payload if isinstance(payload, dict) else _NOTHING
         self.envelope = envelope
         if malformed is not None:
             self.malformed = malformed
         return self
-
-    @property
-    def to(self) -> tuple[str, ...]:
-        """Whom it is addressed to; empty for everybody."""
-        return _texts(self.members.get("to"))
-
-    @property
-    def correlation_id(self) -> tuple[str, ...]:
-        """The ids that it refers to; an id that stands alone counts as one (R4)."""
-        return _texts(self.members.get("correlation_id"))
 
     @property
     def refused(self) -> bool:
@@ -134,9 +130,6 @@ class Entry:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
     if isinstance(value, str):
         return (value,)
-    # A list within: of each envelope that is shown, this is asked twice.
     return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()

@@ -234,4 +234,5 @@ class Chats:
             self._tell("cancelled", id, by)
 
     def _tell(self, what: Any, id: str, by: str) -> None:
-        self._changes(QueueChange(what, id, by))
+        if self._changes:  # most participants have no handler, and each message passes here twice
+            self._changes(QueueChange(what, id, by))

@@ -324,6 +324,26 @@ def test_nobody_drives_out_the_calls_of_others(limits: Any, flood: list[str], st
     assert len(book.proposals) <= limits["limit"]
 
 
+@pytest.mark.threat(9)
+def test_what_happens_to_one_proposal_does_not_count_as_further_proposals_of_its_sender() -> None:
+    book = Book(limit=4)
+    book.observe(proposal("p1", "ann"))
+    for n in range(5):
+        book.observe(envelope("mcp/reject", f"peer-{n}", f"x{n}", correlation_id=["p1"]))
+    for n in (2, 3, 4):
+        book.observe(proposal(f"p{n}", "bot"))
+    book.observe(proposal("p5", "carl"))
+    assert [known.id for known in book.proposals] == ["p1", "p3", "p4", "p5"]
+
+
+def test_a_single_call_is_held_however_large_it_is() -> None:
+    book = Book(weight=10)
+    book.observe(proposal("p1"))
+    assert [known.id for known in book.proposals] == ["p1"]
+    book.observe(proposal("p2"))
+    assert [known.id for known in book.proposals] == ["p2"]
+
+
 def test_what_is_forgotten_before_it_has_ended_is_told() -> None:
     book = Book(limit=2)
     told = [change for n in range(1, 5) for change in book.observe(proposal(f"p{n}"))]

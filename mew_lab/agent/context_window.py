@@ -14,7 +14,6 @@ Spec: §3.5.6, §3.9.5 to §3.9.10, SDK "Conversation History", "Automatic Conte
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from mew_lab.agent.model import Message, estimate_prompt, estimate_tokens
@@ -198,7 +197,7 @@ class ContextWindow:
             if size <= SHORTEST:
                 break
             content = abridge(messages[longest].content, max(SHORTEST - 60, size // 2))
-            messages[longest] = replace(messages[longest], content=content)
+            messages[longest] = messages[longest]._replace(content=content)
         return messages
 
     def _report_freed(self, freed: Freed) -> Freed:
@@ -229,5 +228,5 @@ class ContextWindow:
 
 
 def _size(messages: list[Message]) -> int:
-    calls = (str(call.arguments) + call.name for message in messages for call in message.tool_calls)
-    return estimate_prompt(messages) + sum(estimate_tokens(text) for text in calls)
+    calls = [str(call.arguments) + call.name for message in messages for call in message.tool_calls]
+    return estimate_prompt(messages) + sum(map(estimate_tokens, calls))

@@ -55,8 +55,7 @@ class ToolCall(NamedTuple):
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to what a tool answered."""
 
     role: Role
@@ -100,12 +99,14 @@ class ReplySettings(NamedTuple):
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a message with this text takes: its bytes of UTF-8 over four, and four for the message."""
-    return A_MESSAGE + -(-utf8_size(text) // CHARACTERS_A_TOKEN)
+    # Each step of an agent estimates its whole prompt, so the usual text is measured without another call.
+    size = len(text) if text.isascii() else utf8_size(text)
+    return A_MESSAGE + -(-size // CHARACTERS_A_TOKEN)
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
     """About how many tokens the texts of the messages take; their tool calls are not counted."""
-    return sum(estimate_tokens(message.content) for message in messages)
+    return sum([estimate_tokens(message.content) for message in messages])
 
 
 class Model(Protocol):

@@ -387,9 +387,8 @@ class Run:
         return f"{text}{CUT_NOTE}" if text and reply.cut else text
 
     def _count(self, messages: Sequence[Message], reply: Reply) -> Reply:
-        estimated = estimate_prompt(messages) + estimate_tokens(reply.text)
         counted = sum(reply.usage) if reply.usage is not None else 0
-        self._context_window.record_usage(counted or estimated)
+        self._context_window.record_usage(counted or estimate_prompt(messages) + estimate_tokens(reply.text))
         return reply
 
     # --- the ends ---

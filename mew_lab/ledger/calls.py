@@ -31,7 +31,7 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -441,8 +441,10 @@ class CallLedger:
             waits = not method_of(entry.payload).startswith("notifications/")
             yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
         room = MAX_COMPARED
+        addressees = frozenset[str]()
         for proposal in self._related(entry):
-            why = _too_late(proposal) or _misfit(proposal, entry)
+            addressees = addressees or frozenset(entry.to)  # made once, however many proposals there are
+            why = _too_late(proposal) or _misfit(proposal, entry, addressees)
             if why:
                 yield self._claim(proposal, entry, why)
                 continue
@@ -565,8 +567,8 @@ def _add_remark(remarks: tuple[R, ...], remark: R) -> tuple[R, ...]:
     """The remarks with a further one. Of too many the oldest of the sender that made most of them goes."""
     if len(remarks) < MAX_REMARKS:
         return (*remarks, remark)
-    counts = Counter(known.by for known in (remark, *remarks))  # among equals, that of `remark` loses one
-    most = max(counts, key=counts.__getitem__)
+    senders = [known.by for known in (remark, *remarks)]
+    most = max(senders, key=senders.count)  # among equals, that of `remark` loses one
     kept = [*remarks, remark]
     del kept[next(n for n, known in enumerate(kept) if known.by == most)]
     return tuple(kept)
@@ -579,13 +581,13 @@ def _compare(proposal: Proposal, request: Entry) -> tuple[Difference, ...]:
     )
 
 
-def _misfit(proposal: Proposal, request: Entry) -> str:
+def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
     """Why `request` is not the outcome of `proposal`; empty when it is, unless one came before."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
-    if not request.to:
+    if not addressees:
         return "it is addressed to nobody"
-    if proposal.to and set(request.to) != set(proposal.to):
+    if proposal.to and addressees != set(proposal.to):
         return "it has other addressees"
     if method_of(request.payload) != proposal.method:
         return "it has another method"

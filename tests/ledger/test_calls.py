@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -329,6 +330,20 @@ def test_one_request_costs_one_comparison_of_the_largest_messages() -> None:
     [change] = book.observe(proposal("q", payload=large))
     [change] = book.observe(request("r2", payload=large, related="q"))
     assert change.proposal.edited is False
+
+
+@pytest.mark.threat(9)
+def test_a_request_to_a_crowd_about_many_proposals_costs_what_it_is_long() -> None:
+    book = Book()
+    ids = [f"p{n}" for n in range(2000)]
+    for id in ids:
+        book.observe(proposal(id))
+    crowded = request(to=[f"m{n}" for n in range(100_000)], correlation_id=ids)
+    began = time.process_time()
+    changes = book.observe(crowded)
+    # To read the addressees once takes a part of a second; once for each proposal, a quarter of a minute.
+    assert time.process_time() - began < 3
+    assert {change.proposal.claims[-1].why for change in changes} == {"it has other addressees"}
 
 
 @pytest.mark.threat(9)

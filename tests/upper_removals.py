@@ -944,7 +944,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-CH-8", "answers to answers are counted", gone(f"{AGENT}.attention:AnswerDepths.depth", 0)),
     Removal("S-CH-9", "a model decides", gone(f"{AGENT}.attention:read_classification")),
     Removal(
-        "S-CH-10", "one agent takes it", replaced(f"{AGENT}.attention:ChatClaims.take", lambda before: yes)
+        "S-CH-10", "one agent takes it", replaced(f"{AGENT}.attention:ChatTakers.take", lambda before: yes)
     ),
     # agents served as tools
     Removal(

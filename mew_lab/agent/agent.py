@@ -23,7 +23,7 @@ from mew_lab.agent.attention import (
     PROCESSING,
     AnswerDepths,
     Askers,
-    ChatClaims,
+    ChatTakers,
     Rate,
     judge,
     read_classification,
@@ -101,7 +101,7 @@ class MEWAgent:
         self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
         self._tasks = BackgroundTasks(report=self.participant.client.report)
-        self._claims = ChatClaims()
+        self._takers = ChatTakers()
         self._answer_depths = AnswerDepths()
         self._judged = Rate(to_one=30)
         self._refused = Rate()
@@ -358,7 +358,7 @@ class MEWAgent:
     def _observe(self, envelope: Envelope) -> None:
         """Takes in one message: keeps conversation, notes claims of other agents, obeys orders to stop."""
         self.memory.observe(envelope)
-        self._claims.observe(envelope)
+        self._takers.observe(envelope)
         self.context_window.update_telemetry()
         if envelope.sender == self.id:
             return
@@ -426,14 +426,14 @@ class MEWAgent:
         classification = read_classification(reply.text)
         if classification is None or not classification.above(habits.confidence_threshold):
             return
-        if self._claims.taken(envelope.id, by_others_than=self.id):
+        if self._takers.taken(envelope.id, by_others_than=self.id):
             return
         if self.participant.chats.cancelled(envelope.id):
             return
         now = asyncio.get_running_loop().time()
         if not self._rate.take(envelope.sender, now=now):
             self._refuse(envelope, now=now)
-        elif await self._claims.take(self.participant, envelope):
+        elif await self._takers.take(self.participant, envelope):
             await self._respond(envelope, acknowledged=True)
 
     async def _respond(self, envelope: Envelope, *, acknowledged: bool = False) -> None:

@@ -8,7 +8,7 @@ How it works, in the order in which a message passes:
    those that started it and those that may call any tool themselves, as the capabilities tell that the gateway shows.
    Other messages are kept, marked with their source, and are no requests (threat 42).
 3. `read_classification` reads what the model says of a message that is addressed to nobody.
-4. `ChatClaims` settles which agent answers such a message: the first whose acknowledgement the gateway puts in order.
+4. `ChatTakers` settles which agent answers such a message: the first whose acknowledgement the gateway puts in order.
    All agents see one stream in one order, so no two take it.
 
 Three rules keep two agents from talking for ever: no agent answers itself, a chain of answers to answers ends after
@@ -41,7 +41,7 @@ __all__ = [
     "AnswerDepths",
     "Askers",
     "Attention",
-    "ChatClaims",
+    "ChatTakers",
     "Classification",
     "Habits",
     "Rate",
@@ -289,14 +289,17 @@ def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
                 yield Capability.of(pattern)
 
 
-class ChatClaims:
+class ChatTakers:
     """The first agent that took on each message; remembers only the newest messages."""
+
+    # The ledger of chats holds the newest status of each participant. Here the first counts, in the order of the space,
+    # and a `reasoning/start` as well.
 
     def __init__(self) -> None:
         self._first: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
 
     def observe(self, envelope: Envelope) -> None:
-        """Records the claim that a message of the space makes, if any."""
+        """Records that a message of the space takes others on, if it does."""
         says_so = envelope.kind == "chat/acknowledge" and envelope.payload.get("status") == PROCESSING
         if not says_so and envelope.kind != "reasoning/start":
             return

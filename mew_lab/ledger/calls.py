@@ -38,7 +38,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import Difference, differences
-from mew_lab.protocol.envelope import Envelope, digest, read_strict
+from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 
 __all__ = [
     "CALL_KINDS",
@@ -60,6 +60,9 @@ MAX_CALLS = 10_000  # of each of the two
 MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
 OF_REQUESTS = 4  # what part of it requests may take: they are needed until they are answered
 MAX_REMARKS = 100  # rejections, and claims, kept of one call
+MAX_COMPARED = (
+    2 * MAX_MESSAGE
+)  # characters of proposals and their fulfilment, for one request: one large pair
 MAX_ANSWERS = 5  # kept of one request
 MAX_REASON = 1000  # characters
 OVERHEAD = 100  # characters for which a remark counts at least
@@ -172,8 +175,8 @@ class Proposal(TrackedCall):
         state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
         request: The fulfilment, once it is believed; `response` is its answer, once that is.
         by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
-        edited: Whether something but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request;
-            `difference` says where.
+        difference: Where the proposal and the request differ in something but `jsonrpc` and the JSON-RPC `id`; None
+            where they were not compared, for their request was about too much.
         uncertain: The connection broke while it was undecided, so it may have been decided unseen.
         anew: Its proposer had used the id before, for another proposal.
     """
@@ -182,8 +185,7 @@ class Proposal(TrackedCall):
     request: Entry | None = None
     by: str = ""
     reason: str = ""
-    edited: bool = False
-    difference: tuple[Difference, ...] = ()
+    difference: tuple[Difference, ...] | None = ()
     rejections: tuple[Rejection, ...] = ()
     uncertain: bool = False
     anew: bool = False
@@ -196,6 +198,11 @@ class Proposal(TrackedCall):
     def fulfilment(self) -> str | None:
         """The id of the request that fulfilled it."""
         return self.request.id if self.request else None
+
+    @property
+    def edited(self) -> bool | None:
+        """Whether the request differs from the proposal; None where they were not compared."""
+        return None if self.difference is None else bool(self.difference)
 
     @property
     def decided(self) -> bool:
@@ -290,6 +297,7 @@ def unasked(sender: str, asked: Collection[str]) -> str:
 
 
 C = TypeVar("C", bound="Request | Proposal")
+R = TypeVar("R", bound=Rejection | Claim)
 
 
 class CallIndex(Generic[C]):
@@ -444,22 +452,23 @@ class CallLedger:
                 self.requests.drop(known)
             waits = not method_of(entry.payload).startswith("notifications/")
             yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
+        room = MAX_COMPARED
+        addressees = frozenset[str]()
         for proposal in self._related(entry):
-            why = _too_late(proposal) or _misfit(proposal, entry)
+            addressees = addressees or frozenset(entry.to)  # made once, however many proposals there are
+            why = _too_late(proposal) or _misfit(proposal, entry, addressees)
             if why:
                 yield self._claim(proposal, entry, why)
                 continue
-            difference = differences(
-                {"to": sorted(proposal.to), **_without_rpc_members(proposal.payload)},
-                {"to": sorted(entry.to), **_without_rpc_members(entry.payload)},
-            )
+            # Messages are read by one task, so what one of them costs has a bound.
+            room -= len(proposal.entry.raw) + len(entry.raw)
+            difference = _compare(proposal, entry) if room >= 0 else None
             self._fulfilments.setdefault(entry.id, []).append(proposal.id)
             fulfilled = replace(
                 proposal,
                 state="fulfilled",
                 request=entry,
                 by=entry.sender,
-                edited=bool(difference),
                 difference=difference,
             )
             yield self._keep("fulfilled", fulfilled, entry)
@@ -509,7 +518,7 @@ class CallLedger:
             if why:
                 yield self._claim(proposal, entry, why)
                 continue
-            rejections = (*proposal.rejections, Rejection(entry.sender, _reason(entry)))[:MAX_REMARKS]
+            rejections = _add_remark(proposal.rejections, Rejection(entry.sender, _reason(entry)))
             yield self._keep("rejected", replace(proposal, state="rejected", rejections=rejections), entry)
 
     # --- keeping ---
@@ -521,7 +530,7 @@ class CallLedger:
                 yield proposal
 
     def _claim(self, call: Request | Proposal, entry: Entry, why: str) -> Change:
-        claims = (*call.claims, Claim(entry.id, entry.kind, entry.sender, why))[:MAX_REMARKS]
+        claims = _add_remark(call.claims, Claim(entry.id, entry.kind, entry.sender, why))
         return self._keep("claimed", replace(call, claims=claims), entry)
 
     def _keep(self, what: Any, call: Request | Proposal, entry: Entry) -> Change:
@@ -564,13 +573,31 @@ def _add_answer(request: Request, entry: Entry) -> Request:
     return replace(request, answers=(*request.answers, entry))
 
 
-def _misfit(proposal: Proposal, request: Entry) -> str:
+def _add_remark(remarks: tuple[R, ...], remark: R) -> tuple[R, ...]:
+    """The remarks with a further one. Of too many the oldest of the sender that made most of them goes."""
+    if len(remarks) < MAX_REMARKS:
+        return (*remarks, remark)
+    senders = [known.by for known in (remark, *remarks)]
+    most = max(senders, key=senders.count)  # among equals, that of `remark` loses one
+    kept = [*remarks, remark]
+    del kept[next(n for n, known in enumerate(kept) if known.by == most)]
+    return tuple(kept)
+
+
+def _compare(proposal: Proposal, request: Entry) -> tuple[Difference, ...]:
+    return differences(
+        {"to": sorted(proposal.to), **_without_rpc_members(proposal.payload)},
+        {"to": sorted(request.to), **_without_rpc_members(request.payload)},
+    )
+
+
+def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
     """Why `request` is not the outcome of `proposal`; empty when it is, unless one came before."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
-    if not request.to:
+    if not addressees:
         return "it is addressed to nobody"
-    if proposal.to and set(request.to) != set(proposal.to):
+    if proposal.to and addressees != set(proposal.to):
         return "it has other addressees"
     if method_of(request.payload) != proposal.method:
         return "it has another method"

@@ -117,34 +117,28 @@ class SequenceIndex(dict[int, ReasoningSequence]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._owners: dict[str, dict[int, None]] = {}
+        self.by_owner: dict[str, dict[int, None]] = {}  # owner -> keys, the first that came here first
 
     def put(self, sequence: ReasoningSequence) -> None:
         if sequence.key not in self:
-            self._owners.setdefault(sequence.owner, {})[sequence.key] = None
+            self.by_owner.setdefault(sequence.owner, {})[sequence.key] = None
         self[sequence.key] = sequence
 
     def drop(self, key: int) -> None:
         sequence = self.pop(key, None)
         if sequence is not None:
-            keys = self._owners[sequence.owner]
+            keys = self.by_owner[sequence.owner]
             del keys[key]
             if not keys:
-                del self._owners[sequence.owner]
-
-    @property
-    def first(self) -> ReasoningSequence:
-        """The one to forget first: of the owner that has the most, the one that came here first."""
-        owner = max(self._owners, key=lambda name: len(self._owners[name]))
-        return self[next(iter(self._owners[owner]))]
+                del self.by_owner[sequence.owner]
 
 
 class ReasoningLedger:
     """The sequences of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many are held. Those that are over are forgotten first, of the owner that has the most its oldest, so
-            that nobody drives out the others.
+        limit: How many are held. Of the owner that has the most, what is over is forgotten first, the oldest before the
+            others, so that nobody drives out the sequences of others.
     """
 
     def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:
@@ -344,7 +338,16 @@ class ReasoningLedger:
         self._names[sequence.id] = sequence.key
         yield ReasoningChange("began", self._put(sequence), entry)
         while len(self) > max(1, self.limit):
-            yield self._forget((self._over or self._active).first, entry)
+            yield self._forget(self._first, entry)
+
+    @property
+    def _first(self) -> ReasoningSequence:
+        """The one to forget first: of the owner that has the most the oldest that is over, else its oldest."""
+        active, over = self._active.by_owner, self._over.by_owner
+        # Among owners that have as many, one of whose sequences is over comes first.
+        owner = max((*over, *active), key=lambda name: len(over.get(name, ())) + len(active.get(name, ())))
+        index = self._over if owner in over else self._active
+        return index[next(iter(index.by_owner[owner]))]
 
     def _put(self, sequence: ReasoningSequence) -> ReasoningSequence:
         if sequence.state == "active":

@@ -9,7 +9,7 @@ Spec: §3.4, §3.4.1, §3.4.2, SDK "Chat Acknowledgement Helpers".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -181,8 +181,15 @@ class Chats:
 
     # --- following the ledger ---
 
-    def follow(self, change: ChatChange) -> None:
-        """Takes note of a change of the ledger."""
+    def follow(self, changes: Sequence[ChatChange]) -> None:
+        """Takes note of what one message changed in the ledger."""
+        foreign = [change for change in changes if self._note_change(change)]
+        if foreign:  # one line: a message may name thousands
+            what = "a chat message that is" if len(foreign) == 1 else f"{len(foreign)} chat messages that are"
+            logger.info("%s cancels %s not its own", one_line(foreign[0].entry.sender, 80), what)
+
+    def _note_change(self, change: ChatChange) -> bool:
+        """Takes note of one change; returns whether another cancels what is not its own."""
         entry, message = change.entry, change.message
         mine = entry.sender == self._sender.client.id
         if change.what == "said" and message is not None:
@@ -192,8 +199,9 @@ class Chats:
         elif change.what == "cancelled" or (change.what == "dismissed" and mine):
             self._cancel(change.id, entry.sender)
         elif entry.kind == "chat/cancel" and not mine and change.what != "claimed":
-            logger.info("%s cancels a chat message that is not its own", one_line(entry.sender, 80))
             self._tell("claimed", change.id, entry.sender)
+            return True
+        return False
 
     def register(self, dispatcher: Dispatcher) -> None:
         """Adds the handler that tells of chat messages of others; the queue follows the ledger before that."""

@@ -463,6 +463,7 @@ class MEWParticipant:
 
     def _note_entry(self, entry: Entry) -> None:
         """Tells the ledger of a message, malformed or not, and hands on what changed."""
+        chats: list[ChatChange] = []
         streams: list[StreamChange] = []
         for change in self.ledger.observe(entry):
             if isinstance(change, Change):
@@ -470,13 +471,15 @@ class MEWParticipant:
                     self.correlations.follow(change)
                     self._changes(change)
             elif isinstance(change, ChatChange):
-                self.chats.follow(change)
+                chats.append(change)
             elif isinstance(change, StreamChange):
                 streams.append(change)
             elif isinstance(change, GrantChange):
                 self.rights.follow(change)
             elif isinstance(change, ReasoningChange) and change.what == "cancelled":
                 self.correlations.cancel_questions(change)
+        if chats:
+            self.chats.follow(chats)
         if streams:
             self.streams.follow(streams)
 

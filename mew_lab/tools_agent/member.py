@@ -13,7 +13,6 @@ from typing import Any
 
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
@@ -27,7 +26,6 @@ from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
 
 __all__ = ["ToolsAgent"]
 
-MAX_REMEMBERED = 10_000  # messages whose correlation is known
 MAX_STEPS = 64  # from a request back to its causes
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
@@ -51,7 +49,6 @@ class ToolsAgent:
         self.changed: Signal[str] = Signal(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
         self.executor = Executor(agent, self.participant, model=model, **limits)
-        self._about: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_REMEMBERED)
         client.on_message(self._observe)
 
     def __repr__(self) -> str:
@@ -136,8 +133,6 @@ class ToolsAgent:
     # --- incoming messages ---
 
     def _observe(self, envelope: Envelope) -> None:
-        if envelope.kind in ("mcp/request", "reasoning/start") and envelope.correlation_id:
-            self._about[envelope.id] = tuple(envelope.correlation_id)
         if envelope.sender == self.participant.client.id:
             return
         if envelope.kind == "reasoning/cancel":
@@ -159,8 +154,16 @@ class ToolsAgent:
                 return False
             if ours & set(ids):
                 return True
-            ids = [before for id in ids for before in self._about.get(id, ())][:MAX_STEPS]
+            ids = [before for id in ids for before in self._causes_of(id)][:MAX_STEPS]
         return True
+
+    def _causes_of(self, id: str) -> tuple[str, ...]:
+        """What a request, or the start of a sequence, correlates to; empty for any other message."""
+        ledger = self.participant.ledger
+        request, sequence = ledger.calls.requests.get(id), ledger.reasoning.get(id)
+        if request is not None:
+            return request.envelope.correlation_id
+        return sequence.about if sequence is not None else ()
 
 
 def _check_servable(agent: AgentDefinition) -> None:

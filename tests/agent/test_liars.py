@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.agent import MEWAgent
-from mew_lab.agent.attention import AnswerDepths, ChatClaims, mentions, read_classification
+from mew_lab.agent.attention import AnswerDepths, ChatTakers, mentions, read_classification
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply, ToolCall
 from mew_lab.agent.quotes import MAX_FEATURES, ToolOutputs
@@ -131,13 +131,13 @@ def test_the_first_claim_stands_and_claims_without_end_are_forgotten() -> None:
         more = {"kind": "chat/acknowledge", "correlation_id": list(ids), "payload": {"status": "processing"}}
         return Envelope.of(members | more)
 
-    claims = ChatClaims()
-    claims.observe(claim("one", "m"))
-    claims.observe(claim("two", "m"))
-    assert claims.taken("m", by_others_than="two") and not claims.taken("m", by_others_than="one")
+    takers = ChatTakers()
+    takers.observe(claim("one", "m"))
+    takers.observe(claim("two", "m"))
+    assert takers.taken("m", by_others_than="two") and not takers.taken("m", by_others_than="one")
     for n in range(12):
-        claims.observe(claim("flood", *(f"{n}-{k}" for k in range(1000))))
-    assert len(claims._first) <= 10_000 and not claims.taken("m", by_others_than="two")
+        takers.observe(claim("flood", *(f"{n}-{k}" for k in range(1000))))
+    assert len(takers._first) <= 10_000 and not takers.taken("m", by_others_than="two")
 
 
 async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site) -> None:
@@ -263,7 +263,7 @@ async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
     assert not agent.runs and not agent._tasks
     sizes = {
         "memory": len(agent.memory),
-        "claims": len(agent._claims._first),
+        "claims": len(agent._takers._first),
         "chats": len(agent.participant.chats.pending),
         "statuses": len(agent.participant.telemetry.statuses),
     }

@@ -169,7 +169,7 @@ def card_from(
         proposal,
         since=1.0,
         of_the_tool=("writes",),
-        sources=Sources(),
+        sources=Sources(book.ledger.requests),
         last=known,
         request_id="r-1",
         **(given or {}),

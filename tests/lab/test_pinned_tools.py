@@ -86,6 +86,16 @@ def test_one_page_of_a_list_takes_nothing_away(mail: Mail) -> None:
 
 
 @pytest.mark.threat(41)
+def test_a_list_that_another_was_asked_for_takes_nothing_away(mail: Mail) -> None:
+    mail.lists(tool())
+    asked = mail.lab.send("mcp/request", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, to="bot").id
+    result = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
+    answer = mail.seat.send("mcp/response", result, to="human", correlation_id=asked).id
+    eventually(lambda: any(one.get("id") == answer for one in sent(mail.lab, "mcp/response")))
+    assert mail.remarks() == []
+
+
+@pytest.mark.threat(41)
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -282,6 +283,67 @@ def test_remarks_of_one_proposal_are_bounded() -> None:
         book.observe(withdraw("eve", f"w{n}"))
     found = book.proposals.get("p1")
     assert found is not None and (len(found.rejections), len(found.claims)) == (100, 100)
+
+
+@pytest.mark.threat(9)
+def test_nobody_leaves_no_room_for_the_remarks_of_others() -> None:
+    book, _ = told(proposal())
+    for n in range(150):
+        book.observe(reject("eve", f"x{n}", f"no {n}"))
+        book.observe(withdraw("eve", f"w{n}"))
+    book.observe(reject("human", "x", "mine"))
+    [change] = book.observe(withdraw("helper", "w"))
+    found = change.proposal
+    assert found.rejections[-1] == Rejection("human", "mine") and len(found.rejections) == 100
+    assert found.claims[-1].by == "helper" and len(found.claims) == 100
+    for n in range(150):
+        book.observe(reject("eve", f"y{n}", f"again {n}"))
+    found = book.proposals.get("p1")
+    assert found is not None and Rejection("human", "mine") in found.rejections
+    assert found.rejections[-1] == Rejection("eve", "again 149") and found.weight == book.proposals.weight
+
+
+@pytest.mark.threat(9)
+def test_a_crowd_drives_nobodys_rejection_out() -> None:
+    book, _ = told(proposal())
+    for n in range(150):
+        book.observe(reject(f"p{n}", f"x{n}"))
+    found = book.proposals.get("p1")
+    assert found is not None and [one.by for one in found.rejections] == [f"p{n}" for n in range(100)]
+
+
+@pytest.mark.threat(9)
+def test_one_request_costs_one_comparison_of_the_largest_messages() -> None:
+    book = Book()
+    large = {"method": "m", "params": {"numbers": list(range(50_000))}}
+    ids = [f"p{n}" for n in range(20)]
+    for id in ids:
+        book.observe(proposal(id, payload=large))
+    size = len(proposal(payload=large).raw)
+    changes = book.observe(request(payload=large, correlation_id=ids))
+    assert [change.what for change in changes] == ["fulfilled"] * 20
+    differences = [change.proposal.difference for change in changes]
+    compared = len(differences) - differences.count(None)
+    assert 1 <= compared <= 2 * 1024 * 1024 // (2 * size) and differences[:compared] == [()] * compared
+    # What was not compared is not the same.
+    assert {change.proposal.edited for change in changes} == {False, None}
+    [change] = book.observe(proposal("q", payload=large))
+    [change] = book.observe(request("r2", payload=large, related="q"))
+    assert change.proposal.edited is False
+
+
+@pytest.mark.threat(9)
+def test_a_request_to_a_crowd_about_many_proposals_costs_what_it_is_long() -> None:
+    book = Book()
+    ids = [f"p{n}" for n in range(2000)]
+    for id in ids:
+        book.observe(proposal(id))
+    crowded = request(to=[f"m{n}" for n in range(100_000)], correlation_id=ids)
+    began = time.process_time()
+    changes = book.observe(crowded)
+    # To read the addressees once takes a part of a second; once for each proposal, a quarter of a minute.
+    assert time.process_time() - began < 3
+    assert {change.proposal.claims[-1].why for change in changes} == {"it has other addressees"}
 
 
 @pytest.mark.threat(9)

@@ -42,6 +42,42 @@ def test_one_that_begins_without_end_drives_nobodys_sequence_out(context: str) -
     assert (change.what, change.sequence.owner) == ("cancelled", "bot")
 
 
+@pytest.mark.threat(9, 12)
+def test_one_that_ends_nothing_drives_out_its_own_before_what_others_have_ended() -> None:
+    reasoning = Reasoning(limit=50)
+    reasoning.tell("bot", "reasoning/start", id="r")
+    reasoning.tell("bot", "reasoning/conclusion", context="r")
+    forgotten = [
+        change.sequence.owner
+        for _ in range(500)
+        for change in reasoning.tell("eve", "reasoning/start")
+        if change.what == "forgotten"
+    ]
+    assert set(forgotten) == {"eve"} and len(forgotten) == 451
+    known = reasoning.ledger.get("r")
+    assert known is not None and known.state == "concluded"
+
+
+def test_of_one_owner_what_is_over_is_forgotten_first() -> None:
+    reasoning = Reasoning(limit=3)
+    for id in ("a", "b", "c"):
+        reasoning.tell("bot", "reasoning/start", id=id)
+    reasoning.tell("bot", "reasoning/conclusion", context="b")
+    reasoning.tell("bot", "reasoning/start", id="d")
+    assert [sequence.id for sequence in reasoning.ledger] == ["a", "c", "d"]
+    reasoning.tell("bot", "reasoning/start", id="e")
+    assert [sequence.id for sequence in reasoning.ledger] == ["c", "d", "e"]
+
+
+def test_of_owners_that_have_as_many_the_one_with_an_end_gives_way() -> None:
+    reasoning = Reasoning(limit=2)
+    reasoning.tell("human", "reasoning/start", id="a")
+    reasoning.tell("bot", "reasoning/start", id="b")
+    reasoning.tell("bot", "reasoning/conclusion", context="b")
+    reasoning.tell("helper", "reasoning/start", id="c")
+    assert [sequence.id for sequence in reasoning.ledger] == ["a", "c"]
+
+
 @pytest.mark.req("P-3.5.5-1")
 def test_each_entry_tells_what_it_changed() -> None:
     reasoning = Reasoning()

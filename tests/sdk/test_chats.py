@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -164,6 +165,26 @@ async def test_a_cancel_by_a_stranger_changes_nothing_and_is_flagged(
     assert told == mine == [("claimed", said.id, "stranger"), ("claimed", "never-said", "stranger")]
     assert len(bot.chats.pending) == 1 and not bot.chats.cancelled(said.id)
     assert not bot.chats.cancelled("never-said") and len(human.chats.unacknowledged) == 1
+
+
+@pytest.mark.threat(9)
+async def test_a_cancel_of_much_that_is_not_the_senders_is_logged_in_one_line(
+    room: Room, bot: MEWParticipant, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = await room.seat("stranger")
+    own = await stranger.chat("mine")
+    other = await bot.chat("not the stranger's")
+    await until(lambda: bot.chats.pending and bot.chats.own(other.id))
+    told = heard(bot)
+    ids = [f"unknown-{n}" for n in range(5000)]
+    with caplog.at_level(logging.INFO, "mew_lab.sdk.chats"):
+        await stranger.sender.say("chat/cancel", {}, about=[own.id, other.id, *ids])
+        await until(lambda: len(told) == 5002)
+    assert [line.getMessage() for line in caplog.records] == [
+        "stranger cancels 5001 chat messages that are not its own"
+    ]
+    assert told[0] == ("cancelled", own.id, "stranger") and not bot.chats.pending
+    assert set(told[1:]) == {("claimed", id, "stranger") for id in (other.id, *ids)}
 
 
 async def test_ones_own_cancel_of_anothers_message_is_for_oneself_alone(

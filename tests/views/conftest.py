@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,18 @@ from pages import Page
 
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import close_all, up
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """The path of Node, 20 or later."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("no node on PATH: the pure parts of the front ends are not tested here")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.strip("v\n").split(".")[0]) < 20:
+        pytest.skip(f"node {version.strip()} is on PATH, and `node --test` needs 20 or later")
+    return found
 
 
 @pytest.fixture

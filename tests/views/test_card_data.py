@@ -68,6 +68,9 @@ def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
         3.21,
     )
     assert found["arguments"] == [] and card_data(card())["onScreen"] is None
+    unknown = card(state="done", by="human", edited=None)
+    assert outcome_line(unknown) == "fulfilled (not compared with the proposal) by human"
+    assert card_data(unknown)["decision"] == "fulfilled (not compared with the proposal)"
 
 
 TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=60)

@@ -26,17 +26,6 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def node() -> str:
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("no node on PATH: the pure parts of the front ends are not tested here")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
-    if int(version.strip("v\n").split(".")[0]) < 20:
-        pytest.skip(f"node {version.strip()} is on PATH, and `node --test` needs 20 or later")
-    return found
-
-
 def test_the_pure_parts_do_what_their_tests_say(node: str, tree: Path) -> None:
     tests = sorted(str(path) for path in tree.rglob("*.test.mjs"))
     run = subprocess.run([node, "--test", *tests], cwd=tree, capture_output=True, text=True, timeout=50)

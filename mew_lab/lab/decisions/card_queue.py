@@ -140,9 +140,9 @@ class CardQueue:
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
-        self._sources = Sources()
+        self._sources = Sources(me.ledger.calls.requests)
         self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
-        self.tools = PinnedTools(me.client)
+        self.tools = PinnedTools(me.client, me.ledger.calls.requests)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
         self.editing = Edits(

@@ -93,7 +93,8 @@ class Card:
     same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
     decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
     with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
-    that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can.
+    that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
+    where the request was not compared with the proposal.
     """
 
     id: str
@@ -111,7 +112,7 @@ class Card:
     by: str = ""
     outcome: str = ""
     decided_at: float | None = None
-    edited: bool = False
+    edited: bool | None = False
     last: tuple[tuple[str, str], ...] | None = None
     on_screen: float | None = None
     participants: tuple[tuple[str, str], ...] = ()

@@ -195,13 +195,15 @@ class LimitedGrants:
         self._given: dict[str, GivenGrant] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._revokes: set[asyncio.Task[None]] = set()
-        self._told: set[str] = set()  # grants that the followed log has shown
-        self._asked = 0  # grants of some uses that the gateway has not taken yet
+        # Own grants that the followed log has shown. The ledger follows the connection, which is ahead of the log.
+        self._logged: set[str] = set()
+        self._unanswered = 0  # grants of some uses that the gateway has not taken yet
         self._meanwhile: deque[Entry] = deque(maxlen=1000)
         self._follows = False
         self._attached = False
         self._looking = False
-        self._taken: dict[str, str] = {}  # grant (empty: others) -> why it was revoked, since the last look
+        # Grant (empty: others) -> why it was revoked, since the last look. The ledger holds no reason of a kick.
+        self._reasons: dict[str, str] = {}
         # When each last described itself otherwise.
         self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
         self.on_change: Subscribers[GivenGrant] = Subscribers()
@@ -309,16 +311,16 @@ class LimitedGrants:
         if not self._follows:
             self._follows = True
             self._session.following.add(self, earlier=False)
-        if not self._asked:
+        if not self._unanswered:
             self._meanwhile.clear()
-        self._asked += 1
+        self._unanswered += 1
         try:
             yield
         except BaseException:
             asyncio.get_running_loop().call_soon(self._follow_no_more)
             raise
         finally:
-            self._asked -= 1
+            self._unanswered -= 1
 
     async def revoke(self, grant_id: str, *, reason: str = "") -> None:
         """Takes a grant back, whoever gave it.
@@ -426,9 +428,9 @@ class LimitedGrants:
             return
         if entry.refused:
             return
-        if entry.kind == "capability/grant":
-            self._told.add(entry.id)
-        if self._asked:
+        if entry.kind == "capability/grant" and entry.sender == self._session.me.participant.client.id:
+            self._logged.add(entry.id)
+        if self._unanswered:
             self._meanwhile.append(entry)
         for grant in self.given:
             self._count(grant.id, entry)
@@ -446,8 +448,8 @@ class LimitedGrants:
     def _take_note(self, entry: Entry) -> None:
         grant_id, reason = entry.payload.get("grant_id"), entry.payload.get("reason")
         why = one_line(reason, 300) if isinstance(reason, str) and reason else f"revoked by {entry.sender}"
-        if len(self._taken) < KEPT:
-            self._taken[grant_id if isinstance(grant_id, str) else ""] = why
+        if len(self._reasons) < KEPT:
+            self._reasons[grant_id if isinstance(grant_id, str) else ""] = why
 
     def _look_at(self, id: str, minutes: float | None) -> None:
         """Reads how a grant stands at its gateway, now and when its time is over."""
@@ -460,8 +462,8 @@ class LimitedGrants:
 
     def _look(self) -> None:
         """Takes over from the gateway which grants have ended, and how often the others were used."""
-        self._looking, taken = False, self._taken
-        self._taken = {}
+        self._looking, reasons = False, self._reasons
+        self._reasons = {}
         core = self._session.host.core if self._session.host is not None else None
         if core is None:
             return
@@ -470,16 +472,16 @@ class LimitedGrants:
                 continue
             end = core.state.ends.get(grant.id)
             if end is None:
-                self._end(grant.id, self._why(grant, taken))
+                self._end(grant.id, self._why(grant, reasons))
             elif end.max_uses is not None and end.uses is not None and end.max_uses - end.uses != grant.used:
                 self._put(replace(grant, used=end.max_uses - end.uses))
 
-    def _why(self, grant: GivenGrant, taken: Mapping[str, str]) -> str:
-        if grant.why or grant.id in taken:
-            return grant.why or taken[grant.id]
+    def _why(self, grant: GivenGrant, reasons: Mapping[str, str]) -> str:
+        if grant.why or grant.id in reasons:
+            return grant.why or reasons[grant.id]
         if grant.ends is not None and self._now() >= grant.ends - ROUNDED:
             return f"its {round((grant.ends - grant.since) / 60, 6):g} min are over"
-        if grant.uses is None or taken:
+        if grant.uses is None or reasons:
             return "it was taken back, or what it rested on"
         self._put(replace(grant, used=grant.uses))
         return f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
@@ -487,7 +489,7 @@ class LimitedGrants:
     def _by(self, grant: GivenGrant, entry: Entry) -> bool:
         """Whether the envelope could have passed by this grant."""
         return (
-            grant.id in self._told
+            grant.id in self._logged
             and entry.sender == grant.to
             and CapabilitySet(grant.patterns).permit(entry.kind, entry.to, entry.payload).allowed
         )
@@ -525,10 +527,10 @@ class LimitedGrants:
         counted = any(
             (grant.limited if self.kept else grant.uses) and grant.state != "revoked" for grant in self.given
         )
-        if self._follows and not counted and not self._asked:
+        if self._follows and not counted and not self._unanswered:
             self._session.following.remove(self)
             self._follows = False
-            self._told.clear()
+            self._logged.clear()
 
     def _attach(self) -> None:
         if not self._attached:

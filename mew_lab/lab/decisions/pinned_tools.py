@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.ledger.calls import Proposal
+from mew_lab.ledger.calls import CallIndex, Proposal, Request, method_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
@@ -26,7 +26,6 @@ from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 __all__ = ["ListedTool", "PinnedTools", "rests_on"]
 
 MAX_TOOLS = 5_000  # of all participants
-MAX_ASKED = 1_000
 MAX_OPEN = 10_000  # proposals whose tool was looked up
 MAX_LOOKED_UP = 20  # addressees of one proposal
 KEPT = 400  # characters of a description or a schema, to be shown
@@ -64,19 +63,19 @@ class ListedTool(NamedTuple):
 class PinnedTools:
     """The tools that a human approved calls of, as they described themselves then.
 
-    `client` is the human's; its id is known once it has joined.
+    `client` is the human's; its id is known once it has joined. `requests` are those of the ledger, which has observed a
+    message before it comes here.
     """
 
-    def __init__(self, client: MEWClient) -> None:
+    def __init__(self, client: MEWClient, requests: CallIndex[Request]) -> None:
         self._client = client
+        self._requests = requests
         self._local: Local = lambda participant: None
         self._changed: Callable[[str, str, str], object] = lambda participant, tool, how: None
-        # Requests for a whole list.
-        self._asked: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_ASKED, refresh=True)
         self._listed: BoundedDict[Key, ListedTool] = BoundedDict(MAX_TOOLS, refresh=True)
         self._absent: set[Key] = set()  # those of them that their participant does not list any more
-        # Participants whose list was seen.
-        self._told: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)
+        # Participants whose list was seen: the ledger knows that a list was asked for, and not what it said.
+        self._listers: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)
         self._pinned: BoundedDict[Key, ListedTool] = BoundedDict(MAX_TOOLS, refresh=True)
         # Of a proposal its tool as it was shown.
         self._shown: BoundedDict[str, dict[Key, ListedTool]] = BoundedDict(MAX_OPEN, refresh=True)
@@ -95,9 +94,7 @@ class PinnedTools:
         """Takes note of one message of the space."""
         payload = envelope.payload
         if envelope.kind == "mcp/request":
-            if payload.get("method") == "tools/list" and not payload.get("params"):
-                self._asked[envelope.id] = envelope.to[:MAX_LOOKED_UP]
-            elif envelope.sender == self._client.id:
+            if envelope.sender == self._client.id and not _asks_for_whole_list(payload):
                 for id in envelope.correlation_id:
                     self._pin(id)
         elif envelope.kind == "mcp/response":
@@ -106,7 +103,7 @@ class PinnedTools:
                 return
             if isinstance(listed := result.get("tools"), list):
                 whole = not result.get("nextCursor") and any(
-                    envelope.sender in self._asked.get(id, ()) for id in envelope.correlation_id
+                    self._was_asked(envelope.sender, id) for id in envelope.correlation_id
                 )
                 self._take(envelope.sender, listed, whole=whole)
 
@@ -137,19 +134,28 @@ class PinnedTools:
 
     # --- what is known ---
 
+    def _was_asked(self, who: str, id: str) -> bool:
+        """Whether that request asked a participant for its whole list."""
+        request = self._requests.get(id)
+        return (
+            request is not None
+            and _asks_for_whole_list(request.payload)
+            and who in request.envelope.to[:MAX_LOOKED_UP]
+        )
+
     def _now(self, key: Key) -> ListedTool | None:
         return None if key in self._absent else self._listed.get(key) or self._own(key)
 
     def _own(self, key: Key) -> ListedTool | None:
         """The tool as a participant of this process would list it."""
-        if key[0] in self._told:
+        if key[0] in self._listers:
             return None
         entries = [entry for entry in self._local(key[0]) or () if entry.get("name") == key[1]]
         tools = read_tools(key[0], entries).tools
         return ListedTool.of(tools[0]) if tools else None
 
     def _unlisted(self, who: str, what: str) -> str:
-        if who in self._told or self._local(who) is not None:
+        if who in self._listers or self._local(who) is not None:
             return f"not listed: {what} is no tool that {one_line(who, 60)} lists"
         return (
             f"not listed: no list of the tools of {one_line(who, 60)} was seen here, so {what} is not known"
@@ -159,7 +165,7 @@ class PinnedTools:
         if len(who) > MAX_NAME:
             return
         tools = read_tools(who, [entry for entry in entries if isinstance(entry, dict)]).tools
-        self._told[who] = None
+        self._listers[who] = None
         if whole:
             self._absent -= {key for key in self._absent if key[0] == who}
             names = {tool.name for tool in tools}
@@ -204,6 +210,11 @@ def rests_on(pattern: Mapping[str, Any], participant: str, tool: str) -> bool:
         return False
     asked = {"method": "tools/call", "params": {"name": tool}}
     return any(right.permits(kind, (participant,), asked) for kind in ("mcp/request", "mcp/proposal"))
+
+
+def _asks_for_whole_list(payload: Mapping[str, Any]) -> bool:
+    """Whether a request asks for the list of tools from its beginning."""
+    return method_of(payload) == "tools/list" and not payload.get("params")
 
 
 def _written(value: Any) -> str:

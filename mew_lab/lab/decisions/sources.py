@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mew_lab.agent.quotes import features_of, leaves, query_of
-from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.ledger.calls import CallIndex, Request
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import MAX_NAME, cut, cut_names
 from mew_lab.protocol.visible import middle, one_line
@@ -37,7 +37,6 @@ MAX_TEXT = 100_000  # characters of one message
 MAX_LEAVES = 20_000  # texts, numbers, lists and objects of one message, or of the arguments
 MAX_ASKED = 60_000  # characters of the arguments
 MAX_HINTS = 20
-MAX_CALLS = 1000
 MAX_TOOL = 128
 SHOWN_TO = 3
 NAMED = 3  # sources in the line about the budget
@@ -88,11 +87,13 @@ class _Speaker:
 
 
 class Sources:
-    """The recent texts of tools and people."""
+    """The recent texts of tools and people.
 
-    def __init__(self) -> None:
-        # Request -> its words, its method.
-        self._asked: BoundedDict[str, tuple[str, str]] = BoundedDict(MAX_CALLS)
+    `requests` are those of the ledger, which has observed a message before it comes here.
+    """
+
+    def __init__(self, requests: CallIndex[Request]) -> None:
+        self._requests = requests
         self._said_by: dict[tuple[str, str], _Speaker] = {}
         self._mine = _Speaker()
         self._size = 0
@@ -105,9 +106,7 @@ class Sources:
     def observe(self, envelope: Envelope, *, me: str) -> None:
         """Takes note of one message of the space; `me` is the human who decides."""
         payload = envelope.payload
-        if envelope.kind == "mcp/request":
-            self._request(envelope)
-        elif envelope.kind == "mcp/response":
+        if envelope.kind == "mcp/response":
             self._answer(envelope)
         elif envelope.kind in _SPOKEN and envelope.sender != me:
             member, how = _SPOKEN[envelope.kind]
@@ -118,29 +117,24 @@ class Sources:
             if envelope.sender != me:
                 who = one_line(envelope.sender, 80)
                 self._keep(("chat", envelope.sender), text, f"what {who} said in chat", prose=True)
-            elif not any(id in self._asked for id in envelope.correlation_id):
+            elif self._find_request(envelope) is None:
                 # Chat about a request is written here, and holds the words of whoever proposed it.
                 self._mine.add(features_of(text[:MAX_TEXT], every=True), "")
                 while self._mine.size > MAX_SAID and len(self._mine.parts) > 1:
                     self._mine.forget()
 
-    def _request(self, envelope: Envelope) -> None:
-        params, method = envelope.payload.get("params"), envelope.payload.get("method")
-        method = cut(method, MAX_TOOL) if isinstance(method, str) else ""
-        name = params.get("name") if isinstance(params, dict) else None
-        what = method
-        if method == "tools/call":
-            what = cut(name, MAX_TOOL) if isinstance(name, str) else ""
-        shown = ", ".join(cut_names(envelope.to, most=SHOWN_TO))
-        self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
+    def _find_request(self, envelope: Envelope) -> Request | None:
+        """The first known request that a message is about."""
+        known = (self._requests.get(id) for id in envelope.correlation_id)
+        return next((request for request in known if request is not None), None)
 
     def _answer(self, envelope: Envelope) -> None:
         """Keeps an answer, also of a participant that was not asked: somebody may have read it all the same."""
-        known = next((self._asked[id] for id in envelope.correlation_id if id in self._asked), None)
-        what, method = known or (one_line(envelope.sender, 80), "")
+        request = self._find_request(envelope)
+        what = _words_of(request) if request else one_line(envelope.sender, 80)
         payload = envelope.payload
         body = payload.get("error") if payload.get("error") is not None else payload.get("result")
-        prose = method == "tools/list"
+        prose = request is not None and request.method == "tools/list"
         texts, whole = _texts_of(_prose(body) if prose else body)
         source = ("answers", envelope.sender)
         self._keep(source, texts, f"what {what} returned", prose=prose, whole=whole)
@@ -203,6 +197,12 @@ class Sources:
             more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
             names = ", ".join(lost[:NAMED])
             yield f"{HINT}: not all that tools and others answered could be looked at ({names}{more})"
+
+
+def _words_of(request: Request) -> str:
+    """Whom a request asked for what, in few characters."""
+    what = request.tool if request.method == "tools/call" else request.method
+    return one_line(f"{', '.join(cut_names(request.envelope.to, most=SHOWN_TO))}/{cut(what, MAX_TOOL)}", 120)
 
 
 def _texts_of(body: Any) -> tuple[str, bool]:

@@ -47,7 +47,13 @@ def outcome_line(card: Card) -> str:
     at = f" at {clock_time(card.decided_at)}" if card.decided_at is not None else ""
     seen = "" if card.on_screen is None else f", {card.on_screen:.1f} s on screen"
     outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
-    return f"{card.decision}{' (edited)' if card.edited else ''}{by}{at}{seen}{outcome}"
+    return f"{_decision(card)}{by}{at}{seen}{outcome}"
+
+
+def _decision(card: Card) -> str:
+    if card.edited is None:
+        return f"{card.decision} (not compared with the proposal)"
+    return f"{card.decision} (edited)" if card.edited else card.decision
 
 
 def card_data(card: Card) -> dict[str, Any]:
@@ -89,7 +95,7 @@ def card_data(card: Card) -> dict[str, Any]:
         "since": card.since,
         "state": card.state,
         "past": "" if card.is_open else outcome_line(card),
-        "decision": "" if card.is_open else f"{card.decision}{' (edited)' if card.edited else ''}",
+        "decision": "" if card.is_open else _decision(card),
         "by": "" if card.is_open else one_line(card.by, 64),
         "at": None if card.is_open else card.decided_at,
         "onScreen": None if card.is_open else card.on_screen,

@@ -1,5 +1,6 @@
-// Filters the rows, by the rule of views/feed/row_filter.py; one table of test cases covers both. Another filter language
-// can replace both functions.
+// Filters the rows. A row passes where all words of the text stand in it, in any order, case-insensitively: `-word` leaves
+// out, `"two words"` mean exactly this text, and `from:x`, `to:x`, `kind:x`, `context:x`, `verdict:x` search one column.
+// tests/views/row_filter.py has the same rule once more, as a reference.
 
 const FILTER_FIELDS = ["from", "to", "kind", "context", "verdict"];
 const VERDICT_WORDS = { "✓": "accepted", "✗": "refused", "·": "sent" };

@@ -14,7 +14,6 @@ Spec: §3.6.5, §3.6.6, §3.7, §3.9.1, §3.9.4, rulings R14, R15.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mew_lab.errors import NoReply, Refused
+from mew_lab.errors import Refused
 from mew_lab.lab.actions import ACTIONS, ParticipantActions
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
@@ -32,8 +31,8 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import Envelope, compact
-from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.payloads.space_management import SpaceInviteAck
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -300,39 +299,17 @@ async def invite(
     if reason:
         payload["reason"] = reason
     envelope = inviter.sender.complete("space/invite", payload)
-    answer: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
-
-    def take(reply: Envelope) -> None:
-        is_answer = reply.kind == "space/invite-ack" and reply.sender == GATEWAY
-        if is_answer and envelope.id in reply.correlation_id and not answer.done():
-            answer.set_result(reply)
-
-    end = inviter.client.on_message(take)
     # A refusal of the name comes as an answer without an echo, any other as an error without an answer.
-    sending = asyncio.ensure_future(inviter.sender.send_accepted(envelope, timeout=timeout))
-    try:
-        await asyncio.wait({sending, answer}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            if sending.done():
-                await sending
-            await asyncio.wait({answer}, timeout=timeout)
-        if not answer.done():
-            sentence = (
-                f"The gateway did not answer the invitation of {one_line(name, 64)!r} within {timeout:g} s"
-            )
-            raise NoReply(sentence, after_s=timeout, waiting_for="the gateway")
-        return _invitation(envelope.id, name, answer.result())
-    finally:
-        end()
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+    settle = inviter.sender.correlations.send_settled
+    answer = await settle(envelope, answer=SpaceInviteAck, timeout=timeout, read=lambda ack: ack)
+    return _invitation(envelope.id, name, answer)
 
 
-def _invitation(id: str, name: str, answer: Envelope) -> Invitation:
-    payload = answer.payload
-    token, url, status = payload.get("token"), payload.get("connection_url"), payload.get("status")
-    if status != "created" or not isinstance(token, str) or not token:
-        why = one_line(str(payload.get("message") or "it says no more"), 300)
-        sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({one_line(str(status), 40)})"
-        raise Refused(sentence, code=str(status), envelope=None)
-    return Invitation(id, name, Token(token), one_line(url, 300) if isinstance(url, str) else "")
+def _invitation(id: str, name: str, answer: SpaceInviteAck) -> Invitation:
+    if answer.status != "created" or not answer.token:
+        why = one_line(str((answer.model_extra or {}).get("message") or "it says no more"), 300)
+        status = answer.status or "error"  # None where it is no status of the specification
+        sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({status})"
+        raise Refused(sentence, code=status, envelope=None)
+    url = answer.connection_url
+    return Invitation(id, name, Token(answer.token), one_line(url, 300) if url else "")

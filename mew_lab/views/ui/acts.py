@@ -68,19 +68,7 @@ class ActingWidget(LiveWidget):
         view, job = str(message.get("view"))[:40], message.get("job")
         if not isinstance(job, int):
             return
-        try:
-            outcome = self._run_act(message)
-        except MewError as refusal:
-            self._answer_act(view, job, "failed", one_line(str(refusal), 600))
-        except Exception as error:
-            self.fault(error)
-            self._answer_act(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
-        else:
-            if isinstance(outcome, Future):
-                self._jobs.add((view, job))
-                outcome.add_done_callback(lambda done: self._finish_act(view, job, done))
-            else:
-                self._report_act(view, job, outcome)
+        self._report_act(view, job, lambda: self._run_act(message))
 
     def _run_act(self, message: dict[str, Any]) -> Any:
         nonce, params = message.get("nonce"), message.get("with", {})
@@ -103,8 +91,12 @@ class ActingWidget(LiveWidget):
 
     def _finish_act(self, view: str, job: int, done: Future[Any]) -> None:
         self._jobs.discard((view, job))
+        self._report_act(view, job, done.result)
+
+    def _report_act(self, view: str, job: int, get: Callable[[], Any]) -> None:
+        """Answers with what `get` returns, now or when that future is done, or with the reason why it fails."""
         try:
-            result = done.result()
+            outcome = get()
         except CancelledError:
             self._answer_act(view, job, "failed", "The action was cancelled before it was done.")
         except MewError as refusal:
@@ -113,11 +105,12 @@ class ActingWidget(LiveWidget):
             self.fault(error)
             self._answer_act(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
         else:
-            self._report_act(view, job, result)
-
-    def _report_act(self, view: str, job: int, outcome: Any) -> None:
-        sentence, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
-        self._answer_act(view, job, "done", one_line(sentence, 600), value)
+            if isinstance(outcome, Future):
+                self._jobs.add((view, job))
+                outcome.add_done_callback(lambda done: self._finish_act(view, job, done))
+                return
+            sentence, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
+            self._answer_act(view, job, "done", one_line(sentence, 600), value)
 
     def _answer_act(self, view: str, job: int, how: str, sentence: str, value: Any = None) -> None:
         self.post({"t": how, "view": view, "job": job, "said": sentence, "value": value})

@@ -1,4 +1,4 @@
-// The filter of the page keeps the rule of views/feed/row_filter.py: both run through filter_cases.json.
+// The filter of the page keeps the rule of tests/views/row_filter.py: both run through filter_cases.json.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

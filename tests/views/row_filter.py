@@ -1,8 +1,6 @@
-"""Compiles the text of a filter to a predicate on rows of the feed.
+"""The rule of the feed's filter, written a second time: the reference for views/feed/filter.js.
 
-Another filter language can replace `compile_filter` by a function of the same signature. The browser filters its rows
-by the same rule (views/feed/filter.js); one table of test cases covers both. A filter reads the columns of a row, not
-its payload.
+A filter reads the columns of a row, not its payload.
 """
 
 from __future__ import annotations
@@ -14,8 +12,6 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
 from mew_lab.protocol.visible import visible
-
-__all__ = ["FIELDS", "Predicate", "compile_filter"]
 
 Predicate = Callable[[Row], bool]
 

@@ -195,7 +195,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{human}[2].payload.params.$[": "no JSONPath",
         f"{human}[3].kind": "needs a kind",
         f"{human}[3].to": "non-empty list",
-        "participants.Human": "called like 'human'",
+        "participants.Human": "differs only in case from 'human'",
         "participants.Human.tokens[0]": "tok_…-two is 'human''s too",
         "participants.a b": "cannot be a participant id",
         f"{bot}.auto_start": "true or false, not text",

@@ -354,7 +354,7 @@ class SpaceConfig(SpaceSettings):
         if short and not self.short_tokens:
             raise ValueError(
                 f"a token of {short[0]} has fewer than {LEAST_TOKEN} characters, so it could be guessed; leave tokens "
-                "out to have them made, or say short_tokens=True"
+                "out to have them made, or set short_tokens=True"
             )
         return self
 

@@ -48,7 +48,7 @@ JOURNAL_MESSAGE = (
     "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 )
 NO_ROOM = (
-    "less room is left on its disk than limits.journal_floor says. Free the disk, or prune a journal there with "
+    "less space is free on its disk than limits.journal_floor. Free the disk, or prune a journal there with "
     "mew-lab journal prune"
 )
 LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
@@ -70,7 +70,7 @@ def refuse_over_share(
     if connection is None:
         return (HttpReply(429, {"error": "limit_exceeded", "message": why}),)
     peer = hosted.peers.get(connection)
-    if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(hosted.last)):
+    if peer is not None and (not isinstance(event, FrameReceived) or share.may_report(hosted.last)):
         peer.put(Frame(_system_error(hosted, connection, turn, "limit_exceeded", why)))
     return ()
 

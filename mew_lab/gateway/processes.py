@@ -124,9 +124,9 @@ class Processes:
                 return None
             if loop.time() - started >= self._calm:
                 failed = 0
-            say = self._tell if ended.well else self._fault
+            report = self._tell if ended.well else self._fault
             if program.restart == "never" or (program.restart == "on-failure" and ended.well):
-                return say(name, f"{ended}; its output is in {program.log}")
+                return report(name, f"{ended}; its output is in {program.log}")
             if failed >= program.restarts:
                 last = f"given up after {failed} restarts; its output is in {program.log}"
                 return self._fault(name, f"{ended}; {last}")

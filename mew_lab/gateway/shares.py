@@ -32,13 +32,13 @@ from mew_lab.space.state import State
 
 __all__ = ["UNCOUNTED", "JournalLimits", "Room", "Share", "Shares", "journal_bytes", "payer"]
 
-LINE = 320  # bytes of a line besides its texts, its chain included
+LINE = 320  # bytes of a line besides its texts, including its chain
 _SENT = (Received, FrameReceived, Oversize, Limited)
 UNCOUNTED = frozenset({"memory", LOG_SINK})  # connections of this process
 CHECK_AFTER = 16 * 1024 * 1024  # bytes written
 CHECK_EVERY = 1.0  # seconds
 NOTE_EVERY = 60.0  # seconds between two notes of the refusals of a participant
-TELL_EVERY = 0.1  # seconds between two errors about stream frames
+ERROR_INTERVAL = 0.1  # seconds between two errors about stream frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def payer(event: Event, state: State) -> str:
 class Share:
     """The bytes that one participant may still cause, and those refused since the last note."""
 
-    __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told_at", "used")
+    __slots__ = ("_at", "_left", "_limits", "error_at", "messages", "noted", "refused_bytes", "used")
 
     def __init__(self, limits: JournalLimits, now: datetime, used: int = 0) -> None:
         self._limits = limits
@@ -95,15 +95,15 @@ class Share:
         self.used = used
         self.messages = self.refused_bytes = 0
         self.noted: datetime | None = None
-        self.told_at: datetime | None = None
+        self.error_at: datetime | None = None
 
     def exceeded(self, now: datetime) -> str:
         """The reason why the participant may cause no more at `now`; empty where it may."""
         limits = self._limits
         if self.used >= limits.total:
             return (
-                f"the journal of this space holds {self.used} bytes of you, and takes {limits.total}; whoever runs the "
-                "space can prune the journal, or raise limits.journal_bytes"
+                f"the journal of this space holds {self.used} bytes that you caused, and its limit is {limits.total}; "
+                "its host can prune the journal, or raise limits.journal_bytes"
             )
         if now > self._at:
             left = self._left + (now - self._at).total_seconds() * limits.bytes_per_second
@@ -130,11 +130,11 @@ class Share:
             self.noted = now
         return (now - self.noted).total_seconds() >= NOTE_EVERY
 
-    def may_tell(self, now: datetime) -> bool:
+    def may_report(self, now: datetime) -> bool:
         """Whether a further error about a stream frame is due."""
-        if self.told_at is not None and (now - self.told_at).total_seconds() < TELL_EVERY:
+        if self.error_at is not None and (now - self.error_at).total_seconds() < ERROR_INTERVAL:
             return False
-        self.told_at = now
+        self.error_at = now
         return True
 
     def take_count(self) -> dict[str, int] | None:

@@ -46,7 +46,7 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
-TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
+LOG_INTERVAL = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to this size a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Sockets:
         self.rotation = Rotation()
         self._strangers = 0
         self._wrong = 0  # wrong tokens since that was logged
-        self._tell_at = 0.0
+        self._log_at = 0.0
         self._probing: Counter[str] = Counter()  # newcomers of each space that wait for a probe
         self._open: set[DeliveryQueue] = set()
         self._none_open = asyncio.Event()
@@ -133,12 +133,12 @@ class Sockets:
     async def refusal_delay(self) -> None:
         """Delays the answer to a wrong token; where too many wait already, the answer comes at once.
 
-        It is logged, at most once in `TELL_EVERY` seconds, without the token.
+        It is logged, at most once in `LOG_INTERVAL` seconds, without the token.
         """
         self._wrong += 1
         now = asyncio.get_running_loop().time()
-        if now >= self._tell_at:
-            self._tell_at = now + TELL_EVERY
+        if now >= self._log_at:
+            self._log_at = now + LOG_INTERVAL
             logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
             self._wrong = 0
         if self._strangers < self.limits.unauthenticated:
@@ -226,7 +226,9 @@ class _SocketSession:
         except NotAdmitted as refused:
             self.queue.close(refused.close_code, str(refused))
         except Exception:
-            logger.exception("a connection of %r ended by a fault of ours", self._runtime_id or "a stranger")
+            logger.exception(
+                "a connection of %r ended by a fault of this gateway", self._runtime_id or "a stranger"
+            )
             self.queue.close(INTERNAL_ERROR, "internal error")
         finally:
             self._leave(reason)

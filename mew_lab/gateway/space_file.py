@@ -175,7 +175,7 @@ def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]
             switches[name] = word in YES
         elif word:
             faults.append(
-                Fault(name, "this environment variable says neither yes nor no; set it to true or false")
+                Fault(name, "this environment variable has no boolean value; set it to true or false")
             )
     return switches, faults
 

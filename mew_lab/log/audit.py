@@ -131,7 +131,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     """
     player: Player | None = Player("the journal")
     doubt = ""
-    gifts: dict[str, _RecordedGrant] = {}
+    recorded_grants: dict[str, _RecordedGrant] = {}
     matches: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
@@ -157,7 +157,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         if id == which:
             matches.append((record, cause))
         if record.verdict == "accepted" and members.get("kind") in GIVING and isinstance(id, str):
-            gifts[id] = _gift(record, id, player)
+            recorded_grants[id] = _read_grant(record, id, player)
     accepted = [match for match in matches if match[0].verdict != "refused"]
     chosen = (accepted or matches)[-1] if matches else placed
     if chosen is None:
@@ -176,7 +176,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         else None
     )
     others = tuple(other.seq for other, _ in matches if other is not record)
-    grants = _behind(right, gifts) if right else ()
+    grants = _trace_origins(right, recorded_grants) if right else ()
     names = _names_in(record)
     changed = tuple(note for note in freed if note.detail.casefold() in names)
     return Audit(record, right, grants, cause, others, doubt if grants else "", changed)
@@ -203,7 +203,7 @@ def _describe_freed(freed: Record, record: Record) -> str:
     )
 
 
-def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
+def _read_grant(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     if player is None:
         return _RecordedGrant(record, (), None)
     members = player.space.state.members
@@ -214,14 +214,16 @@ def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     return _RecordedGrant(record, conferred, held)
 
 
-def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[GrantOrigin, ...]:
+def _trace_origins(
+    right: AuditedRight, recorded_grants: dict[str, _RecordedGrant]
+) -> tuple[GrantOrigin, ...]:
     """The grants that conferred a right, and those behind them, back to the configured capabilities."""
     waiting, seen, behind = [right], {right}, []
     while waiting:
         right = waiting.pop(0)
         if not right.grant:
             continue
-        origin = _trace_grant(right, gifts.get(right.grant))
+        origin = _trace_grant(right, recorded_grants.get(right.grant))
         behind.append(origin)
         for further in (origin.sent_by, *(origin.rests_on or ())):
             if further is not None and further not in seen:
@@ -230,10 +232,10 @@ def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[Gran
     return tuple(behind)
 
 
-def _trace_grant(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
-    if gift is None:
+def _trace_grant(right: AuditedRight, grant: _RecordedGrant | None) -> GrantOrigin:
+    if grant is None:
         return GrantOrigin(right.grant, None)
-    record = gift.record
+    record = grant.record
     members = read_members(record.raw or "") or {}
     payload = members.get("payload")
     payload = payload if isinstance(payload, dict) else {}
@@ -245,11 +247,11 @@ def _trace_grant(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigi
         record.participant,
         str(recipient),
         AuditedRight(record.pattern, record.grant),
-        None if gift.held is None else _covering(right, gift.conferred, gift.held),
+        None if grant.held is None else _find_cover(right, grant.conferred, grant.held),
     )
 
 
-def _covering(
+def _find_cover(
     right: AuditedRight, conferred: Sequence[Held], held: Sequence[Held]
 ) -> tuple[AuditedRight, ...] | None:
     """A small subset of the held capabilities that covers the right; None where the pattern cannot be read."""

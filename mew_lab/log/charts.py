@@ -164,7 +164,7 @@ def talk(log: Log) -> Drawing:
         for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
     if not cells:
-        return _nothing("Who talks to whom", "No messages yet.")
+        return _nothing("Envelopes by sender and addressee", "No messages yet.")
     busy: Counter[str] = Counter()
     for (sender, whom), count in cells.items():
         busy[sender] += count
@@ -199,7 +199,14 @@ def talk(log: Log) -> Drawing:
     if note:
         shapes.append(text_line(4, height - 6, note, "faint"))
     about = "; ".join(lines[:40])
-    return Drawing("Who talks to whom", about, width, height, tuple(shapes), (*lines, *filter(None, [note])))
+    return Drawing(
+        "Envelopes by sender and addressee",
+        about,
+        width,
+        height,
+        tuple(shapes),
+        (*lines, *filter(None, [note])),
+    )
 
 
 # --- scales ---

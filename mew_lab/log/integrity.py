@@ -184,16 +184,16 @@ class _ChainVerifier:
             return True
         exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
         if not chain:
-            return self._object(line, "it carries no chain, though lines before it do")
+            return self._fail(line, "it carries no chain, though lines before it do")
         if sha256(self._chain + body).hexdigest().encode() != chain:
             before = "the line before it" if self._must else "the beginning of the journal"
-            return self._object(
+            return self._fail(
                 line,
                 f"its chain does not follow from {before} and from its content; this line or an earlier one was "
                 "changed, inserted or removed",
             )
         if not exact:
-            return self._object(line, "its end was rewritten")
+            return self._fail(line, "its end was rewritten")
         self._chain, self._must = chain, True
         self._chained += 1
         if b'"event":"pruned"' in body[:160]:
@@ -210,7 +210,7 @@ class _ChainVerifier:
             self._vouched = dict(self._noted)
         return True
 
-    def _object(self, line: _ChainedLine, why: str) -> bool:
+    def _fail(self, line: _ChainedLine, why: str) -> bool:
         self._flaw = Flaw(line.path, line.number, why)
         return False
 
@@ -231,9 +231,9 @@ class _ChainVerifier:
             elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
                 self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names")
             elif lost:
-                self._flaw = self._without(lost[0], path, number)
+                self._flaw = self._find_rewritten(lost[0], path, number)
             else:
-                self._flaw = self._forged()
+                self._flaw = self._find_forgery()
         return Integrity(
             self._paths[0],
             self._chained,
@@ -246,7 +246,7 @@ class _ChainVerifier:
             self._behind,
         )
 
-    def _forged(self) -> Flaw | None:
+    def _find_forgery(self) -> Flaw | None:
         """The flaw of a snapshot that may be forged, because neither a note nor a kept head confirms it."""
         if not self._begins_anew:
             return None
@@ -261,7 +261,7 @@ class _ChainVerifier:
             )
         return None
 
-    def _without(self, head: KeptHead, path: Path, number: int) -> Flaw:
+    def _find_rewritten(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of an unbroken chain that lacks a kept head."""
         awaited = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
         if head.seq > self._seq:
@@ -410,7 +410,7 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if number == len(lines):
-            break  # what a killed process left half written, or nothing
+            break  # a line that a killed process left half written, or nothing
         try:
             at, run, seq, chain = line.split(" ")
             if not re.fullmatch("[0-9a-f]{64}", chain):

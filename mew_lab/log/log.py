@@ -231,7 +231,7 @@ class Log:
         if self._faults is None:
             for _ in self._read():
                 pass
-        return (*(self._faults or ()), *_not_known(self._unknown))
+        return (*(self._faults or ()), *_report_unknown(self._unknown))
 
     def __len__(self) -> int:
         if self._envelopes is None:
@@ -265,7 +265,7 @@ class Log:
             try:
                 with os.fdopen(fd, "wb") as file:
                     count = 0
-                    for record in self._as_saved(unseen):
+                    for record in self._saved_records(unseen):
                         file.write(write_line(record))
                         count += record.raw is not None
                     file.flush()
@@ -283,7 +283,7 @@ class Log:
             ) from None
         return SavedLog(target, count, unseen)
 
-    def _as_saved(self, unseen: str) -> Iterator[Record]:
+    def _saved_records(self, unseen: str) -> Iterator[Record]:
         """The records after a new first line that states the vantage of the log."""
         records = iter(self.records)
         first = next(records, None)
@@ -318,7 +318,7 @@ class Log:
             self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)
 
 
-def _not_known(messages: int) -> Iterator[str]:
+def _report_unknown(messages: int) -> Iterator[str]:
     if messages:
         subject = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
         yield f"{subject} not known: only the beginning of a refused message over {KEPT_BYTES} bytes is kept"

@@ -118,20 +118,20 @@ class PeerFiles:
                         effect.detail, _quote(effect.detail), effect.via == LOG_SINK
                     )
                     if self._history:
-                        history += self._joined(effect, now)
+                        history += self._join_lines(effect, now)
                 elif effect.event == "received" and effect.raw is not None:
-                    came, text = _came(effect, sent)
+                    came, text = _read_received(effect, sent)
                     if effect.received is None:
                         texts[effect.raw] = text
                     if came is not None and self._history:
-                        history.append(masked(self._received(effect, space, came, text, now)))
+                        history.append(masked(self._received_line(effect, space, came, text, now)))
                     if came is not None and self._decisions:
-                        decisions += map(masked, self._checked(effect, came, space, now))
+                        decisions += map(masked, self._check_lines(effect, came, space, now))
                 elif effect.event == "left":
                     self._ends.pop(effect.connection, None)
             elif type(effect) is Deliver and self._history:
                 text = texts.get(effect.envelope.raw, "")
-                history += self._delivered(
+                history += self._delivery_lines(
                     effect, space, now, originals.get(effect.envelope.id), text, masked
                 )
         return PeerLines(tuple(history), tuple(decisions))
@@ -149,7 +149,7 @@ class PeerFiles:
 
     # --- received messages ---
 
-    def _joined(self, record: Record, now: str) -> Iterator[str]:
+    def _join_lines(self, record: Record, now: str) -> Iterator[str]:
         if record.via != LOG_SINK:
             envelope = {
                 "type": "join",
@@ -162,21 +162,21 @@ class PeerFiles:
                 now, "received", "", compact(envelope), record.detail, record.space, "inbound", "websocket"
             )
 
-    def _received(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
+    def _received_line(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
         refused = record.verdict == "refused"
         return _line(
             now,
             "rejected" if refused else "received",
             came.get("id", ""),
             text,
-            self._speaker(record, space),
+            self._sender_of(record, space),
             record.space,
             "inbound",
             _transport(record),
             {"reason": record.code} if refused else {},
         )
 
-    def _checked(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
+    def _check_lines(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
         """The line of the capability check of a message; none where no check was made."""
         allowed = record.verdict == "accepted"
         member = space.state.members.get(record.participant)
@@ -188,7 +188,7 @@ class PeerFiles:
             "timestamp": now,
             "event": "capability_check",
             "envelope_id": came.get("id"),
-            "participant": self._speaker(record, space),
+            "participant": self._sender_of(record, space),
             "space_id": record.space,
             "result": "allowed" if allowed else "denied",
             "required_capability": came.get("kind"),
@@ -196,7 +196,7 @@ class PeerFiles:
         before = ",".join(f'"{key}":{_quote(value)}' for key, value in about.items() if value is not None)
         if allowed:
             source = "dynamic" if record.grant else "static"
-            before += f',"matched_capability":{_rewritten(record.pattern)},"matched_source":"{source}"'
+            before += f',"matched_capability":{_rewrite_pattern(record.pattern)},"matched_source":"{source}"'
         patterns = member.capabilities.patterns
         if self._held[0] is not patterns:
             self._held = (patterns, _quote(list(patterns)))
@@ -206,13 +206,13 @@ class PeerFiles:
             metadata += f',"correlation_id":{_quote(correlation)}'
         yield f'{{{before},"granted_capabilities":{self._held[1]},"metadata":{{{metadata}}}}}'
 
-    def _speaker(self, record: Record, space: Space) -> str:
+    def _sender_of(self, record: Record, space: Space) -> str:
         end = self._end(record.connection, space) if record.connection else None
         return end.runtime_id if end else record.runtime_id or record.participant
 
     # --- sent messages ---
 
-    def _delivered(
+    def _delivery_lines(
         self,
         effect: Deliver,
         space: Space,
@@ -310,7 +310,7 @@ class JournalLines:
             self._lines = self._files.lines(space, turn)
 
 
-def _came(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | None, str]:
+def _read_received(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | None, str]:
     """The members of a received message, and their text; None when it was no JSON object."""
     raw = record.raw or ""
     if record.received is None:  # already parsed by the space
@@ -326,7 +326,7 @@ def _came(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | Non
 
 
 @lru_cache(maxsize=1024)
-def _rewritten(pattern: str) -> str:
+def _rewrite_pattern(pattern: str) -> str:
     """The pattern of a record in the JSON of these files."""
     return compact(json.loads(pattern))
 
@@ -382,10 +382,12 @@ def _around(
 ) -> tuple[str, str]:
     """The parts of a line before and after its participant."""
     before = f'{{"timestamp":"{now}","event":"{event}",' + (f'"id":{_quote(id)},' if id else "")
-    after = _way(space, direction, transport) + (f',"metadata":{_quote(metadata)}' if metadata else "")
+    after = _direction_members(space, direction, transport) + (
+        f',"metadata":{_quote(metadata)}' if metadata else ""
+    )
     return f'{before}"envelope":{envelope},"participant":', f"{after}}}"
 
 
 @lru_cache(maxsize=64)
-def _way(space: str, direction: str, transport: str) -> str:
+def _direction_members(space: str, direction: str, transport: str) -> str:
     return f',"space_id":{_quote(space)},"direction":"{direction}","transport":"{transport}"'

@@ -97,7 +97,7 @@ def _time(members: Mapping[str, Any]) -> datetime:
     return now
 
 
-def _exact(text: str, envelope: dict[str, Any]) -> str:
+def _cut_exact(text: str, envelope: dict[str, Any]) -> str:
     """The exact text of the envelope within its line, with tokens masked."""
     try:
         at = text.index(_MARK)
@@ -138,12 +138,12 @@ def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
             held.append(entry)
             now = entry.now
         while held and line.number - (held[0].seq if isinstance(held[0], Record) else held[0].line) > WINDOW:
-            yield _let_go(held.popleft(), known)
+            yield _release(held.popleft(), known)
     while held:
-        yield _let_go(held.popleft(), known)
+        yield _release(held.popleft(), known)
 
 
-def _let_go(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
+def _release(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
     if isinstance(entry, Record):
         return entry
     name = _text(entry.envelope, "id")
@@ -163,7 +163,7 @@ def _read_history_line(
         now = _time(members)
         if not isinstance(envelope, dict):
             raise TypeError("an envelope is an object")
-        exact = "" if _is_join(envelope) else _exact(text, envelope)
+        exact = "" if _is_join(envelope) else _cut_exact(text, envelope)
     except (KeyError, TypeError, ValueError, RecursionError, ProtocolError):
         return line.unreadable(before)._replace(seq=line.number)
     participant, metadata = _text(members, "participant"), _object(members, "metadata")

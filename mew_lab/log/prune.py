@@ -166,7 +166,7 @@ class _Work:
         lines = [Record(0, until, "opened", opened.space, detail=compact({**about, "pruned": pruned}))]
         lines += [Record(0, until, SNAPSHOT, opened.space, detail=part) for part in parts]
         self._seq = state.state.records
-        self._lines, self._end = _chained(lines, head.chain)
+        self._lines, self._end = _chain_lines(lines, head.chain)
         size = sum(path.stat().st_size for path in deleted)
         self.goes = Pruned(deleted, size, records, until, sum(map(len, self._lines)), self._kept)
 
@@ -195,7 +195,7 @@ class _Work:
     def carry_out(self, now: datetime) -> Pruned:
         """Writes the note, replaces the first file by the snapshot, then deletes the others; returns the result."""
         note = self._note(max(self.last, now))
-        noted, end = ([], self._end) if self._kept else _chained(note, self._end)
+        noted, end = ([], self._end) if self._kept else _chain_lines(note, self._end)
         partial = self._first.with_name(f".{self._first.name[:100]}.{secrets.token_hex(6)}")
         try:
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -242,7 +242,7 @@ def _number(journal: Journal) -> int:
     return int(successor(journal.paths).stem.rpartition("-")[2])
 
 
-def _chained(records: list[Record], chain: bytes) -> tuple[list[bytes], bytes]:
+def _chain_lines(records: list[Record], chain: bytes) -> tuple[list[bytes], bytes]:
     lines = []
     for record in records:
         line, chain = chain_line(write_line(record), chain)

@@ -90,7 +90,7 @@ class Replayed(NamedTuple):
         if self.unknown:
             alone = self.unknown == 1
             text += (
-                f"; {self.unknown} refused message{' was' if alone else 's were'} not judged again, since only "
+                f"; {self.unknown} refused message{' was' if alone else 's were'} not checked again, since only "
                 f"{'its' if alone else 'their'} beginning is kept"
             )
         return text
@@ -199,13 +199,13 @@ class Player:
         if about.get("vantage", "gateway") != "gateway":
             raise self._impossible(
                 record,
-                "it was taken by a participant, who does not see what is refused or private; "
-                "replay the gateway's own",
+                "it was recorded by a participant, which receives no refused or private messages; "
+                "replay the journal of the gateway",
             )
         if "previous" in about:
             if self._space is None:
                 raise self._impossible(
-                    record, f"it goes on from {quote(about['previous'])}; name the first file"
+                    record, f"it continues {quote(about['previous'])}; name the first file"
                 )
             if about.get("epoch") == self._space.epoch:
                 return
@@ -274,16 +274,16 @@ class Player:
         """Raises ReplayMismatch when a journaled record differs from that of the fresh space. Spec: §3.6.8."""
         if made is not None and (journaled == made or journaled == read_line(write_line(made))):
             return
-        if made is not None and self._on_trust and _alike(journaled, made):
+        if made is not None and self._on_trust and _is_same_refusal(journaled, made):
             return
         where = f"record {journaled.seq} of {self._name}"
         if made is None:
-            difference = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
+            difference = f"{where} ({_describe(journaled)}) is nothing that a fresh space would record"
         else:
             field = next(key for key in Record._fields if getattr(journaled, key) != getattr(made, key))
             ours, theirs = _around(getattr(made, field), getattr(journaled, field))
             difference = (
-                f"{where} ({_named(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
+                f"{where} ({_describe(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
             )
         raise ReplayMismatch(difference, index=journaled.seq, expected=journaled, actual=made)
 
@@ -291,7 +291,7 @@ class Player:
         return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
 
 
-def _alike(journaled: Record, made: Record) -> bool:
+def _is_same_refusal(journaled: Record, made: Record) -> bool:
     """Whether both are the same refusal to the same receivers with the same id; the reasons may differ."""
     if made.event != "sent" or journaled._replace(raw=made.raw) != made:
         return False
@@ -348,7 +348,7 @@ def _frame(code: str, *, stream_id: str, size: int) -> bytes:
     return b"#" + quoted + (b"#" + bytes(size))[: max(0, size - 1 - len(quoted))]
 
 
-def _named(record: Record) -> str:
+def _describe(record: Record) -> str:
     kind = (read_members(record.raw) or {}).get("kind") if record.raw is not None else None
     return f"{record.event} {quote(kind)}" if isinstance(kind, str) else record.event
 

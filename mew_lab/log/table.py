@@ -89,34 +89,43 @@ def _get_what(entry: RecordedEntry) -> str:
 
 COLUMNS: tuple[Column, ...] = (
     Column("seq", "int64", "place in the journal", attrgetter("seq")),
-    Column("time", "datetime64[us, UTC]", "when the gateway received or made it", attrgetter("record.now")),
+    Column(
+        "time",
+        "datetime64[us, UTC]",
+        "the time when the gateway received or made it",
+        attrgetter("record.now"),
+    ),
     Column("event", "object", "received, sent, joined …", attrgetter("record.event")),
-    Column("from", "object", "the sender's id as the message says, §3.1", _get_from),
+    Column("from", "object", "the sender's id as the message states it, §3.1", _get_from),
     Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to")),
     Column("kind", "object", "§3.1", attrgetter("kind")),
-    Column("what", "object", "the message in a few words", _get_what),
+    Column("what", "object", "a short description of the message", _get_what),
     Column("context", "object", "§3.1", attrgetter("context")),
     Column(
         "correlation_id", "object", "the ids that it answers, a tuple, §3.1", attrgetter("correlation_id")
     ),
     Column("verdict", "object", "accepted, refused or sent; empty where unseen", attrgetter("verdict")),
-    Column("code", "object", "why it was refused, §3.8", attrgetter("code")),
+    Column("code", "object", "the reason of a refusal, §3.8", attrgetter("code")),
     Column("pattern", "object", "the capability that allowed it, §4", attrgetter("pattern")),
-    Column("grant", "object", "the grant that capability came from, §3.6.1", attrgetter("grant")),
+    Column("grant", "object", "the grant that conferred that capability, §3.6.1", attrgetter("grant")),
     Column("id", "object", "§3.1", attrgetter("id")),
     Column("ts", "object", "the time that the sender claims, §3.1", _get_ts),
     Column("method", "object", "its JSON-RPC method, §3.2", _get_method),
     Column("tool", "object", "the tool that it calls, §3.2", _get_tool),
-    Column("participant", "object", "who it came from, by the token", attrgetter("record.participant")),
-    Column("connection", "object", "the connection that it came by", attrgetter("record.connection")),
+    Column(
+        "participant", "object", "the participant that the token belongs to", attrgetter("record.participant")
+    ),
+    Column("connection", "object", "the connection that sent it", attrgetter("record.connection")),
     Column("via", "object", "memory, websocket or http", attrgetter("record.via")),
-    Column("detail", "object", "what else the record says", attrgetter("record.detail")),
+    Column("detail", "object", "further details of the record", attrgetter("record.detail")),
     Column("size", "int64", "bytes of the exact text", _get_size),
-    Column("payload", "mew_payload", "a dict, read from the exact text when asked", attrgetter("record.raw")),
+    Column(
+        "payload", "mew_payload", "a dict, parsed from the exact text on access", attrgetter("record.raw")
+    ),
     Column(
         "raw",
         "object",
-        "the exact text; of a long one that was refused the beginning",
+        "the exact text; only the beginning of a long refused one",
         attrgetter("record.raw"),
     ),
 )

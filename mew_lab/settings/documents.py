@@ -34,7 +34,7 @@ _KNOWN = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str
 
 
 # The reader's messages for these faults quote no value of the file; for all others only the position is reported.
-_TELLABLE = re.compile(
+_QUOTABLE = re.compile(
     r"stands twice|stands inside|nested|aliases unfold|must be text|another document"
     r"|expected [^,]*, but (?:found|got) '<?[a-z \[\]{}?:,-]{1,20}>?'|mapping values are not allowed here"
     r"|could not find expected|unexpected end of stream|cannot start any token"
@@ -91,7 +91,7 @@ def read_document(text: str, *, path: str) -> object:
     try:
         return read_yaml(text, path=path)
     except ConfigError as fault:
-        if _TELLABLE.search(str(fault)):
+        if _QUOTABLE.search(str(fault)):
             raise
         at = _LINE.search(str(fault))
         message = f"{path} is neither YAML nor JSON that is read here{f': see {at[0]}' if at else ''}"

@@ -25,7 +25,7 @@ __all__ = [
     "printable",
 ]
 
-MAX_TOLD = 50  # faults; a file with more is another kind of file
+MAX_REPORTED = 50  # faults; a file with more is another kind of file
 MAX_STEP = 80  # characters of one step of a key path
 MAX_WORD = 60  # characters of the longest word that gets a spelling hint
 
@@ -51,8 +51,8 @@ class NestedFaults(ValueError):
 def faults_error(faults: Sequence[Fault], source: object) -> ConfigError:
     """One error about all faults of a file, a line each; its `key` is that of the first."""
     count = f"{len(faults)} faults" if len(faults) != 1 else "1 fault"
-    lines = [f"- {fault}" for fault in faults[:MAX_TOLD]]
-    more = [f"- and {len(faults) - MAX_TOLD} more"] if len(faults) > MAX_TOLD else []
+    lines = [f"- {fault}" for fault in faults[:MAX_REPORTED]]
+    more = [f"- and {len(faults) - MAX_REPORTED} more"] if len(faults) > MAX_REPORTED else []
     text = "\n".join([f"{source} has {count}:", *lines, *more])
     return ConfigError(text, path=str(source), key=faults[0].key)
 
@@ -151,7 +151,7 @@ def _sentence(detail: Any, root: type[BaseModel]) -> str:
 
 
 def _section(steps: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel]:
-    """The model of the mapping in which a key stands."""
+    """The model of the mapping that holds a key."""
     model = root
     for step in steps[:-1]:
         field = model.model_fields.get(str(step))

@@ -198,7 +198,7 @@ def _describe_freed(freed: Record, record: Record) -> str:
     name = quote(freed.detail)[1:-1]
     when = "after" if freed.seq > record.seq else "before"
     return (
-        f"{when} it the name {name} changed its owner: up to record {freed.seq} it was a runtime id of "
+        f"the name {name} changed its owner {when} this record: up to record {freed.seq} it was a runtime id of "
         f"{quote(freed.participant)[1:-1]}, since then it is the participant {name}"
     )
 

@@ -166,7 +166,7 @@ class Chains:
                 yield parent
         for seq in self._about.get(entry.seq, ()):
             yield self._held[seq]
-        # An id refers to the envelope that had it first, not to a later one with the same id.
+        # An id refers to the envelope in `_named`, not to a later one with the same id.
         if entry.id and self._named.get(entry.id) is entry:
             for seq in self._about.get(entry.id, ()):
                 yield self._held[seq]

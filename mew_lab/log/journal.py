@@ -336,7 +336,7 @@ class Journal:
     def _fault(self, why: str) -> JournalError:
         return JournalError(
             f"Cannot write to the journal {self.path}: {why}. Make room for it, or begin another elsewhere; "
-            "what cannot be recorded is not delivered.",
+            "messages that cannot be recorded are not delivered.",
             path=str(self.path),
         )
 

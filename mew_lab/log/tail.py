@@ -70,7 +70,7 @@ class Tail:
                 raise JournalChanged
             records = self._records(most)
             if not records and self._goes_on():
-                records = self._records(most)  # what came before it went on
+                records = self._records(most)  # records written before the journal continued in the next file
                 if not records:
                     self._advance()
                     records = self._records(most)

@@ -210,8 +210,8 @@ def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() ->
         Received(grant("g-1", "GIT", {"kind": "mcp/*"}), "c1"),
     )
     [freed] = [one for one in stage.records if one.event == "name_freed"]
-    owner = f"changed its owner: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
+    owner = f"this record: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
     for id, when in (("by-bert", "after"), ("to-bert", "after"), ("by-git", "before"), ("g-1", "before")):
-        assert f"{when} it the name git {owner}" in str(audit(stage.records, id)), id
+        assert f"the name git changed its owner {when} {owner}" in str(audit(stage.records, id)), id
     assert audit(stage.records, "to-anna").freed == ()
     assert "changed its owner" not in str(audit(stage.records, "to-anna"))

@@ -12,12 +12,12 @@ MewError
 │   └─ ProposalWithdrawn    .by .reason
 ├─ ToolFailed               .code .data           the tool's own JSON-RPC error
 ├─ ConnectionLost           .clean
-├─ NotAdmitted              .space .close_code    token unknown or revoked, or the id is taken
+├─ NotAdmitted              .space .close_code    token unknown or revoked, id taken, …
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
 ├─ ConfigError              .path .key
 ├─ ModelFailed              .model .status .retry_after_s   a model gave no reply
-├─ NotApproved              .code                 a human's yes that was not about what was shown
-├─ CannotWait                                     nobody could answer while this call waits
+├─ NotApproved              .code                 the proposal was not shown in full
+├─ CannotWait                                     the waiting thread would have to answer
 ├─ JournalError             .path                 a journal cannot be read or written
 └─ ReplayMismatch           .index .expected .actual
 ```
@@ -56,14 +56,14 @@ __all__ = [
 
 
 class MewError(Exception):
-    """Whatever mew_lab raises on purpose. Catch this to catch all of them."""
+    """The base class of every exception that mew_lab raises on purpose."""
 
 
 class ProtocolError(MewError):
     """A message breaks the specification.
 
-    `code` is what a gateway would put into `system/error`, `section` the place in the specification,
-    `raw` the text at fault (shortened by whoever shows it).
+    `code` is the code that a gateway puts into `system/error`, `section` the section of the specification, and `raw`
+    the whole text at fault; code that shows it shortens it.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class ProtocolError(MewError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to send it: fix the caller."""
+    """A message that this side was about to send; the caller is at fault, and nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A peer sent it: report it and go on."""
+    """A message that a peer sent; the receiver reports it and goes on."""
 
 
 class Refused(MewError):
-    """The gateway answered with `system/error`. `code` is payload.error, or the finer payload.code."""
+    """The gateway answered with `system/error`. `code` is `payload.code`, or `payload.error` where there is none."""
 
     def __init__(self, message: str, *, code: str, envelope: Envelope | None = None) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Refused(MewError):
 
 
 class CapabilityViolation(Refused):
-    """The sender does not hold the capability. `capabilities` is what it does hold. Spec: §3.8.2."""
+    """The sender lacks the capability for a message. `capabilities` are those that it holds. Spec: §3.8.2."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class CapabilityViolation(Refused):
 
 
 class NotApproved(MewError):
-    """An approval was refused because its proposal was not shown, or not whole; nothing was sent.
+    """An approval was refused because its proposal was not shown, or not shown in full; nothing was sent.
 
     `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch` or `rows_mismatch`.
     """
@@ -130,14 +130,14 @@ class ProposalEnded(MewError):
 
 
 class ProposalRejected(ProposalEnded):
-    """Somebody rejected it; the text is the SDK specification's. Spec: §3.3.2."""
+    """A participant rejected the proposal; the text is that of the SDK specification. Spec: §3.3.2."""
 
     def __init__(self, *, proposal: str, by: str, reason: str) -> None:
         super().__init__(f"Proposal rejected by {by}: {reason}", proposal=proposal, by=by, reason=reason)
 
 
 class ProposalWithdrawn(ProposalEnded):
-    """Its proposer withdrew it. Spec: §3.3.1."""
+    """The proposer withdrew the proposal. Spec: §3.3.1."""
 
     def __init__(self, *, proposal: str, by: str, reason: str) -> None:
         super().__init__(f"Proposal withdrawn by {by}: {reason}", proposal=proposal, by=by, reason=reason)
@@ -153,7 +153,7 @@ class ToolFailed(MewError):
 
 
 class ConnectionLost(MewError):
-    """The connection is gone. `clean` when an end closed it on purpose; `close_code` as on the wire, or None."""
+    """The connection ended. `clean`: one end closed it on purpose. `close_code` is that of the wire, or None."""
 
     def __init__(self, message: str, *, clean: bool = False, close_code: int | None = None) -> None:
         super().__init__(message)
@@ -162,7 +162,7 @@ class ConnectionLost(MewError):
 
 
 class NotAdmitted(MewError):
-    """The gateway did not admit us: token unknown or voided, space unknown, or the id is taken."""
+    """The gateway did not admit the participant, for example because its token is unknown or its id is taken."""
 
     def __init__(self, message: str, *, space: str = "", close_code: int = 4401) -> None:
         super().__init__(message)
@@ -171,7 +171,7 @@ class NotAdmitted(MewError):
 
 
 class NoReply(MewError, TimeoutError):
-    """Nobody answered in time. Also a TimeoutError."""
+    """No answer came in time; `after_s` is in seconds. Also a TimeoutError."""
 
     def __init__(self, message: str, *, after_s: float, waiting_for: str) -> None:
         super().__init__(message)
@@ -189,7 +189,7 @@ class ConfigError(MewError):
 
 
 class ModelFailed(MewError):
-    """A model gave no reply. `status` is its server's HTTP status, `retry_after_s` when to ask again, if told."""
+    """A model gave no reply. `status` is the HTTP status, `retry_after_s` the server's delay; None where unknown."""
 
     def __init__(
         self, message: str, *, model: str, status: int | None = None, retry_after_s: float | None = None
@@ -201,7 +201,7 @@ class ModelFailed(MewError):
 
 
 class CannotWait(MewError):
-    """Waiting here could never end: the thread that waits is the one that would have to answer."""
+    """This wait could never end, because the waiting thread would have to give the answer."""
 
 
 class JournalError(MewError):
@@ -213,7 +213,7 @@ class JournalError(MewError):
 
 
 class ReplayMismatch(MewError):
-    """A replay gave another effect than the record. `index` is the record's place in the journal."""
+    """A journal and its replay differ. `index` is the `seq` of the first record that differs."""
 
     def __init__(self, message: str, *, index: int, expected: Any, actual: Any) -> None:
         super().__init__(message)

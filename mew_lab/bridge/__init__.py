@@ -1,1 +1,1 @@
-"""Tools from elsewhere join a space as participants."""
+"""Connects MCP servers to spaces as participants, and serves MCP clients."""

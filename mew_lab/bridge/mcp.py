@@ -1,7 +1,7 @@
-"""Lets an MCP server take part in a space: `McpBridge` runs it, answers with it, and leaves when it ends.
+"""Connects an MCP server to a space: `McpBridge` runs it, forwards requests to it, and leaves when it ends.
 
-The server answers each request that is addressed to the participant, and its results go out unchanged. It is started
-once: when it ends, open requests are answered with an error, and the participant leaves.
+The server answers each request to the participant, and its results are sent unchanged. It is started once: when it
+ends, open requests are answered with an error, and the participant leaves.
 
 Spec: §3.1, §3.1.2, threat 28.
 """
@@ -47,23 +47,23 @@ RELAYED = frozenset(
     }
 )
 ENDED = -32000
-SETTLE = 1.0  # seconds for the last answers to go out
+SETTLE = 1.0  # seconds for sending the last answers
 MAX_PAGES = 100
 
 
 class McpBridge:
     """One MCP server as the participant `name`.
 
-    `command_line` is the exact command, known before its first start; `annotations` holds the hints that its tools give
-    about themselves, by tool.
+    `command_line` is the exact command, known before the start. `annotations` are the hints in the descriptions of the
+    tools, by tool.
 
     Args:
-        command: its words; a first word `python` is this interpreter.
-        env: names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or
-            the variables themselves, names and values.
-        cwd: its working directory; None takes this process's own.
-        on_end: is called with a sentence when it ends without `stop()`.
-        start_timeout: seconds for it to answer `initialize`.
+        command: the program and its arguments; `python` as the program is this interpreter. env: names of environment
+        variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or the variables
+            themselves, names and values.
+        cwd: the working directory of the server; None takes that of this process.
+        on_end: called with a sentence when the server ends without `stop()`.
+        start_timeout: seconds in which the server must answer `initialize`.
 
     Raises:
         ConfigError: when there is no command, or a named variable is not set.
@@ -97,20 +97,20 @@ class McpBridge:
 
     @property
     def command_line(self) -> str:
-        """The exact command, as a shell would take it."""
+        """The exact command in shell syntax."""
         return self._process.command_line
 
     @property
     def pid(self) -> int:
-        """The process id of the server, once it was started."""
+        """The process id of the server; 0 before its start."""
         return self._process.pid
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
 
         Raises:
-            MewError: it does not start or answer; says which command, and its last words.
-            NotAdmitted, ConnectionLost, NoReply: the space does not let it in; the server is ended again.
+            MewError: the server does not start or answer; the error has its command and its last line of stderr.
+            NotAdmitted, ConnectionLost, NoReply: the space does not admit the participant; the server is ended.
         """
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[McpSession] = loop.create_future()
@@ -126,7 +126,7 @@ class McpBridge:
             await self.stop()
             raise MewError(
                 f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
-                f"{self._start_timeout:g} s. Is it an MCP server that speaks over stdio?"
+                f"{self._start_timeout:g} s. Is it an MCP server that uses stdio?"
             ) from None
         except RpcError:
             await self.stop()
@@ -140,7 +140,7 @@ class McpBridge:
         return self.participant
 
     async def stop(self) -> None:
-        """Leaves the space, and ends the server with all that it started. Twice is harmless."""
+        """Leaves the space, and ends the server and its child processes. A second call does nothing."""
         self._stopping = True
         watching = self._watching
         if watching is not None and watching is not asyncio.current_task():
@@ -149,7 +149,7 @@ class McpBridge:
             await self.participant.stop()
         self._leave.set()
         if self._life is not None:
-            if self._session is None:  # still in the handshake, where nobody listens to `_leave`
+            if self._session is None:  # still in the handshake, where nothing waits for `_leave`
                 self._life.cancel()
             await asyncio.wait({self._life})
         await self._process.stop()
@@ -160,8 +160,8 @@ class McpBridge:
         """The server's result, unchanged.
 
         Raises:
-            RpcError: the server's own error; -32601 for what is not passed on; -32000 when the server has
-            ended.
+            RpcError: the error of the server; -32601 for a method that is not passed on; -32000 when the server has
+                ended.
         """
         session = self._session
         if method == "ping":
@@ -181,7 +181,7 @@ class McpBridge:
         return f"the MCP server of participant {self.name} {await self._process.describe_end()}"
 
     async def _read_annotations(self, session: McpSession) -> None:
-        """Reads the annotations of the server's tools; a server without tools is accepted, too."""
+        """Reads the annotations of the server's tools; a server without tools is accepted as well."""
         params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
             try:
@@ -200,7 +200,7 @@ class McpBridge:
     # --- the life of the server ---
 
     async def _hold_session(self, ready: asyncio.Future[McpSession]) -> None:
-        """Opens and closes the session: the library wants both in one task."""
+        """Opens and closes the session in one task, as the library requires."""
         try:
             open_session = await asyncio.to_thread(_load)
             async with open_session(
@@ -211,7 +211,7 @@ class McpBridge:
                 await self._leave.wait()
         except Exception as fault:
             if ready.done():
-                logger.debug("the session of %s ended badly: %s", self.name, fault)
+                logger.debug("the session of %s ended with a fault: %s", self.name, fault)
                 return
             how = await self._process.describe_end() if self._silent.is_set() else one_line(str(fault), 300)
             ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
@@ -226,7 +226,7 @@ class McpBridge:
                 await participant.notify(method)
 
     async def _watch(self) -> None:
-        """Waits for the server's end, answers the open requests, leaves, and reports why."""
+        """Waits for the end of the server, answers the open requests, leaves, and reports the reason."""
         await self._silent.wait()
         why = await self._describe_end()
         if self.participant is not None:

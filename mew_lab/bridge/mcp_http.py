@@ -1,7 +1,7 @@
-"""Serves an MCP surface over HTTP on this machine: one port on 127.0.0.1, for clients that show its token.
+"""Serves an MCP surface over HTTP on this machine: one port on 127.0.0.1, for clients that have its token.
 
-The one HTTP server of everything that is shown as an MCP server. A request passes three checks before the MCP library
-sees it: `Host` must name this server, no web page may have sent it (`Origin`), and its bearer must be the token.
+All MCP surfaces use this HTTP server. A request passes three checks before it reaches the MCP library: `Host` must name
+this server, no web page may have sent it (`Origin`), and its bearer must be the token.
 
 Spec: tools-agent.md "MCP Server Project", TA-51 to TA-54; threat 40.
 """
@@ -42,11 +42,11 @@ class McpHttpServer:
     `url` is its address for clients. Requests for other hosts, and those of web pages, are refused.
 
     Args:
-        surface: what answers the requests.
-        token: the bearer that every request must show.
-        token_name: tells a client which token that is, in the answer to a request without it.
+        surface: the object that answers the requests.
+        token: the bearer that every request must have.
+        token_name: the description of the token in the answer to a request without it.
         port: 0 takes a free one.
-        sessions: the greatest number of sessions at once.
+        sessions: the maximum number of sessions at once.
         idle: seconds after which a session without a request ends.
 
     Raises:
@@ -81,7 +81,7 @@ class McpHttpServer:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address for clients."""
         return f"http://{HOST}:{self.port}{PATH}"
 
     async def __aenter__(self) -> McpHttpServer:
@@ -97,7 +97,7 @@ class McpHttpServer:
         self._hosts = Hosts(self.port)
         config = settings(self, message_bytes=MAX_REQUEST)
         config.limit_concurrency = CONNECTIONS
-        config.lifespan = "on"  # the library's sessions live in it
+        config.lifespan = "on"  # it holds the sessions of the library
         self._uvicorn = Uvicorn(config)
         loop = asyncio.get_running_loop()
         self._running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
@@ -110,7 +110,7 @@ class McpHttpServer:
         return self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, as ASGI hands it over; it goes to the MCP library where it passes the three checks."""
+        """Answers one request (ASGI); it goes to the MCP library when it passes the three checks."""
         refusal = None
         if scope["type"] == "http":
             headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
@@ -124,7 +124,7 @@ class McpHttpServer:
             await self._app(scope, receive, send)
 
     def _check(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Status, code and words of a refusal; None where the request may pass. No web page is configured."""
+        """Status, code and sentence of a refusal; None accepts the request. No `Origin` is allowed."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
             return 421, "misdirected_request", f"this server is not {host[:80]!r}; name it by its own address"
@@ -139,7 +139,7 @@ class McpHttpServer:
         return None
 
     def _log_wrong_token(self) -> None:
-        """Logs that a wrong token was shown, not the token; at most once in `WRONG_TOKEN_LOG_INTERVAL`."""
+        """Logs the use of a wrong token, without the token, at most once in `WRONG_TOKEN_LOG_INTERVAL` seconds."""
         self._wrong_tokens += 1
         now = asyncio.get_running_loop().time()
         if now >= self._log_wrong_at:
@@ -154,7 +154,7 @@ class McpHttpServer:
         if server is not None and running is not None:
             server.leave.set()
             await asyncio.wait({running}, timeout=LAST_REQUESTS)
-            hang_up(server.server_state.connections)  # a client that only listens would hold it up
+            hang_up(server.server_state.connections)  # a client that only reads would delay the end
             await asyncio.wait({running}, timeout=ENDS_WITHIN)
 
 

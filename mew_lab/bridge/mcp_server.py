@@ -1,9 +1,9 @@
-"""Shows what answers MCP requests to MCP clients: as a server of the MCP library, and over stdio.
+"""Serves an `McpSurface` to MCP clients: as a server of the MCP library, and over stdio.
 
-An `McpSurface` gives the answers; this module gives them the transport-independent server (`mcp_server`) and the
-stdio transport (`serve_stdio`). HTTP stands in `mcp_http`. Both eras of the protocol are spoken: the handshake and the
-stateless one. Arguments and faults are the surface's business, because the library neither checks the ones nor words
-the others. On stdout stands nothing but the protocol.
+An `McpSurface` answers requests; this module adds the transport-independent server (`mcp_server`) and the stdio
+transport (`serve_stdio`). `mcp_http` has HTTP. Both forms of the protocol are supported: with a handshake, and
+stateless. The surface checks arguments and writes the sentences of errors, because the library does neither. stdout
+carries only the protocol.
 
 Spec: tools-agent.md "MCP Server Project", TA-51 to TA-54.
 """
@@ -30,7 +30,7 @@ CHUNK = 1 << 16
 
 
 class McpSurface(Protocol):
-    """An object that is shown to MCP clients as a server with tools."""
+    """An object that is served to MCP clients as a server with tools."""
 
     def initialized(self) -> Mapping[str, Any]:
         """The answer to `initialize`: `serverInfo`, and `instructions` where there are any."""
@@ -39,7 +39,7 @@ class McpSurface(Protocol):
         """The result of `tools/list` or `tools/call`.
 
         Raises:
-            RpcError: the response says this instead.
+            RpcError: becomes the error of the response.
         """
 
 
@@ -69,7 +69,7 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
 async def serve_stdio(surface: McpSurface, *, ended: asyncio.Event) -> None:
     """Serves one client on stdin and stdout, until it closes stdin or `ended` is set.
 
-    While it serves, whatever is printed goes to stderr.
+    Meanwhile, all printed output of this process goes to stderr.
     """
     server = mcp_server(surface)
 
@@ -91,7 +91,7 @@ async def serve_stdio(surface: McpSurface, *, ended: asyncio.Event) -> None:
 
 
 class _StdinLines:
-    """The lines of a file descriptor. A daemon thread reads, so that shutdown never waits for a blocked read."""
+    """The lines of a file descriptor, read by a daemon thread, so that shutdown never waits for a blocked read."""
 
     def __init__(self, descriptor: int) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,9 +1,9 @@
-"""Runs a foreign program beside this process, and ends it for certain when this process ends.
+"""Runs a foreign program, and reliably ends it when this process ends.
 
-The program gets no more than it needs: the named environment variables, no file descriptors of ours, a session and
-process group of its own, which is ended with it. A keeper (`transport/keeper.py`) is its parent, so that it ends with
-everything that it has started, even when this process is killed. Its output is bounded: a line has a cap, and only the
-end of its stderr is kept. This module knows lines, not MCP.
+The program gets only what it needs: the named environment variables, none of the file descriptors of this process, and
+its own session and process group, which end with it. Its parent is a keeper (`transport/keeper.py`), so that it ends
+with all its child processes, even when this process is killed. Its output is bounded: a line has a maximum length, and
+only the end of its stderr is kept. This module knows lines, not MCP.
 
 Spec: threats 28 and 43, api.md (environment and folder of a bridge).
 """
@@ -30,23 +30,23 @@ from mew_lab.transport import keeper
 
 __all__ = ["ServerProcess", "environment"]
 
-MAX_LINE = 8 * 1024 * 1024  # bytes; a message of the space takes far less
-LAST_WORDS = 4096  # bytes of its stderr
-GRACE = 1.0  # seconds between closing its input, asking it to end, and ending it
+MAX_LINE = 8 * 1024 * 1024  # bytes; a message of the space is far shorter
+STDERR_BYTES = 4096  # bytes kept from the end of its stderr
+GRACE = 1.0  # seconds between the close of its input, SIGTERM, and SIGKILL
 
 
 def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:
-    """The variables for a program: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those that are named or written out.
+    """The variables for a program: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those in `names`.
 
     Raises:
-        ConfigError: when a named one is not set here.
+        ConfigError: when a variable in `names` is not set in this process.
     """
     if isinstance(names, Mapping):
         return inherited_environment() | dict(names)
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise ConfigError(
-            f"the environment variable {one_line(missing[0], 80)} is to be handed on, but it is not set here",
+            f"the environment variable {one_line(missing[0], 80)} is to be passed on, but it is not set here",
             path="environment",
             key=missing[0],
         )
@@ -54,7 +54,7 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
 
 
 class ServerProcess:
-    """One program, written to and read from by lines. `command` has `python` replaced by this interpreter."""
+    """One program with line-based input and output. In `command`, `python` is replaced by this interpreter."""
 
     def __init__(
         self, command: Sequence[str], *, cwd: Path, env: Sequence[str] | Mapping[str, str] = ()
@@ -71,30 +71,30 @@ class ServerProcess:
         self._reports: asyncio.Task[None] | None = None
         self._pid = 0
         self._code: int | None = None
-        self._ended = asyncio.Event()  # it has ended
+        self._ended = asyncio.Event()  # the program has ended
         self._stderr: asyncio.Task[None] | None = None
         self._stderr_tail = b""
 
     @property
     def command_line(self) -> str:
-        """The exact command, as a shell would take it."""
+        """The exact command in shell syntax."""
         return shlex.join(self.command)
 
     @property
-    def last_words(self) -> str:
+    def stderr_end(self) -> str:
         """The end of its stderr, at most 4 KiB; known secrets are masked."""
         return mask(self._stderr_tail.decode(errors="replace"))
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id of the program; 0 before its start."""
         return self._pid
 
     async def start(self) -> None:
-        """Starts it.
+        """Starts the program.
 
         Raises:
-            MewError: when it cannot be; names the command.
+            MewError: when it cannot be started; the error names the command.
         """
         if not self.cwd.is_dir():
             raise MewError(f"cannot run {self.command_line}: there is no folder {self.cwd}")
@@ -114,7 +114,7 @@ class ServerProcess:
         self._stderr = asyncio.get_running_loop().create_task(self._read_stderr(self._process))
 
     async def _start_under_keeper(self) -> None:
-        """Lets a keeper start it: orders and reports go over a socket, its streams are ours to use."""
+        """Starts the program by a keeper: orders and reports use a socket; its streams belong to this process."""
         ours, theirs = socket.socketpair()
         try:
             words = (sys.executable, "-I", "-S", "-X", "utf8", keeper.__file__, str(theirs.fileno()))
@@ -139,7 +139,9 @@ class ServerProcess:
         async def read_reports() -> None:
             while line := await reader.readline():
                 self._code = _parse_report(line).get("exit", self._code)
-            if self._code is None:  # its keeper is lost; all it kept is in a process group of its number
+            if (
+                self._code is None
+            ):  # the keeper is lost; all its processes are in the process group with its number
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 self._code = await process.wait()
@@ -148,7 +150,7 @@ class ServerProcess:
         self._reports = asyncio.get_running_loop().create_task(read_reports())
 
     async def _start_alone(self) -> None:
-        """Starts it as our own child, on a system without process groups."""
+        """Starts the program as a child of this process, on a system without process groups."""
         process = self._process = await self._exec(*self.command, cwd=self.cwd, env=self._env)
         self._pid = process.pid
 
@@ -172,12 +174,12 @@ class ServerProcess:
         )
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Its output, line by line; ends when it closes its output, or writes a line over the limit."""
+        """The lines of its output, until it closes the output or writes a line over the limit."""
         assert self._process is not None and self._process.stdout is not None
         while True:
             try:
                 line = await self._process.stdout.readline()
-            except ValueError:  # asyncio's word for a line over the limit
+            except ValueError:  # raised by asyncio for a line over the limit
                 self.fault = f"wrote a line of more than {MAX_LINE} bytes"
                 return
             if not line:
@@ -185,17 +187,17 @@ class ServerProcess:
             yield line
 
     async def write(self, line: bytes) -> None:
-        """Writes one line to it; waits while it does not read.
+        """Writes one line to the program; waits while the program does not read.
 
         Raises:
-            OSError: when it reads no more.
+            OSError: when the program no longer reads.
         """
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(line + b"\n")
         await self._process.stdin.drain()
 
     async def describe_end(self) -> str:
-        """Says in a few words how it ended, with its last line of stderr; waits for a moment until that is known."""
+        """A short text on how the program ended, with its last line of stderr; waits up to `GRACE` seconds for both."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.0 if self.fault else GRACE):
@@ -205,26 +207,26 @@ class ServerProcess:
         code = self._code
         how = self.fault or ("closed its output" if code is None else "")
         how = how or (f"ended (exit {code})" if code is None or code >= 0 else f"was ended by signal {-code}")
-        lines = [line for line in self.last_words.splitlines() if line.strip()]
+        lines = [line for line in self.stderr_end.splitlines() if line.strip()]
         return f"{how}: {one_line(lines[-1].strip(), 300)}" if lines else how
 
     async def stop(self) -> None:
-        """Ends it and all that it started: closes its input, sends SIGTERM, then kills. Twice is harmless."""
+        """Ends the program and its children: closes its input, sends SIGTERM, kills. A second call does nothing."""
         process = self._process
         if process is None:
             return
         try:
             if process.stdin is not None:
                 process.stdin.close()
-            for signal_it in (None, self._terminate, self._kill):
-                if signal_it is not None:
-                    signal_it()
+            for end_program in (None, self._terminate, self._kill):
+                if end_program is not None:
+                    end_program()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(GRACE):
                         await self._ended.wait()
                         break
         finally:
-            self._kill()  # what it started may outlive it
+            self._kill()  # its child processes may outlive it
             if self._control is not None:
                 self._control.close()
             if self._stderr is not None:
@@ -236,7 +238,7 @@ class ServerProcess:
                 os.killpg(self._process.pid, signal.SIGTERM)
 
     def _kill(self) -> None:
-        """Lets the keeper kill all of them at once; without a keeper, only the program itself is killed."""
+        """Has the keeper kill the program and its children at once; without a keeper, kills only the program."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -247,8 +249,8 @@ class ServerProcess:
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        while chunk := await process.stderr.read(LAST_WORDS):
-            self._stderr_tail = (self._stderr_tail + chunk)[-LAST_WORDS:]
+        while chunk := await process.stderr.read(STDERR_BYTES):
+            self._stderr_tail = (self._stderr_tail + chunk)[-STDERR_BYTES:]
 
 
 def _parse_report(line: bytes) -> dict[str, Any]:

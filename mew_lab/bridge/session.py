@@ -1,4 +1,4 @@
-"""Speaks MCP with a server process: the official client over lines of JSON; payloads pass unchanged.
+"""Opens an MCP session with a server process: the official client over lines of JSON; payloads are unchanged.
 
 Loading the library takes a while, so `mcp` loads this module in a thread.
 
@@ -24,7 +24,7 @@ from mew_lab.version import VERSION
 __all__ = ["McpSession", "open_session"]
 
 logger = logging.getLogger(__name__)
-# The library reports a server's odd messages to its own logger, which would print them into a cell.
+# The library logs unexpected messages of a server to its own logger, which would print them into a cell.
 _library = logging.getLogger("mcp")
 _library.addHandler(logging.NullHandler())
 _library.propagate = False
@@ -35,7 +35,7 @@ class _RawResult(types.Result, extra="allow"):
 
 
 class McpSession:
-    """An initialised session. `initialized` is the server's answer to `initialize`, as plain JSON."""
+    """An initialised session. `initialized` is the result of `initialize` from the server, as plain JSON."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
@@ -45,20 +45,23 @@ class McpSession:
         )
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result, exactly as the server gave it.
+        """The result of a request, exactly as the server sent it.
 
         Raises:
-            RpcError: the server's own error, or ours where what it gave is no MCP.
+            RpcError: the error of the server, or an internal error where its result is not valid MCP.
         """
         request = types.Request[dict[str, Any], str](method=method, params=dict(params))
         try:
             result = await self._session.send_request(request, _RawResult)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
-        except ValueError as fault:  # pydantic's, of a result that its own protocol version does not allow
+        except (
+            ValueError
+        ) as fault:  # pydantic: the protocol version of the session does not allow this result
             reason = str(fault).splitlines()[0]
             raise RpcError(
-                INTERNAL_ERROR, f"The MCP server answered {method} with what MCP does not allow: {reason}"
+                INTERNAL_ERROR,
+                f"The MCP server answered {method} with a result that MCP does not allow: {reason}",
             ) from None
         members = dict(result.model_extra or {})
         return members if result.meta is None else {"_meta": result.meta, **members}
@@ -68,11 +71,11 @@ class McpSession:
 async def open_session(
     process: ServerProcess, *, on_notification: Callable[[str], Awaitable[None]], at_end: Callable[[], None]
 ) -> AsyncIterator[McpSession]:
-    """Opens a session with a running process, and ends the process on leaving.
+    """Opens a session with a running process, and ends the process on exit.
 
     Args:
-        on_notification: is awaited with the method of each notification of the server.
-        at_end: is called when the server writes no more.
+        on_notification: awaited with the method of each notification of the server.
+        at_end: called when the output of the server has ended.
     """
 
     async def pass_notification(message: Any) -> None:
@@ -110,7 +113,7 @@ async def _transport(process: ServerProcess, at_end: Callable[[], None]) -> Asyn
                         await from_server.send(SessionMessage(message))
             finally:
                 at_end()
-                await from_server.aclose()  # wakes whoever waits for an answer
+                await from_server.aclose()  # wakes all requests that wait for an answer
 
         async def write() -> None:
             async for item in to_server:
@@ -118,7 +121,7 @@ async def _transport(process: ServerProcess, at_end: Callable[[], None]) -> Asyn
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                     try:
                         await process.write(text.encode())
-                    except OSError:  # it reads no more; reading from it says how that ended
+                    except OSError:  # the server no longer reads; its output shows how it ended
                         return
 
         pumps = [loop.create_task(read()), loop.create_task(write())]

@@ -1,8 +1,7 @@
-"""Reads and judges what precedes admission: `Host`, the bearer token, join frames. It has no side effects.
+"""Checks requests before admission: `Host`, `Origin`, bearer token, join frame. It has no side effects.
 
-A request must name this gateway in `Host`; else a web page could reach it through a name of its own. It must not come
-from a web page that is not configured (`Origin`). Space, token and id of a request are read here; `auth.Tokens` finds
-the participant of a token.
+A request must name this gateway in `Host`; else a web page could reach it through a name of its own. Its `Origin` must
+be configured. Space, token and id of a request are read here; `auth.Tokens` finds the participant of a token.
 
 Spec: §5.2.
 """
@@ -29,16 +28,16 @@ MISSING_BEARER = "Missing or invalid authorization header"
 class Hosts:
     """The names under which this gateway may be addressed: loopback names with its port, and configured ones.
 
-    A configured name without a port is good with any. Names are compared ignoring case.
+    A configured name without a port matches any port. Names are compared without regard to case.
     """
 
     def __init__(self, port: int, *, allowed: Iterable[str] = (), bound: str = "") -> None:
         ours = set(LOOPBACK)
-        if bound and bound not in {"0.0.0.0", "::", ""}:  # a literal address that somebody chose to listen on
+        if bound and bound not in {"0.0.0.0", "::", ""}:  # the literal address that the server listens on
             ours.add(f"[{bound}]" if ":" in bound else bound.lower())
         self._any_port = {name.lower() for name in allowed}
         self._exact = {f"{name}:{port}" for name in ours} | self._any_port
-        if port == 80:  # the one that a client leaves out
+        if port == 80:  # the default port, which a client leaves out
             self._exact |= ours
 
     def __contains__(self, host: str) -> bool:
@@ -48,7 +47,7 @@ class Hosts:
 
 
 def bearer(authorization: str | None) -> Token | None:
-    """The token of an `Authorization` header; None when it holds none."""
+    """The bearer token in an `Authorization` header; None when it has none."""
     scheme, _, secret = (authorization or "").strip().partition(" ")
     secret = secret.strip()
     return Token(secret, remember=False) if scheme.lower() == "bearer" and secret else None
@@ -63,14 +62,14 @@ class JoinFrame(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """The participant of a space to whom a token belongs."""
+    """The participant and the space to which a token belongs."""
 
     space: str
     participant: str
 
 
 def _claimed(members: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The members of a join frame of either form; None when it is none."""
+    """The members of a join frame of either form; None when the message is no join frame."""
     if members.get("type") == "join":
         return members
     if members.get("kind") == "system/join":
@@ -80,10 +79,10 @@ def _claimed(members: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def read_join(text: str, *, limit: int) -> JoinFrame | None:
-    """The join frame of a text; None when it is no join frame of at most `limit` bytes.
+    """The join frame in a text; None when the text is no join frame of at most `limit` bytes.
 
     Raises:
-        ProtocolError: when a member that counts is not a string.
+        ProtocolError: when space, token or participant id is not a string.
     """
     try:
         members = _claimed(read_strict(text, limit=limit))
@@ -99,14 +98,13 @@ def read_join(text: str, *, limit: int) -> JoinFrame | None:
 
 
 def without_join(text: str, *, limit: int) -> str:
-    """An ordinary message as it is; of a late join frame only its kind, because it holds a token.
+    """An ordinary message unchanged; of a late join frame, which holds a token, only the kind.
 
-    In a text that is no strict JSON the known secrets are masked: it will be refused, but the journal keeps refused
-    messages.
+    In a text that is not strict JSON, known secrets are masked, because the journal keeps refused messages.
 
     Spec: §5.2.
     """
-    # Any way of writing these letters in JSON holds one of the two; most messages end here.
+    # Any JSON spelling of these letters contains one of the two; most messages return here.
     if "join" not in text and "\\u" not in text:
         return text
     try:
@@ -117,11 +115,11 @@ def without_join(text: str, *, limit: int) -> str:
         return mask(text) if masked == plain else masked
 
 
-def identify(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity | None:
-    """The participant of a token in the space `asked` for; where it is empty, in the only space that knows the token."""
+def identify(tokens: Tokens, token: Token, *, spaces: Collection[str], requested: str) -> Identity | None:
+    """The identity of a token in the space `requested`; where that is empty, in the only space that knows the token."""
     identities = [
         Identity(space, participant)
         for space in spaces
-        if asked in ("", space) and (participant := tokens.participant_of(space, token)) is not None
+        if requested in ("", space) and (participant := tokens.participant_of(space, token)) is not None
     ]
     return identities[0] if len(identities) == 1 else None

@@ -1,4 +1,4 @@
-"""Mints tokens, finds the participant of each, and keeps them in files that their owner alone can read.
+"""Mints tokens, finds the participant of each, and keeps them in files that only their owner can read.
 
 It decides nothing about admission and knows neither capabilities nor the wire.
 
@@ -35,9 +35,11 @@ __all__ = [
 ]
 
 TOKEN_BYTES = 32
-SHORT_TOKENS = "MEW_SHORT_TOKENS"  # the environment variable that allows short tokens in files of others
-MAX_TOKEN = 4096  # characters; what is longer is no token but a mistaken file
-_POSIX = os.name == "posix"  # elsewhere the mode bits do not tell who may read a file
+SHORT_TOKENS = (
+    "MEW_SHORT_TOKENS"  # an environment variable that allows short tokens in files of other programs
+)
+MAX_TOKEN = 4096  # characters; a longer text is not a token but the wrong file
+_POSIX = os.name == "posix"  # on other systems the mode bits do not show which users may read a file
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -50,10 +52,10 @@ class _TokenOwner(NamedTuple):
     digest: bytes
     space: str
     participant: str
-    token: Token | None = None  # for `forget` alone; what is compared is the digest
+    token: Token | None = None  # for `forget` alone; the digest is compared
 
 
-# How many entries, of all registries of this process, name a secret: one that is void in one space may open another.
+# How many entries of all registries of this process name a secret: a token void in one space may be valid in another.
 # Written on the loops of gateways, in single operations.
 _known: Counter[str] = Counter()
 
@@ -70,7 +72,7 @@ class Tokens:
         self._entries: dict[bytes, _TokenOwner] = {}
         self._nobody = _TokenOwner(secrets.token_bytes(32), "", "")
         self.on_mint: Callable[[str, str, Token], None] | None = None
-        """Told space, participant and token of each that is minted: whoever keeps them."""
+        """Called with space, participant and token after each minting; None where nothing stores tokens."""
 
     def _digest(self, space: str, token: str) -> bytes:
         secret = token.reveal() if isinstance(token, Token) else token
@@ -101,7 +103,7 @@ class Tokens:
             )
 
     def mint(self, space: str, participant: str) -> Token:
-        """Makes a new token and adds it to the participant's."""
+        """Mints a token and adds it to those of the participant."""
         token = mint()
         self.add(space, participant, token)
         if self.on_mint is not None:
@@ -109,13 +111,13 @@ class Tokens:
         return token
 
     def participant_of(self, space: str, token: str) -> str | None:
-        """The participant that `token` belongs to; None when it, or the space, is unknown."""
+        """The participant to which `token` belongs; None when the token or the space is unknown."""
         digest = self._digest(space, token)
         entry = self._entries.get(digest, self._nobody)
         return entry.participant if hmac.compare_digest(entry.digest, digest) else None
 
     def void(self, space: str, participant: str, token: Token | None = None) -> int:
-        """Forgets one token of a participant, or all of them; returns how many.
+        """Voids one token of a participant, or all of them; returns how many.
 
         Spec: §3.6.7.
         """
@@ -127,7 +129,7 @@ class Tokens:
         return len(mine)
 
     def void_space(self, space: str) -> None:
-        """Forgets all tokens of a space that runs here no more."""
+        """Voids all tokens of a space that no longer runs here."""
         self._drop([digest for digest, entry in self._entries.items() if entry.space == space])
 
     def _drop(self, digests: Iterable[bytes]) -> None:
@@ -145,7 +147,7 @@ class Tokens:
 
 
 def _private_folder(folder: Path) -> None:
-    """Makes the folder, and those above it that are missing, readable by its owner alone."""
+    """Makes the folder and its missing parents, readable by their owner alone."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         with contextlib.suppress(FileExistsError):
@@ -161,7 +163,7 @@ def _private_folder(folder: Path) -> None:
 
 
 def token_path(folder: Path | str, space: str, participant: str) -> Path:
-    """Where the token of a participant lies below a folder of tokens: `<folder>/<space>/<participant>.token`.
+    """The path of a participant's token file in a folder of tokens: `<folder>/<space>/<participant>.token`.
 
     Raises:
         ConfigError: when the participant's name cannot be a file name.
@@ -179,7 +181,7 @@ def token_path(folder: Path | str, space: str, participant: str) -> Path:
 def write_token_file(folder: Path | str, space: str, participant: str, token: Token) -> Path:
     """Writes `<folder>/<space>/<participant>.token`, readable by its owner alone; returns its path.
 
-    An older file of that name is replaced in one step; a link that stood there is never followed.
+    An older file of that name is replaced atomically; a link in its place is never followed.
 
     Raises:
         ConfigError: when the names cannot be file names, or the file cannot be written.
@@ -189,7 +191,7 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
     fresh = place / f".{participant}.{secrets.token_hex(8)}"
     try:
         if KEPT in place.absolute().parts:
-            within = open_folder(place, make=True)  # which says what is wrong with it
+            within = open_folder(place, make=True)  # raises with the fault of a name
             if within is not None:
                 os.close(within)
         _private_folder(Path(folder))
@@ -204,7 +206,7 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
             raise
     except UnicodeError:
         raise ConfigError(
-            f"the token of {participant!r} holds characters beyond ASCII, so no header could carry it",
+            f"the token of {participant!r} holds characters beyond ASCII, so no header can carry it",
             path=str(path),
         ) from None
     except OSError as fault:
@@ -221,16 +223,16 @@ def short_allowed() -> bool:
 
 
 def read_token_file(path: Path | str, *, short: bool = True) -> Token:
-    """The token that a file holds; unless `short`, of at least 16 characters.
+    """The token in a file; it must have at least 16 characters unless `short`.
 
     Raises:
-        ConfigError: when it cannot be read, others than its owner may read it, or it holds no such token.
+        ConfigError: when it cannot be read, other users than its owner may read it, or it holds no such token.
     """
     path = Path(path)
     try:
         descriptor = open_below(
             path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-        )  # a pipe must not hold us up
+        )  # a pipe must not block this process
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -264,7 +266,7 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
 
 
 def known_tokens(folder: Path | str, space: str) -> list[Token]:
-    """The tokens of a space from files that their owner alone can read; masked from now on."""
+    """The tokens of a space, read from files that only their owner can read; they are masked from now on."""
     tokens = []
     for path in sorted(token_path(folder, space, "any").parent.glob("*.token")):
         with contextlib.suppress(ConfigError):

@@ -35,21 +35,21 @@ class WriteCoalescer:
         self._held = False
 
     def add(self, writer: Writer) -> None:
-        """Has `writer` flushed in this turn of the loop; to be called once between two flushes."""
+        """Registers `writer` for the flush of this turn of the loop; to be called once between two flushes."""
         self._writers.append(writer)
         if not self._held and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Lets all of them write."""
+        """Flushes all registered writers."""
         self._scheduled = self._held = False
         writers, self._writers = self._writers, []
         for writer in writers:
             writer.flush()
 
     def hold(self) -> None:
-        """From here to the next `flush` or `before_waiting` nothing is written: a batch is being handled.
+        """Defers all writes until the next `flush` or `before_waiting`, while a batch is handled.
 
         It saves a turn of the loop for each batch. Nothing else may be awaited in between.
         """
@@ -57,7 +57,7 @@ class WriteCoalescer:
 
     @coroutine
     def before_waiting(self, coming: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Awaits `coming`; flushes first, unless it is there at once."""
+        """Awaits `coming` and returns its result; flushes first, unless the result is available at once."""
         try:
             waits_for = coming.send(None)
         except StopIteration as at_once:

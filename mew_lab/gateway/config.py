@@ -1,7 +1,7 @@
 """The configuration of a space as checked models; `space_file` reads them from files.
 
-Every model refuses a key that it does not know, except `x-…`, so that a misspelt setting is not silently left out. A
-key without a value counts as absent. No error shows a value that may be a secret.
+Every model refuses an unknown key, except `x-…`, so that no misspelt setting is silently ignored. A key without a value
+counts as absent. No error shows a value that may be a secret.
 
 Spec: §4.1 (profiles), §5.1.
 """
@@ -80,7 +80,7 @@ def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
-    """Every fault of a capability: the part at fault is taken out, and the rest looked at again."""
+    """All faults of a capability; the part at fault is taken out, and the rest is checked again."""
     rest = copy.deepcopy(dict(pattern))
     judged: set[str] = set()
     while len(judged) < MAX_FAULTS:
@@ -125,7 +125,7 @@ def _secret(token: object) -> Token:
 
 
 def _word(value: object) -> object:
-    """A word of a command line or environment: a whole number or a truth value becomes its text."""
+    """A word of a command line or environment as text; an integer or a boolean becomes its text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else value
@@ -144,7 +144,7 @@ def _variable(name: str) -> str:
 
 
 def _inside(path: str) -> str:
-    """A file name that stays below the folder it is taken from, on any system. Links are judged when it is opened."""
+    """A file name that stays below its base folder on any system. Links are checked when the file is opened."""
     windows = PureWindowsPath(path)
     outside = PurePosixPath(path).is_absolute() or windows.drive or windows.root or ".." in windows.parts
     if not path or "\0" in path or outside or windows.is_reserved():
@@ -183,7 +183,7 @@ class Section(BaseModel):
 
 
 class McpServerConfig(Section):
-    """The command that starts an MCP server, its environment and folder. `cwd` is taken from the folder of the file."""
+    """The command that starts an MCP server, its environment and folder. `cwd` is relative to the file's folder."""
 
     command: Annotated[Word, Field(min_length=1)]
     args: list[Word] = Field(default_factory=list, repr=False)
@@ -192,7 +192,7 @@ class McpServerConfig(Section):
 
 
 class BridgeConfig(Section):
-    """How a bridge treats its server; `init_timeout` in milliseconds, as peers in the field write it."""
+    """The settings of a bridge; `init_timeout` is in milliseconds, as in other implementations."""
 
     init_timeout: float = Field(default=20_000.0, gt=0, le=3_600_000)
     reconnect: bool = False
@@ -200,7 +200,7 @@ class BridgeConfig(Section):
 
 
 class Defaults(Section):
-    """`default_to` of peers in the field: the participants that their own front ends address."""
+    """`default_to` of other implementations: the participants that their front ends address."""
 
     chat: list[str] = Field(default_factory=list)
 
@@ -210,11 +210,12 @@ class LimitsConfig(Section):
 
     One participant, together with those that it invited, may take one part in `share` of each count of a space; 1
     lets it take all. `rights_bytes` and `capability_bytes` bound the capabilities in a welcome. `welcome_bytes` bounds
-    the welcomes that one event sends; the others are sent by the next event. `steps` and `turn_steps` bound the cost
-    of judging one message, and one event.
+    the welcomes that one event sends; the next event sends the others. `steps` and `turn_steps` bound the cost of
+    checking one message, and one event.
 
-    The limits of the journal are bytes. One participant may cause so many a second and at once (2 MiB, 64 MiB), and so
-    many in all (`journal_bytes`, 4 GiB). `journal_floor` (128 MiB) is left free on the disk.
+    The limits of the journal are in bytes, with their defaults in brackets. One participant may cause so many a second
+    (2 MiB), so many at once (64 MiB), and `journal_bytes` in all (4 GiB). `journal_floor` (128 MiB) stays free on the
+    disk.
     """
 
     participants: int | None = Field(default=None, ge=1)
@@ -243,17 +244,17 @@ class LimitsConfig(Section):
 
     @property
     def of_space(self) -> SpaceLimits:
-        """Those that a space watches over."""
+        """The limits that a space enforces."""
         return SpaceLimits(**self._set_values(SpaceLimits._fields))
 
     @property
     def of_server(self) -> Limits:
-        """Those that a port watches over."""
+        """The limits that a port enforces."""
         return Limits(**self._set_values(field.name for field in fields(Limits)))
 
     @property
     def of_journal(self) -> JournalLimits:
-        """The limits of the journal; `journal_bytes` is the total."""
+        """The limits of the journal; `journal_bytes` is their total."""
         settings = {
             "bytes_per_second": self.journal_bytes_per_second,
             "burst": self.journal_burst,
@@ -267,7 +268,7 @@ class LimitsConfig(Section):
 
 
 class LogsConfig(Section):
-    """The peers' log files that are written beside the journal; `asked` when the file or environment names them."""
+    """The peers' log files written beside the journal; `asked` when the file or the environment names them."""
 
     envelope_history: bool = True
     capability_decisions: bool = True
@@ -275,7 +276,7 @@ class LogsConfig(Section):
 
     @property
     def any(self) -> bool:
-        """Whether one of them is written at all."""
+        """Whether at least one of them is written."""
         return self.envelope_history or self.capability_decisions
 
 
@@ -283,9 +284,8 @@ class ParticipantConfig(Section):
     """One participant of a space: its capabilities, its tokens, and the program that runs as it.
 
     `command`, `args` and `env` are a program that is started if `auto_start` is true; `mcp_server` is the server that
-    a participant of type `mcp-bridge` connects. `output_log` names a file that gets every message for it, from the
-    start (`auto_connect`) or from its first HTTP message. `fifo`, `io` and `default_to` have a meaning for other
-    programs only.
+    a participant of type `mcp-bridge` connects. `output_log` names a file that gets every message to it, from the start
+    (`auto_connect`) or from its first HTTP message. Only other programs use `fifo`, `io` and `default_to`.
     """
 
     capabilities: Capabilities = Field(default_factory=list)
@@ -307,19 +307,19 @@ class ParticipantConfig(Section):
 
     @property
     def starts(self) -> bool:
-        """Whether its program is started: a bridge unless `auto_start` is false, others if it is true."""
+        """Whether its program is started: a bridge unless `auto_start` is false, any other if it is true."""
         if self.type == "mcp-bridge":
             return self.auto_start is not False
         return bool(self.auto_start)
 
 
 class SpaceSettings(Section):
-    """The settings of a space beside its participants.
+    """The settings of a space besides its participants.
 
     `owner` cannot be revoked or kicked; `default_participant` is the seat of a person; `baseline` are the capabilities
-    that every participant holds besides its own. `hosts` and `origins` are further names of this gateway, and the web
-    pages that may use it. `message_bytes` is the largest message, frames included; `queue_bytes` the most that waits
-    for one slow reader before it is cut.
+    that every participant holds besides its own. `hosts` are further names of this gateway, `origins` the web pages
+    that may use it. `message_bytes` is the size of the largest message, frames included. A slow reader is cut when more
+    than `queue_bytes` wait for it.
     """
 
     owner: ParticipantId | None = None
@@ -333,9 +333,9 @@ class SpaceSettings(Section):
 
 
 class SpaceConfig(SpaceSettings):
-    """One space: its name, who may join it, and its limits.
+    """One space: its name, its participants, and its limits.
 
-    `logs` says which log files in the peers' format are written; None: none. A token of fewer than 16 characters is
+    `logs` are the log files in the peers' format; None writes none. A token of fewer than 16 characters is
     refused unless `short_tokens` allows it.
     """
 
@@ -354,15 +354,15 @@ class SpaceConfig(SpaceSettings):
         if short and not self.short_tokens:
             raise ValueError(
                 f"a token of {short[0]} has fewer than {LEAST_TOKEN} characters, so it could be guessed; leave tokens "
-                "out to have them made, or say short_tokens=True"
+                "out to have them made, or set short_tokens=True"
             )
         return self
 
     def check_limits(self) -> SpaceLimits:
-        """The limits of the space.
+        """The limits of the space, checked.
 
         Raises:
-            ConfigError: when its capabilities are too large for a welcome, or too costly to judge.
+            ConfigError: when its capabilities are too large for a welcome, or too costly to check.
         """
         held = {name: participant.capabilities for name, participant in self.participants.items()}
         configurable(held, self.baseline, self.limits.of_space)

@@ -1,10 +1,10 @@
-"""Delivers messages on one connection, so that a slow reader costs other connections nothing.
+"""Delivers messages on one connection, so that a slow reader does not delay other connections.
 
 A `Frame` is one message for all its receivers: encoded once, whatever their number. A `Peer` is the gateway's
-end of one connection; `put` never waits. A queue is bounded in bytes, and frames that are put within one turn of the
-loop leave in one write. A reader that lets its queue fill, or takes nothing for a while, is cut.
+end of one connection; `put` never waits. A queue is bounded in bytes, and the frames of one turn of the loop leave in
+one write. A reader whose queue is full, or that takes nothing for a while, is cut.
 
-Envelopes, spaces and rules are not known here.
+This module knows no envelope, space or rule.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mew_lab.transport.memory import MemoryLink
 
 __all__ = ["MAX_QUEUED", "DeliveryQueue", "Frame", "MemoryPeer", "Peer", "encode"]
 
-MAX_QUEUED = 8 * 1024 * 1024  # bytes that may wait for one reader
-STALL_SECONDS = 10.0  # seconds in which a reader with a queue must take something
-CLOSE_SECONDS = 1.0  # seconds that a closing reader has to take what is left
+MAX_QUEUED = 8 * 1024 * 1024  # bytes that may wait for a reader
+STALL_SECONDS = 10.0  # seconds in which a reader with a queue must take data
+CLOSE_SECONDS = 1.0  # seconds that a closing reader has to take the rest
 CHUNK = 256 * 1024  # bytes handed to the operating system at a time
 PROMPT_BYTES = 64 * 1024  # bytes waiting in the operating system below which a reader counts as prompt
 CLOSE_SLOW = 1008  # policy violation (RFC 6455 §7.4.1)
@@ -34,7 +34,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def encode(first: int, payload: bytes) -> bytes:
-    """A whole unmasked frame, as servers send them (RFC 6455 §5.2)."""
+    """A complete unmasked frame, as servers send it (RFC 6455 §5.2)."""
     size = len(payload)
     if size < 126:
         return bytes((first, size)) + payload
@@ -44,9 +44,9 @@ def encode(first: int, payload: bytes) -> bytes:
 
 
 class Frame:
-    """One message on its way out: `text` leaves as a text frame, else `data` as a binary one.
+    """One outgoing message: `text` is sent as a text frame, else `data` as a binary one.
 
-    `wire` is the encoded WebSocket frame: made when it is first asked for, the same object for every receiver.
+    `wire` is the encoded WebSocket frame: made at first use, the same object for every receiver.
     """
 
     __slots__ = ("message", "wire")
@@ -69,10 +69,10 @@ class Peer(Protocol):
     """The gateway's end of one connection, over any transport."""
 
     def put(self, frame: Frame) -> None:
-        """Queues a message. Never waits, never raises; after a close or a cut it does nothing."""
+        """Queues a message without waiting or raising; after a close or a cut it does nothing."""
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Sends what is queued, unless `drop`, then closes. Twice is harmless."""
+        """Sends the queued messages, unless `drop`, then closes. A second call does nothing."""
 
     async def alive(self, timeout: float) -> bool:
         """Whether the other end answers within `timeout` seconds; False once a close has begun."""
@@ -86,7 +86,7 @@ class MemoryPeer:
     """The gateway's end of a link inside this process.
 
     Args:
-        link: the end that the gateway holds.
+        link: the gateway's end of the link.
         limit: characters and bytes that may wait for the reader.
         on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
     """
@@ -117,25 +117,25 @@ class MemoryPeer:
             asyncio.get_running_loop().call_soon(self._on_cut, reason)
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Closes; the reader may still receive what is queued, unless `drop`."""
+        """Closes; the reader may still receive queued messages, unless `drop`."""
         self._link.shut(code, reason, drop=drop)
 
     async def alive(self, timeout: float) -> bool:
-        """Whether it is open: inside one process nothing breaks unnoticed."""
+        """Whether it is open; within one process that needs no probe."""
         return self._link.closed is None
 
 
 class DeliveryQueue:
     """The gateway's end of one WebSocket, over an ASGI `send` callable.
 
-    While the reader is prompt, encoded frames go straight to the socket, once a turn of the loop. Else, or
-    where the server's inside is not as expected, they wait here and one task sends them as they are taken.
+    While the reader is prompt, encoded frames go directly to the socket, once a turn of the loop. Else, or where the
+    server's protocol object is not as expected, one task sends them by ASGI as the reader takes them.
 
     Args:
         send: the ASGI callable of an accepted WebSocket.
         coalescer: decides when to write; shared by the queues of one server.
-        limit: bytes that may wait for the reader; may be set anew at any time.
-        stall: seconds in which a reader with a queue must take something.
+        limit: bytes that may wait for the reader; may change at any time.
+        stall: seconds in which a reader with a queue must take data.
         on_cut: called with the reason, in a later turn of the loop, when the reader was cut.
     """
 
@@ -159,18 +159,18 @@ class DeliveryQueue:
         self._size = 0
         self._announced = False  # to the coalescer
         self._pump: asyncio.Task[None] | None = None
-        self._close_reason: tuple[int, str] | None = None  # set when nothing more is taken
-        self._ended = False  # the socket is gone
+        self._close_reason: tuple[int, str] | None = None  # set when no more messages are taken
+        self._ended = False  # the socket has closed
         self._closing_here = asyncio.Event()  # set when this end closes first
 
     @property
     def closing(self) -> bool:
-        """Whether a close or a cut has begun, or the socket is gone."""
+        """Whether a close or a cut has begun, or the socket has closed."""
         return self._close_reason is not None
 
     @property
     def dismissed(self) -> bool:
-        """Whether this end has begun a close or a cut: messages that still come in are to be dropped."""
+        """Whether this end has begun a close or a cut, so that received messages must be dropped."""
         return self._closing_here.is_set()
 
     def put(self, frame: Frame) -> None:
@@ -180,7 +180,7 @@ class DeliveryQueue:
         self._queue.append(frame)
         self._size += len(frame.wire)
         if self._size > self.limit:
-            self.flush()  # it may be that much at once, and no slow reader
+            self.flush()  # one turn may produce this much for a reader that is not slow
             if self._size > self.limit:
                 self._cut(_too_slow(self._size))
         elif not self._announced:
@@ -188,7 +188,7 @@ class DeliveryQueue:
             self._coalescer.add(self)
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Sends what is queued, unless `drop`, then closes."""
+        """Sends the queued messages, unless `drop`, then closes."""
         if self._close_reason is not None:
             return
         self._begin_close(code, reason)
@@ -199,7 +199,7 @@ class DeliveryQueue:
         self._ensure_pump()  # the close frame itself goes by the ASGI `send`
 
     async def alive(self, timeout: float) -> bool:
-        """Whether a ping is answered within `timeout` seconds; where none can be sent, whether it is open."""
+        """Whether a ping is answered within `timeout` seconds; where none can be sent, whether the socket is open."""
         if self._close_reason is not None or self._ended:
             return False
         if self._wire is None:
@@ -207,7 +207,7 @@ class DeliveryQueue:
         return await self._wire.ping(timeout) and self._close_reason is None
 
     async def unread(self, seconds: float) -> None:
-        """Returns after so many seconds, or when this end begins a close; until then nothing is read from the socket."""
+        """Pauses reading for `seconds`, or until this end begins a close; returns then."""
         if self._wire is not None:
             self._wire.pause(seconds)
         with contextlib.suppress(TimeoutError):
@@ -217,7 +217,7 @@ class DeliveryQueue:
                 self._wire.resume()
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """From now on `count(bytes, messages)` is called for pings and for pieces of messages.
+        """Calls `count(bytes, messages)` for each ping and each fragment of a message.
 
         It returns the seconds for which the socket is not to be read.
         """
@@ -225,22 +225,22 @@ class DeliveryQueue:
             self._wire.count_extras(count)
 
     def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
-        """From now on messages in one piece are handed to `take` as they are read, where the server can do that."""
+        """Hands unfragmented messages to `take` as they are read, where the server supports it."""
         if self._wire is not None:
             self._wire.take_directly(take, taken)
 
     def pause(self, seconds: float) -> None:
-        """Reads nothing from the socket for so many seconds, or until this end begins a close."""
+        """Pauses reading for `seconds`, or until this end begins a close."""
         if self._wire is not None:
             self._wire.pause(seconds)
 
     def take_queued(self) -> None:
-        """From now on every message comes the usual way."""
+        """Ends `take_directly`: every message is queued again."""
         if self._wire is not None:
             self._wire.take_queued()
 
     def detach(self) -> None:
-        """Forgets the queued messages; to be called when the socket is gone."""
+        """Drops the queued messages; to be called when the socket has closed."""
         self._ended = True
         self._close_reason = self._close_reason or (1006, "")
         self._queue.clear()
@@ -249,7 +249,7 @@ class DeliveryQueue:
             self._pump.cancel()
 
     async def wait_closed(self) -> None:
-        """Waits until a close that has begun is on the wire, or given up."""
+        """Waits until a close that has begun is sent, or given up."""
         if self._pump is not None:
             await asyncio.wait({self._pump})
 
@@ -262,13 +262,13 @@ class DeliveryQueue:
     # --- writing to the socket, and by the ASGI `send` ---
 
     def flush(self) -> None:
-        """Writes all that waits to the socket, in one write, while the reader is prompt."""
+        """Writes all queued frames to the socket, in one write, while the reader is prompt."""
         self._announced = False
         if self._queue and self._pump is None and not self._write():
             self._ensure_pump()
 
     def _write(self) -> bool:
-        """Writes queued frames as long as the reader is prompt; returns whether nothing is left."""
+        """Writes queued frames as long as the reader is prompt; returns whether the queue is empty."""
         wire, queue = self._wire, self._queue
         while queue:
             if wire is None or wire.waiting() > PROMPT_BYTES or wire.closing():
@@ -298,12 +298,12 @@ class DeliveryQueue:
         if self._pump is pump:
             self._pump = None
         if not pump.cancelled() and pump.exception() is not None:
-            self.detach()  # the socket went away while we wrote; whoever reads from it tells the gateway
+            self.detach()  # the socket closed during the write; the code that reads it notifies the gateway
         elif self._close_reason is None:
-            self.flush()  # something may have come since it found nothing more
+            self.flush()  # a frame may have been queued since the queue was empty
 
     async def _drain(self) -> None:
-        """Sends by the ASGI `send`, which waits for a slow reader; a prompt reader is written to directly again."""
+        """Sends by ASGI, which waits for a slow reader; returns to direct writes once the reader is prompt."""
         while self._queue:
             frame = self._queue.popleft()
             self._size -= len(frame.wire)
@@ -340,5 +340,5 @@ class DeliveryQueue:
     def _cut(self, reason: str) -> None:
         self._begin_cut(reason)
         if self._pump is not None:
-            self._pump.cancel()  # it waits for the very reader that we give up on
+            self._pump.cancel()  # it waits for the reader that is cut
         self._start(self._send_close(CLOSE_SLOW, reason))

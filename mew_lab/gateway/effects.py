@@ -1,6 +1,6 @@
 """Applies the effects of a space in their order; decides nothing.
 
-This is the one place where a token enters a message: the answer to the inviter, and no other.
+This is the only place where a token enters a message: the answer to the inviter.
 
 Spec: §3.6.6.
 """
@@ -22,7 +22,7 @@ __all__ = ["apply_effects"]
 def apply_effects(
     effects: Iterable[Effect], *, space: str, peers: Mapping[str, Peer], tokens: Tokens, url: str
 ) -> tuple[Effect, ...]:
-    """Delivers, closes, mints and voids; returns the effects, with the token in a reply that carries one.
+    """Delivers, closes, mints and voids as the effects state; returns them, with the token in the reply to an inviter.
 
     `url` is the address for an invited participant; empty while nothing serves the gateway.
     """

@@ -2,10 +2,10 @@
 
 One gateway belongs to one event loop, and every method is called on that loop; that is why there is no lock. A
 transport (`sockets`, `routes`, `local`) authenticates, then hands over a `Peer` for each connection. The gateway
-decides nothing about a message. Each event takes one way, `_feed`:
+decides nothing about a message. Every event passes through `_feed`:
 
 ```
-transport ── receive / post / admit / leave ──▶ _feed          an event that comes meanwhile waits in the queue
+transport ── receive / post / admit / leave ──▶ _feed          an event that arrives meanwhile waits in the queue
 _turn      space.plan(event, now)                              pure; the space does not change
            Record effects ──▶ journal, then `observe`          refused or failed: `journal_refusals`, and no commit
            turn.commit()                                       the space changes
@@ -13,7 +13,7 @@ _apply     Record ──▶ ring; other effects ──▶ apply_effects    peers
 ```
 
 An event that the journal cannot take is refused and leaves no trace in the space. Events that have happened already,
-such as a connection's end, are committed at once and written later (`owed`). A timer of each space (`WakeTimer`)
+such as the end of a connection, are committed at once and written later (`owed`). The timer of each space (`WakeTimer`)
 feeds the ends of grants and the welcomes that are due.
 
 Spec: §3.6, §4.2, §5.
@@ -72,14 +72,14 @@ class Gateway:
     """Several isolated spaces, their connections and their journals.
 
     Args:
-        clock: Gives the wall time in UTC.
-        new_epoch: Gives 64 random bits for each space.
+        clock: Returns the wall time in UTC.
+        new_epoch: Returns 64 random bits for each space.
         observe: Called with every record after it was journaled, before its message is delivered.
 
     Attributes:
         connection_url: The address in an invitation; empty while nothing serves this gateway.
-        before_post: Called with space and participant before an HTTP message is taken: a log sink that waits for the
-            first one is then attached.
+        before_post: Called with space and participant before an HTTP message is taken, so that a waiting log sink is
+            attached first.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Gateway:
         """Opens a space.
 
         Raises:
-            ValueError: when one of that name runs here already.
+            ValueError: when a space of that name runs here already.
             JournalError: when the journal cannot be written.
         """
         if config.name in self._spaces:
@@ -142,16 +142,16 @@ class Gateway:
         used: Mapping[str, int] | None = None,
         limits: JournalLimits | None = None,
     ) -> None:
-        """Resumes a space that ran before, as it was then; its connections have left.
+        """Resumes a space in the state of its last record, without its former connections.
 
         Args:
             since: The time of its last record: its time never runs backwards.
-            connections: The highest number in a name of its connections, so that no name comes twice.
+            connections: The highest number in a name of its connections, so that no name repeats.
             used: How many bytes of the journal each participant has caused before.
             limits: The limits of the journal; the standard ones unless given.
 
         Raises:
-            ValueError: when one of that name runs here already.
+            ValueError: when a space of that name runs here already.
             JournalError: when the journal cannot be written.
         """
         if space.name in self._spaces:
@@ -172,10 +172,10 @@ class Gateway:
             self._feed(hosted, Left(name, "the gateway was started anew"))
 
     def enrol(self, space: str, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> None:
-        """Lets a participant join, or changes what it may do; one that is connected learns it by a new welcome.
+        """Enrols a participant, or changes its capabilities; a connected one gets a new welcome.
 
         Raises:
-            ValueError: when that is no participant id.
+            ValueError: when the name is no participant id.
             ConfigError: when a capability is not a pattern.
             JournalError: when the journal cannot be written.
         """
@@ -193,7 +193,7 @@ class Gateway:
         ]
 
     def runtime_ids(self, space: str, participant: str) -> tuple[str, ...]:
-        """The ids under which the participant is connected now, newest last."""
+        """The ids under which the participant is connected now, the newest last."""
         member = self._spaces[space].space.state.members.get(participant)
         return tuple(connection.runtime_id for connection in member.connections) if member else ()
 
@@ -209,31 +209,31 @@ class Gateway:
         return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
     def logical(self, space: str, name: str) -> str:
-        """The participant that a runtime id or a participant's own name means."""
+        """The participant to which a runtime id or a name refers."""
         return self._spaces[space].space.state.logical(name)
 
     def time(self, space: str) -> datetime:
-        """The time that the space would be given now."""
+        """The time of an event in the space if it came now; it never runs backwards."""
         return max(self._spaces[space].last, self._clock())
 
     def message_bytes(self, space: str) -> int:
-        """The longest message that the space takes, in bytes."""
+        """The size of the longest message that the space takes, in bytes."""
         return self._spaces[space].space.limit
 
     def queue_bytes(self, space: str) -> int:
-        """The bytes that may wait for one reader of the space."""
+        """The number of bytes that may wait for one reader of the space."""
         return self._spaces[space].queue_bytes
 
     # --- connections ---
 
     def holder(self, space: str, runtime_id: str) -> Peer | None:
-        """The connection that has this runtime id now: a newcomer of the same name is let in when it is dead."""
+        """The connection that has this runtime id; a newcomer with this id is admitted only when it does not answer."""
         hosted = self._spaces[space]
         connection = hosted.space.state.live.get(runtime_id)
         return hosted.peers.get(connection.name) if connection else None
 
     def replace(self, space: str, runtime_id: str) -> None:
-        """Drops the connection that has this runtime id (4409): it did not answer, and its successor is here."""
+        """Drops the connection that has this runtime id (4409): it did not answer, and a new one takes its place."""
         hosted = self._spaces[space]
         connection = hosted.space.state.live.get(runtime_id)
         if connection:
@@ -245,13 +245,13 @@ class Gateway:
     def admit(
         self, space: str, participant: str, peer: Peer, *, runtime_id: str | None = None, via: str = "memory"
     ) -> str:
-        """Lets an authenticated connection in: it gets its welcome, the others the presence.
+        """Admits an authenticated connection: it gets a welcome, the others a presence.
 
         Returns:
             The connection's name within the space.
 
         Raises:
-            NotAdmitted: with the close code that the wire wants.
+            NotAdmitted: with the close code for the wire.
         """
         hosted = self._spaces[space]
         hosted.connections += 1
@@ -282,12 +282,12 @@ class Gateway:
         return name
 
     def receive(self, space: str, connection: str, message: str | bytes) -> None:
-        """A whole message came in on a connection."""
+        """Takes a message that a connection received."""
         hosted = self._spaces.get(space)
         if hosted is None:
             return
         limit = hosted.space.limit
-        if len(message) * 4 > limit:  # no character has more than four bytes
+        if len(message) * 4 > limit:  # a character has at most four bytes
             data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
             if len(data) > limit:
                 self._feed(hosted, Oversize(connection, len(data), sha256(data).hexdigest()))
@@ -300,7 +300,7 @@ class Gateway:
             self._feed(hosted, Received(message, connection))
 
     def post(self, space: str, name: str, text: str | bytes) -> HttpReply:
-        """A message came in by HTTP, from an authenticated participant posting under `name`. Spec: §5.3."""
+        """Takes a message by HTTP from an authenticated participant that posts as `name`. Spec: §5.3."""
         hosted = self._spaces[space]
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         who = (self.logical(space, name), name)
@@ -316,7 +316,7 @@ class Gateway:
         raise AssertionError("a post always has a reply")
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
-        """Removes a connection that is gone, for any cause; harmless when it was removed before."""
+        """Removes a connection that ended for any reason; does nothing when it was removed before."""
         hosted = self._spaces.get(space)
         if hosted is not None:
             hosted.peers.pop(connection, None)
@@ -326,11 +326,11 @@ class Gateway:
             self._feed(hosted, Left(connection, reason))
 
     def note(self, space: str, event: str, *, participant: str, detail: str) -> None:
-        """Writes a note into the journal that no message carries, such as the policy that decided a proposal."""
+        """Writes a note into the journal that belongs to no message, such as the policy that decided a proposal."""
         self._feed(self._spaces[space], Noted(event, participant, detail))
 
     def close(self, code: int = 1012, reason: str = "the gateway stops") -> None:
-        """Closes every connection of every space; the spaces are gone afterwards."""
+        """Closes every connection and removes every space."""
         for name, hosted in list(self._spaces.items()):
             for connection, peer in list(hosted.peers.items()):
                 peer.close(code, reason)
@@ -339,10 +339,10 @@ class Gateway:
             self.tokens.void_space(name)
             del self._spaces[name]
 
-    # --- the way of every event ---
+    # --- the path of every event ---
 
     def _feed(self, hosted: HostedSpace, event: Event) -> tuple[object, ...]:
-        """Plans, records, commits, applies. An event that comes while another is applied waits its turn."""
+        """Plans, records, commits and applies an event. An event that arrives during another one is queued."""
         if hosted.busy:
             hosted.queue.append(event)
             return ()
@@ -407,7 +407,7 @@ class Gateway:
                 self.observe(record)
 
     def _write_owed(self, hosted: HostedSpace) -> None:
-        """Records and delivers the turns that wait because the disk was full, in their order."""
+        """Records and delivers the turns that waited for space on the disk, in order."""
         while hosted.owed:
             turn = hosted.owed[0]
             self._write(hosted, [effect for effect in turn.effects if type(effect) is Record])

@@ -1,4 +1,4 @@
-"""One space as a gateway runs it: its journal, peers, event queue, time and timer. The gateway moves this data.
+"""The state of one space in a gateway: its journal, peers, event queue, time and timer.
 
 Spec: §3.6.1, rulings R24 and R25 (the timer).
 """
@@ -22,14 +22,14 @@ from mew_lab.space.turn import Turn
 __all__ = ["AT_ONCE", "HostedSpace", "JournalFile", "Recorder", "WakeTimer"]
 
 AT_ONCE = datetime.min.replace(tzinfo=UTC)
-"""A time that has come already."""
+"""A due time in the past."""
 
-LONGEST = 60.0  # seconds until the wall clock is looked at anew: it may be set, or the machine may sleep
+LONGEST = 60.0  # seconds until the wall clock is read again: it may be set, or the machine may sleep
 SHORTEST = 0.001
 
 
 class Recorder(Protocol):
-    """A journal, as the gateway uses it."""
+    """The interface of a journal that the gateway uses."""
 
     def append(self, records: Iterable[Record]) -> None:
         """Writes the records to the operating system, or raises JournalError and writes nothing."""
@@ -37,18 +37,18 @@ class Recorder(Protocol):
 
 @runtime_checkable
 class JournalFile(Recorder, Protocol):
-    """A journal in a file: its lines are a chain, and a disk can be full."""
+    """The interface of a journal in a file, whose lines are a chain and whose disk can be full."""
 
     @property
     def head(self) -> tuple[int, bytes]:
-        """The last record's number, and the chain of its line."""
+        """The number of the last record, and the chain of its line."""
 
     def free_space(self) -> int:
-        """Bytes that are free where the next ones will be written."""
+        """Free bytes on the disk of the current file."""
 
 
 class WakeTimer:
-    """Calls `wake` at the time that was `set`, or sooner; it is to be set again then."""
+    """Calls `wake` at the time given to `set`, or earlier; the timer must then be set again."""
 
     __slots__ = ("_end", "_handle", "_wake")
 
@@ -59,11 +59,11 @@ class WakeTimer:
 
     @property
     def waits(self) -> bool:
-        """Whether it will call."""
+        """Whether a call is scheduled."""
         return self._handle is not None
 
     def set(self, end: datetime | None, clock: Callable[[], datetime]) -> None:
-        """The next time; None: there is none. Without a running loop nothing is called: the next message sees to it."""
+        """Sets the time of the next call; None cancels it. Without a running loop, the next message does the work."""
         if end == self._end:
             return
         self.cancel()
@@ -76,7 +76,7 @@ class WakeTimer:
             self._end = end
 
     def cancel(self) -> None:
-        """Calls nothing any more."""
+        """Cancels the scheduled call."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle = self._end = None
@@ -87,9 +87,9 @@ class WakeTimer:
 
 
 class HostedSpace:
-    """One space and everything that it runs with; `last` is the last time that it was given.
+    """One space and everything that it runs with; `last` is the time of its last event.
 
-    `timer` is set for the end of its next grant and for the welcomes that it owes; it calls `wake`.
+    `timer` calls `wake` at the end of the next grant and when welcomes are due.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
-"""Answers events that the journal does not take: above a share, at the floor of free space, on a full disk.
+"""Answers events that the journal cannot take: above a share, below the floor of free space, on a full disk.
 
-Such an event does not reach the space, so no state changes. Its sender is told, and the journal later has a count.
+Such an event does not reach the space, so no state changes. Its sender gets an error, and the journal later a count.
 
 Spec: §3.6.8 (ruling on the size of a journal).
 """
@@ -48,11 +48,11 @@ JOURNAL_MESSAGE = (
     "this gateway cannot write its journal, so it takes no message; free the disk, then send again"
 )
 NO_ROOM = (
-    "less room is left on its disk than limits.journal_floor says. Free the disk, or prune a journal there with "
+    "less space is free on its disk than limits.journal_floor. Free the disk, or prune a journal there with "
     "mew-lab journal prune"
 )
 LOG_EVERY = 1.0  # seconds between two lines about a journal that cannot be written
-MAX_OWED = 10_000  # effects of leaves and notes that wait for the journal
+MAX_OWED = 10_000  # effects of leaves and notes that wait to be journaled
 
 
 def refuse_over_share(
@@ -70,13 +70,13 @@ def refuse_over_share(
     if connection is None:
         return (HttpReply(429, {"error": "limit_exceeded", "message": why}),)
     peer = hosted.peers.get(connection)
-    if peer is not None and (not isinstance(event, FrameReceived) or share.may_tell(hosted.last)):
+    if peer is not None and (not isinstance(event, FrameReceived) or share.may_report(hosted.last)):
         peer.put(Frame(_system_error(hosted, connection, turn, "limit_exceeded", why)))
     return ()
 
 
 def note_refused(hosted: HostedSpace, who: str) -> None:
-    """Queues a note of how much of a participant was over its share."""
+    """Queues a note with the count of a participant's messages above its share."""
     assert hosted.shares is not None
     count = hosted.shares.of(who, hosted.last).take_count()
     if count is not None:
@@ -86,7 +86,7 @@ def note_refused(hosted: HostedSpace, who: str) -> None:
 def answer_unrecorded(
     hosted: HostedSpace, event: Event, turn: Turn, fault: JournalError
 ) -> tuple[object, ...]:
-    """Answers an event whose records could not be written; an event that has happened already is written later."""
+    """Answers an event whose records could not be written; an event that has happened already is queued."""
     if hosted.logged is None or (hosted.last - hosted.logged).total_seconds() >= LOG_EVERY:
         logger.error("%s: %s", hosted.space.name, fault)
         hosted.logged = hosted.last
@@ -110,7 +110,7 @@ def answer_unrecorded(
 
 
 def _system_error(hosted: HostedSpace, connection: str, turn: Turn, error: str, message: str) -> str:
-    """A system/error outside the space's own count, since no record of it will ever be."""
+    """A system/error outside the space's own numbering, because it has no record."""
     members: dict[str, Any] = {
         "protocol": PROTOCOL,
         "id": f"unrecorded-{secrets.token_hex(8)}",
@@ -120,7 +120,7 @@ def _system_error(hosted: HostedSpace, connection: str, turn: Turn, error: str, 
         "kind": "system/error",
     }
     would_be = next((effect.envelope for effect in turn.effects if type(effect) is Deliver), None)
-    if would_be is not None:  # the message itself, or the error that would have named it
+    if would_be is not None:  # the message itself, or the error about it
         own = would_be.kind != "system/error"
         members["correlation_id"] = [would_be.id] if own else list(would_be.correlation_id)
     members["payload"] = {"error": error, "message": message}
@@ -128,7 +128,7 @@ def _system_error(hosted: HostedSpace, connection: str, turn: Turn, error: str, 
 
 
 def note_unrecorded(hosted: HostedSpace) -> None:
-    """Queues a note of how many messages the journal could not take, now that it takes some again."""
+    """Queues a note with the count of messages that the journal could not take, once it takes records again."""
     if any(hosted.unrecorded.values()):
         count, hosted.unrecorded = hosted.unrecorded, {"accepted": 0, "refused": 0}
         hosted.queue.append(Noted("unrecorded", hosted.space.state.owner, compact(count)))

@@ -1,8 +1,8 @@
 """Collects the tokens of a space file: from the file, the environment and token files, or fresh ones.
 
-Every participant has one token of its own. It comes from the environment variable `MEW_TOKEN_<ID>`, else from a token
-file. Else it is minted and written where its owner alone can read it. The list `tokens` of the file is good beside it.
-No participant is admitted here: every token goes into a `Tokens`.
+Every participant has one token of its own, from the environment variable `MEW_TOKEN_<ID>` or from a token file. Where
+neither has one, it is minted and written to a file that only its owner can read. The tokens in the list `tokens` of the
+file are valid as well. All tokens go into a `Tokens`; no participant is admitted here.
 
 Spec: §5.1, §5.2.
 """
@@ -25,19 +25,19 @@ __all__ = ["Key", "issue", "variable"]
 
 
 class Key(NamedTuple):
-    """A participant's own token, and the file that holds it; None where it came by the environment."""
+    """A participant's own token, and its file; None where the token is from the environment."""
 
     token: Token
     file: Path | None
 
 
 def variable(participant: str) -> str:
-    """The environment variable that may hold the participant's token: `MEW_TOKEN_MY_BOT` for `my-bot`."""
+    """The name of the environment variable for the participant's token: `MEW_TOKEN_MY_BOT` for `my-bot`."""
     return f"MEW_TOKEN_{participant.upper().replace('-', '_')}"
 
 
 def issue(file: SpaceFile, tokens: Tokens, *, environ: Mapping[str, str] = os.environ) -> dict[str, Key]:
-    """Adds every token of the file's participants to `tokens`; gives each participant's own.
+    """Adds every token of the file's participants to `tokens`; returns each participant's own.
 
     Raises:
         ConfigError: with every fault: a token file that cannot be used, a token that two participants have.
@@ -70,7 +70,7 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
     space, kept = file.config.name, file.folder / ".mew" / "tokens"
     for path in (
         token_path(kept, space, participant),
-        file.path.parent / "tokens" / f"{participant}.token",  # where peers keep them
+        file.path.parent / "tokens" / f"{participant}.token",  # where other implementations keep them
     ):
         if os.path.lexists(path):
             return Key(read_token_file(path), path)

@@ -1,7 +1,7 @@
-"""The limits of one server, and the bucket that says when a participant is ahead of its rate.
+"""The limits of one server, and the token bucket that bounds the rate of a participant.
 
-A limit of a number has the code `limit_exceeded`; only the participant that reaches it is told. A rate is not such a
-limit: a WebSocket above it is read later, and nothing that it sends is lost.
+A participant that reaches a limit on a count gets the error `limit_exceeded`. A rate is not such a limit: a WebSocket
+above its rate is read later, and no message is lost.
 
 Spec: §5.2 (rulings on limits before admission).
 """
@@ -44,7 +44,7 @@ class Limits:
     burst: int = 2000
     """Messages of one participant at once."""
     bytes_per_second: float = 8 * 1024 * 1024.0
-    """The same in bytes."""
+    """Bytes of one participant, over all its connections and HTTP, in the long run."""
     burst_bytes: int = 16 * 1024 * 1024
     """Bytes of one participant at once; one message never counts for more."""
 
@@ -62,7 +62,7 @@ class _Level:
         self._at = now
 
     def take(self, amount: float, now: float) -> float:
-        """Takes so much; returns how much is left."""
+        """Takes `amount`; returns the rest, which may be negative."""
         most = self._most
         left = self._left + (now - self._at) * self._rate
         left = (left if left < most else most) - (amount if amount < most else most)
@@ -71,12 +71,12 @@ class _Level:
         return left
 
     def until(self, amount: float, now: float) -> float:
-        """Seconds until it holds so much."""
+        """Seconds until the level reaches `amount`."""
         return (amount - self._left) / self._rate - (now - self._at)
 
     @property
     def portion(self) -> float:
-        """How much a slowed connection waits for."""
+        """The amount for which a slowed connection waits."""
         return max(1.0, min(self._most / 2, PORTION * self._rate))
 
 
@@ -90,7 +90,7 @@ class Bucket:
         self._bytes = _Level(limits.bytes_per_second, float(limits.burst_bytes), now)
 
     def take(self, size: int, now: float, *, messages: int = 1) -> bool:
-        """Counts a message of so many bytes, whether there was room for it or not; whether there is for one more."""
+        """Counts a message of `size` bytes in any case; returns whether one more is within the rate."""
         return (self._messages.take(messages, now) >= 1.0) & (self._bytes.take(size, now) >= 1.0)
 
     def wait(self, now: float) -> float:

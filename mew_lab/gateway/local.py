@@ -1,6 +1,6 @@
-"""Connects a participant of this process over a memory link; it holds no rule.
+"""Connects a participant of this process over a memory link, without rules of its own.
 
-Spec: §5.2, with the token's place taken by the host's own word.
+Spec: §5.2; the host vouches for the participant instead of a token.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from mew_lab.transport.memory import MemoryLink, pair
 
 __all__ = ["attach"]
 
-_drivers: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
+_drivers: set[asyncio.Task[None]] = set()  # a task without a reference may be collected while it runs
 
 
 def attach(gateway: Gateway, space: str, participant: str, *, runtime_id: str | None = None) -> Link:
-    """Admits `participant` over a memory link; the welcome waits at its end. Runs until either end closes.
+    """Admits `participant` over a memory link and runs until either end closes; the welcome waits in the link.
 
     Raises:
-        NotAdmitted: when the space does not let it in.
+        NotAdmitted: when the space does not admit it.
     """
     here, there = pair()
     name = ""

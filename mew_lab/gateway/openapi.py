@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 description of the HTTP routes: data, and nothing else.
+"""Describes the HTTP routes in OpenAPI 3.1, as data.
 
-`tests/gateway/test_openapi.py` holds the routes to it.
+`tests/gateway/test_openapi.py` compares it with the routes.
 
 Spec: §5.3.
 """
@@ -31,53 +31,58 @@ def _schema(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _said(description: str, *schemas: str) -> dict[str, Any]:
+def _response(description: str, *schemas: str) -> dict[str, Any]:
     schema = _schema(schemas[0]) if len(schemas) == 1 else {"anyOf": [_schema(name) for name in schemas]}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _answers(answers: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    """These, and those that every request may get."""
-    at_the_door = {
-        403: _said("the token is nobody's here, or Origin is not configured", "Error"),
-        421: _said("Host does not name this gateway", "Error"),
+def _responses(answers: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """These answers, and those that every request may get."""
+    common = {
+        403: _response(
+            "the token is not that of this participant or space, or Origin is not configured", "Error"
+        ),
+        421: _response("Host does not name this gateway", "Error"),
     }
-    return {str(status): answer for status, answer in sorted({**at_the_door, **answers}.items())}
+    return {str(status): answer for status, answer in sorted({**common, **answers}.items())}
 
 
 TOKEN: dict[str, Any] = {"security": [{"token": []}]}
-NO_TOKEN = {401: _said("no token in the Authorization header", "Error")}
-BAD_REQUEST = _said("the request is not understood", "Error")
-TOO_FAST = _said("too many messages in too short a time", "Error")
+NO_TOKEN = {401: _response("no token in the Authorization header", "Error")}
+BAD_REQUEST = _response("the request is not understood", "Error")
+TOO_FAST = _response("too many messages in too short a time", "Error")
 SPACE = {
     "name": "space",
     "in": "query",
-    "description": "the space; may be left out where the token belongs to one space only",
+    "description": "the space; optional where the token belongs to one space only",
     "schema": TEXT,
 }
 PARTICIPANT = {
     "name": "id",
     "in": "path",
     "required": True,
-    "description": "the participant whose token it is, by its name or a runtime id that it has now",
+    "description": "the participant that the token belongs to, by its name or a current runtime id",
     "schema": TEXT,
 }
 SINCE = {
     "name": "since",
     "in": "query",
-    "description": "gives what the gateway received strictly later; all that it still has where this is left out",
+    "description": "only what the gateway received strictly later; without it, all that it still keeps",
     "schema": MOMENT,
 }
 LIMIT = {
     "name": "limit",
     "in": "query",
-    "description": "the most messages in one answer, the oldest first",
+    "description": "the maximum number of messages in one answer, the oldest first",
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
 }
 MEMBERS = {
     "protocol": {"const": PROTOCOL},
     "id": {"type": "string", "minLength": 1, "maxLength": 256},
-    "ts": {**TEXT, "description": "the sender's word, RFC 3339; the gateway goes by its own clock"},
+    "ts": {
+        **TEXT,
+        "description": "the time that the sender states, RFC 3339; the gateway uses its own clock",
+    },
     "from": TEXT,
     "to": TEXTS_OR_NONE,
     "kind": {"type": "string", "minLength": 1},
@@ -90,7 +95,7 @@ SCHEMAS = {
     "Error": _object({"error": TEXT}, code=TEXT, message=TEXT),
     "Partial": {
         **_object({"kind": MEMBERS["kind"]}, **MEMBERS),
-        "description": "an envelope; what is missing of protocol, id, ts and from is filled in",
+        "description": "an envelope; the gateway adds a missing protocol, id, ts or from",
         "examples": [{"kind": "chat", "payload": {"text": "Hello world"}}],
     },
     "Envelope": _object(
@@ -130,8 +135,8 @@ SCHEMAS = {
     "Messages": _object(
         {
             "messages": {"type": "array", "items": _schema("Envelope")},
-            "next": {**MOMENT, "description": "what to ask from for what follows"},
-            "more": {"type": "boolean", "description": "whether some of what follows is there already"},
+            "next": {**MOMENT, "description": "the value of since for the next page"},
+            "more": {"type": "boolean", "description": "whether the next page has messages already"},
         }
     ),
 }
@@ -147,16 +152,16 @@ DESCRIPTION: dict[str, Any] = {
         "/health": {
             "get": {
                 "summary": "whether the gateway runs",
-                "responses": _answers({200: _said("it does", "Health")}),
+                "responses": _responses({200: _response("the gateway runs", "Health")}),
             }
         },
         "/openapi.json": {
             "get": {
                 "summary": "this description",
-                "responses": _answers(
+                "responses": _responses(
                     {
                         200: {
-                            "description": "it",
+                            "description": "this description",
                             "content": {"application/json": {"schema": {"type": "object"}}},
                         }
                     }
@@ -166,9 +171,11 @@ DESCRIPTION: dict[str, Any] = {
         "/participants": {
             "get": {
                 **TOKEN,
-                "summary": "who may be in the space, and who is",
+                "summary": "the enrolled participants of the space, and whether each is connected",
                 "parameters": [SPACE],
-                "responses": _answers({**NO_TOKEN, 200: _said("all of them", "Participants")}),
+                "responses": _responses(
+                    {**NO_TOKEN, 200: _response("all enrolled participants", "Participants")}
+                ),
             }
         },
         "/participants/{id}/messages": {
@@ -180,34 +187,41 @@ DESCRIPTION: dict[str, Any] = {
                     "required": True,
                     "content": {"application/json": {"schema": _schema("Partial")}},
                 },
-                "responses": _answers(
+                "responses": _responses(
                     {
                         **NO_TOKEN,
-                        200: _said("it is accepted, and what came of it", "Outcome"),
-                        400: _said("it is no envelope, or cannot be done", "Error", "Envelope"),
-                        403: _said("the sender may not", "Error", "Envelope"),
-                        404: _said("what it names is not there", "Error", "Envelope"),
-                        408: _said("the body did not come", "Error"),
-                        409: _said(
-                            "its id, or whom it invites, is known already", "Error", "Outcome", "Envelope"
+                        200: _response("the message was accepted; the reply of the gateway", "Outcome"),
+                        400: _response(
+                            "the message is no envelope, or the gateway cannot carry it out",
+                            "Error",
+                            "Envelope",
                         ),
-                        413: _said("it is too large", "Error"),
-                        415: _said("it is not said to be application/json", "Error"),
+                        403: _response("the sender may not send the message", "Error", "Envelope"),
+                        404: _response("the target does not exist", "Error", "Envelope"),
+                        408: _response("the body did not arrive in time", "Error"),
+                        409: _response(
+                            "the id of the message, or the invited participant, exists already",
+                            "Error",
+                            "Outcome",
+                            "Envelope",
+                        ),
+                        413: _response("the message is too large", "Error"),
+                        415: _response("Content-Type is not application/json", "Error"),
                         429: TOO_FAST,
-                        503: _said("the gateway cannot write its journal", "Error"),
+                        503: _response("the gateway cannot write its journal", "Error"),
                     }
                 ),
             },
             "get": {
                 **TOKEN,
-                "summary": "what went out lately and may be seen by the participant",
+                "summary": "recently delivered envelopes that the participant may see",
                 "parameters": [SINCE, LIMIT],
-                "responses": _answers(
+                "responses": _responses(
                     {
                         **NO_TOKEN,
-                        200: _said("exact envelopes, in their order", "Messages"),
+                        200: _response("the exact envelopes, in order", "Messages"),
                         400: BAD_REQUEST,
-                        410: _said("some of what was asked for is not kept any more", "Error"),
+                        410: _response("some of the requested messages are no longer kept", "Error"),
                         429: TOO_FAST,
                     }
                 ),

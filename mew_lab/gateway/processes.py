@@ -1,7 +1,7 @@
-"""Runs the programs of a space beside its gateway: starts them, restarts them by their policy, ends them with it.
+"""Runs the programs of a space: starts them, restarts them by their policy, and ends them with the gateway.
 
-Each runs under a keeper (`keeper.py`), a process that ends it on request or when this process is gone, for any
-reason. It has none of this process's open files and a process group of its own; its output goes into its log.
+Each runs under a keeper (`keeper.py`), a process that ends it on request or when this process ends for any reason. It
+inherits no open file, has its own process group, and writes its output to its log.
 
 Spec: threat 28.
 """
@@ -26,14 +26,14 @@ from mew_lab.transport import keeper
 
 __all__ = ["Processes"]
 
-GRACE = 5.0  # seconds that a program has to end when it is asked to; a bridge ends its own server within them
-PATIENCE = 3.0  # seconds beyond that which a keeper has
+GRACE = 5.0  # seconds that a program has to end on request; a bridge ends its own server within them
+PATIENCE = 3.0  # further seconds for a keeper
 FIRST_DELAY = 1.0  # seconds before the first restart, doubled each time
-CALM = 60.0  # seconds after which a program that ran counts as well again
+CALM = 60.0  # seconds of running after which earlier failures of a program no longer count
 
 
 class _Ended(NamedTuple):
-    """The end of a program: its exit status, or the fault that kept it from starting."""
+    """The end of a program: its exit status, or the fault that prevented its start."""
 
     status: int = 0
     fault: str = ""
@@ -52,11 +52,11 @@ class Processes:
     """The programs of one space while they run. To be used on one event loop.
 
     Args:
-        tell: is given a participant and a sentence with the exact command, before its first start, and when it
-            has ended as it should.
-        fault: the same, when one cannot be started, has ended otherwise, is started again or given up.
+        tell: called with a participant and a sentence: with the exact command before its first start, and when it has
+            ended normally.
+        fault: the same, when a program cannot be started, has failed, is restarted or is given up.
         first_delay: seconds before the first restart of a program, doubled with each further one.
-        calm: seconds after which a program that ran is no longer counted as one that fails.
+        calm: seconds of running after which earlier failures of a program no longer count.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Processes:
         """Starts all programs; one that cannot be started is reported, and the others run.
 
         Raises:
-            ConfigError: where programs cannot be ended for certain, because the system has no process groups.
+            ConfigError: on a system without process groups, where programs could not be ended reliably.
         """
         if self._programs and os.name != "posix":
             raise ConfigError(
@@ -101,7 +101,7 @@ class Processes:
         await asyncio.gather(*first)
 
     async def stop(self) -> None:
-        """Ends all of them with all that they have started. Twice is harmless."""
+        """Ends all programs and their child processes. A second call does nothing."""
         self._leave.set()
         for keeper_ in self._keepers.values():
             if keeper_.stdin is not None:
@@ -114,7 +114,7 @@ class Processes:
             await asyncio.wait(self._kept, timeout=PATIENCE)
 
     async def _keep(self, program: Program, begun: asyncio.Future[None]) -> object:
-        """Runs a program for as long as its policy wants."""
+        """Runs a program, with restarts, as long as its policy allows."""
         name, loop, failed = program.participant, asyncio.get_running_loop(), 0
         self._tell(name, f"starting {program.command_line}")
         while not self._leave.is_set():
@@ -124,11 +124,11 @@ class Processes:
                 return None
             if loop.time() - started >= self._calm:
                 failed = 0
-            say = self._tell if ended.well else self._fault
+            report = self._tell if ended.well else self._fault
             if program.restart == "never" or (program.restart == "on-failure" and ended.well):
-                return say(name, f"{ended}; what it said stands in {program.log}")
+                return report(name, f"{ended}; its output is in {program.log}")
             if failed >= program.restarts:
-                last = f"given up after {failed} restarts; what it said stands in {program.log}"
+                last = f"given up after {failed} restarts; its output is in {program.log}"
                 return self._fault(name, f"{ended}; {last}")
             delay = self._first_delay * 2**failed
             failed += 1
@@ -139,7 +139,7 @@ class Processes:
         return None
 
     async def _run(self, program: Program, begun: asyncio.Future[None]) -> _Ended:
-        """One life of a program, from its start to its end."""
+        """Runs a program once, from its start to its end."""
         name = program.participant
         try:
             log = _log_file(program)
@@ -187,7 +187,7 @@ class Processes:
         return _Ended(fault=f"cannot be started: {reports.get('fault', 'it has no keeper')}")
 
     def _kill(self, name: str, *, lost: bool) -> None:
-        """Ends the programs of a lost keeper: its process group keeps its number as long as a process is in it."""
+        """Ends the processes of a lost keeper; a process group keeps its number while a process is in it."""
         process = self._keepers.pop(name, None)
         if process is not None and lost:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -200,7 +200,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
 
 
 def _report(line: bytes) -> dict[str, Any]:
-    """The report of a keeper; any other output is a fault of the keeper."""
+    """The report of a keeper; any other output is reported as its fault."""
     try:
         report = json.loads(line)
     except ValueError:
@@ -211,10 +211,10 @@ def _report(line: bytes) -> dict[str, Any]:
 
 
 def _log_file(program: Program) -> Path:
-    """The log of a program, its folder made; a link that leads elsewhere is not followed.
+    """The log file of a program, with its folder; a link that leads elsewhere is not followed.
 
     Raises:
-        OSError: when there can be no such folder.
+        OSError: when the folder cannot be made.
     """
     folder = program.log.parent
     folder.mkdir(mode=0o700, exist_ok=True)

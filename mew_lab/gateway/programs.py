@@ -1,8 +1,8 @@
 """Derives the programs of a space.yaml: command line, environment and token of each.
 
-A program gets a clean environment with the variables that the file names and its own token; `${PORT}`, `${SPACE}` and
-`${TOKEN}` in its arguments are replaced as the peers do. This module starts nothing; its caller gives the command of a
-bridge.
+A program gets a clean environment with the variables that the file names and its own token. `${PORT}`, `${SPACE}` and
+`${TOKEN}` in its arguments are replaced as other implementations do. This module starts nothing; its caller passes the
+command of a bridge.
 
 Spec: threat 28.
 """
@@ -43,7 +43,7 @@ class Program:
 
     @property
     def command_line(self) -> str:
-        """The exact command, as a shell would take it; only known secrets are masked."""
+        """The exact command in shell syntax; only known secrets are masked."""
         return one_line(mask(shlex.join(self.command)), 500)
 
 
@@ -58,13 +58,13 @@ def programs_of(
     environ: Mapping[str, str] = os.environ,
     logs: str = "",
 ) -> list[Program]:
-    """The programs of a space.yaml: agents that it wants started, and its MCP bridges.
+    """The programs of a space.yaml: the agents that it starts, and its MCP bridges.
 
     Args:
         keys: each participant's own token.
-        url: where the gateway is reached, and `port` its port.
+        url: the address of the gateway, and `port` its port.
         bridge: the command that connects an MCP server to a space, and `bridge_env` its environment.
-        environ: the variables for `${NAME}` in the file's `env`; one that is not set stays as it stands.
+        environ: the variables for `${NAME}` in the file's `env`; `${NAME}` of an unset one stays.
         logs: a folder for their logs, below that of the file's logs.
     """
     programs = []
@@ -137,7 +137,7 @@ def _fill_environment(env: Mapping[str, str], environ: Mapping[str, str]) -> dic
 
 
 def _replace_once(word: str, values: Mapping[str, str]) -> str:
-    """A word with the first `${PORT}`, `${SPACE}` and `${TOKEN}` in it filled in, as the peers do."""
+    """A word with its first `${PORT}`, `${SPACE}` and `${TOKEN}` replaced, as other implementations do."""
     for name, value in values.items():
         word = word.replace(f"${{{name}}}", value, 1)
     return word

@@ -1,13 +1,13 @@
-"""Reads WebSocket messages that come in one piece without a detour through the server library.
+"""Reads unfragmented WebSocket messages directly, without the queue and the tasks of the server library.
 
 The library's own way costs a generator for each frame, a queue, and a task that is woken in a later turn of the loop.
-It also makes two system calls that stop and start reading. Here a message is unmasked and handed on where its frame
-was read.
+It also makes two system calls that stop and start reading. This module unmasks a message and hands it on where its
+frame was read.
 
-Only frames that break no rule and need no memory of earlier ones are taken so: FIN, text or binary, masked, within the
-limit, valid UTF-8, outside of a message in pieces, before any close. Every other frame goes to the library to the byte
-once it is whole. One that is too long, or not masked, goes there at once with all that follows it. So RFC 6455 is kept
-in one place, and every close has the code that the library gives it.
+It takes only frames that are valid without regard to earlier ones: FIN, text or binary, masked, within the limit, valid
+UTF-8, outside of a fragmented message, before any close. Every other frame goes to the library unchanged once it is
+complete. One that is too long, or not masked, goes there at once with all that follows it. So RFC 6455 is kept in one
+place, and every close has the code that the library gives it.
 
 Spec: §5.2.
 """
@@ -34,10 +34,10 @@ CONTROL = 0x8  # opcodes from here on belong to no message
 
 
 class DirectProtocol(WebSocketsSansIOProtocol):
-    """The library's protocol of one WebSocket, with a short way for messages in one piece.
+    """The library's protocol of one WebSocket, with a direct path for unfragmented messages.
 
     `take` is called with each such message and returns whether it has handled it; the library queues the others
-    as usual. `taken` is called when all that was read at once is handled, if any of it was taken. While `take` is None
+    as usual. `taken` is called when all data of one read is handled, if `take` took any of it. While `take` is None
     every frame goes to the library.
     """
 
@@ -48,15 +48,13 @@ class DirectProtocol(WebSocketsSansIOProtocol):
         super().__init__(*args, **settings)
         self._most = self.config.ws_max_size
         self._upgraded = False
-        self._framed = (
-            False  # frames are told apart here: from the upgrade request to a fault or a close of ours
-        )
+        self._framed = False  # frames are parsed here: from the upgrade request to a fault or our own close
         self._rest: bytes | bytearray = b""  # the beginning of a frame
         self._in_pieces = False  # amid a message of several frames
         self._room = self._most  # bytes that it may still have
 
     def data_received(self, data: bytes | bytearray) -> None:
-        """Takes what the socket has; frames may be cut anywhere."""
+        """Takes the data that the socket received; it may end within a frame."""
         if self._rest:
             if not isinstance(self._rest, bytearray):
                 self._rest = bytearray(self._rest)
@@ -105,7 +103,7 @@ class DirectProtocol(WebSocketsSansIOProtocol):
                 self._upgraded = self._framed = True
 
     def _follow(self, first: int, size: int) -> None:
-        """Tracks whether the library is within a message in pieces, or after a close."""
+        """Tracks whether the library is within a fragmented message, or after a close."""
         if first & OPCODE < CONTROL:
             self._in_pieces = not first & FIN
             self._room = self._room - size if self._in_pieces else self._most

@@ -1,7 +1,7 @@
 """Keeps the last delivered envelopes of a space, bounded, for participants that poll by HTTP.
 
-Each is kept under the time at which the gateway received it, whatever its own `ts` says. Of the rules of the space,
-only the kinds that are private to their addressee are known here.
+Each is kept under the time at which the gateway received it, whatever its `ts`. Of the rules of the space, this module
+knows only which kinds are private to their addressee.
 
 Spec: §5.3 (rulings on retrieval).
 """
@@ -23,13 +23,13 @@ __all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
 MAX_ENVELOPES = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 PRIVATE = frozenset({"system/welcome", "system/error", "space/invite-ack"})  # ruling R1
-DELIVERED = frozenset({"accepted", "sent"})  # the verdicts under which an envelope goes out
+DELIVERED = frozenset({"accepted", "sent"})  # the verdicts of delivered envelopes
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 TICK = timedelta(microseconds=1)
 
 
 class Page(NamedTuple):
-    """Exact texts in their order, the time to ask from for the next page, and whether that page has texts already."""
+    """Exact texts in order, the `since` of the next page, and whether that page has texts already."""
 
     texts: tuple[str, ...]
     next: datetime
@@ -40,18 +40,18 @@ class _SentEnvelope(NamedTuple):
     at: datetime
     text: str
     size: int
-    only: frozenset[str] | None  # the participants that may see it; None for everybody
+    only: frozenset[str] | None  # the participants that may see it; None for all
 
 
-_PAYLOAD = ',"payload":'  # stands within no string of JSON as it is here
+_PAYLOAD = ',"payload":'  # cannot occur within a JSON string, where quotes are escaped
 
 
 class Ring:
-    """The last envelopes of one space: at most so many, and at most so many bytes of them.
+    """The last envelopes of one space, bounded in number and in bytes.
 
-    Times are unique: envelopes of one microsecond are kept a microsecond apart. So a poll from the time of any
-    envelope misses none and gets none twice. `participant_of` gives the participant of a runtime id; envelopes from
-    before `begins` are not here. Tokens never come here: a record holds a placeholder in their place.
+    Times are unique: envelopes of one microsecond are kept a microsecond apart. So a poll from the time of any envelope
+    misses none and repeats none. `participant_of` maps a runtime id to its participant. Envelopes from before `begins`
+    are not held. Records hold a placeholder instead of a token.
     """
 
     __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
@@ -88,9 +88,9 @@ class Ring:
             self._forgotten = oldest.at
 
     def _addressees(self, text: str) -> frozenset[str] | None:
-        """The participants that a message of the gateway is for; None when it is for all.
+        """The addressees of a message of the gateway; None when it is for all.
 
-        The kind decides, not the record's receivers: a private message without a receiver is still private.
+        The kind decides, not the record's receivers: a private message without a receiver stays private.
         """
         head, rest, _ = text.partition(_PAYLOAD)  # the gateway writes it last, and a welcome has a long one
         members = json.loads(f"{head}}}" if rest else text)
@@ -99,14 +99,14 @@ class Ring:
         return frozenset(map(self._participant_of, members.get("to", ())))
 
     def since(self, after: datetime | None, *, participant: str, limit: int | None = None) -> Page | None:
-        """The envelopes received strictly later than `after` that `participant` may see, the oldest first.
+        """The envelopes received strictly after `after` that `participant` may see, the oldest first.
 
         Args:
             after: None for all that are kept.
-            limit: the most envelopes to give; None for no limit.
+            limit: the maximum number of envelopes; None for no limit.
 
         Returns:
-            None when some of them are not kept any more.
+            None when some of them are no longer kept.
         """
         if after is not None and after < self._forgotten:
             return None

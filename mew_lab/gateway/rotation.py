@@ -1,7 +1,7 @@
-"""Decides whose message is handled next, so that no participant holds the loop, with many connections neither.
+"""Schedules senders fairly, so that no participant occupies the loop, even with many connections.
 
-All messages of one turn of the loop share one slice of time. When it is over, every sender waits for the next turn;
-the sender that was served least recently goes first, however many connections the others have.
+All messages of one turn of the loop share one time slice. When it is over, every sender waits for the next turn; the
+sender that was served least recently goes first, however many connections the others have.
 """
 
 from __future__ import annotations
@@ -13,33 +13,35 @@ from collections.abc import Hashable
 __all__ = ["QUANTUM", "SLICE", "Rotation"]
 
 SLICE = 0.01  # seconds of messages in one turn of the loop
-UNNOTICED = 0.001  # seconds of messages after which it begins to matter when the next turn comes
-QUANTUM = 0.002  # seconds that who has waited may go on before others are asked for
+UNNOTICED = 0.001  # seconds of messages up to which no new slice is scheduled for the next turn
+QUANTUM = 0.002  # seconds that a sender that has waited may go on before others are considered
 
 
 class Rotation:
-    """The senders of one server that have a message to be handled."""
+    """The senders of one server that have messages to be handled."""
 
     __slots__ = ("_due", "_loop", "_numbers", "_scheduled", "_served", "_spent", "_waiting")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._spent = (
-            0.0  # seconds of messages in this turn of the loop, and of the few before that were not noticed
+            0.0  # seconds of messages in this turn of the loop, and of those before it that were too short
         )
-        self._scheduled = False  # the next turn of the loop will be noticed
-        self._due = 0  # who has waited, and is about to look again
+        self._scheduled = False  # a new slice is scheduled for the next turn of the loop
+        self._due = 0  # senders that have waited and are about to check again
         self._waiting: list[tuple[Hashable, asyncio.Future[None]]] = []
-        self._served: dict[Hashable, int] = {}  # while anybody waits: when a sender was let on last
+        self._served: dict[
+            Hashable, int
+        ] = {}  # while a sender waits: the order in which senders were last let on
         self._numbers = itertools.count(1)
 
     @property
     def over(self) -> bool:
-        """Whether a sender with a message must `wait`; else the message is to be handled now."""
+        """Whether a sender must `wait`; False when its message may be handled now."""
         return self._spent > SLICE or self._due > 0 or bool(self._waiting)
 
     def spend(self, seconds: float) -> None:
-        """A message has held the loop for so long."""
+        """Counts the seconds that a message has occupied the loop."""
         self._spent += seconds
         if self._spent > UNNOTICED and not self._scheduled:
             self._notice()
@@ -68,7 +70,7 @@ class Rotation:
         loop.call_soon(self._next)
 
     def _next(self) -> None:
-        """A new turn of the loop: all that wait look again, in order."""
+        """Starts the slice of a new turn of the loop: all waiting senders check again, in order."""
         self._spent = 0.0
         self._scheduled = False
         waiting = [pair for pair in self._waiting if not pair[1].done()]

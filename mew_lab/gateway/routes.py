@@ -1,7 +1,7 @@
 """The HTTP routes of a gateway, one method each.
 
-HTTP is the same pipeline as WebSocket: a body is handed to the gateway, and its reply is the answer. Host and Origin
-were judged before a request comes here.
+HTTP uses the same pipeline as WebSocket: the gateway takes the body of a request, and its reply is the answer. Host and
+Origin of a request are checked before.
 
 Spec: §5.3.
 """
@@ -38,8 +38,8 @@ FEATURES = ("capabilities", "context", "validation", "http-io")
 BAD_TOKEN = "Invalid token for participant"
 TOO_FAST = "too many messages in too short a time; send slower"
 NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
-BODIES = 4  # of one participant that are read at once; others wait unread
-CHUNK = 64 * 1024  # characters of a page that are encoded at a time
+BODIES = 4  # bodies of requests of one participant that are read at once; others wait unread
+CHUNK = 64 * 1024  # characters of a page that are encoded together
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -49,7 +49,7 @@ Send = Callable[[Message], Awaitable[None]]
 class Routes:
     """The HTTP half of one server, as an ASGI application.
 
-    `refusal_delay` makes a guess at a token take its time.
+    `refusal_delay` delays the answer to a wrong token.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Routes:
         )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request, as ASGI hands it over."""
+        """Answers one request (ASGI)."""
         await self._app(scope, receive, send)
 
     async def _not_upgraded(self, request: Request) -> Response:
@@ -111,7 +111,7 @@ class Routes:
         return await (self._post if request.method == "POST" else self._messages)(request)
 
     async def _post(self, request: Request) -> Response:
-        """One message by HTTP.
+        """Takes one message by HTTP.
 
         Spec: §5.3.
         """
@@ -119,7 +119,7 @@ class Routes:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise HTTPException(415, "Content-Type must be application/json")
-        self._check_rate(identity)  # before the body: what is refused need not be read
+        self._check_rate(identity)  # before the body: that of a refused request is not read
         limit = OVERSIZE * self._gateway.message_bytes(identity.space)
         body = await self._body(request, identity, limit=limit)
         self._count(identity, len(body))
@@ -132,19 +132,19 @@ class Routes:
         self._rotation.spend(time() - began)
         await asyncio.sleep(0)  # delivery queues write at the end of a turn, and the answer is to come last
         answer = reply.body
-        if answer.get("code") in NOT_AN_ENVELOPE:  # here the peers' answer is the sentence itself
+        if answer.get("code") in NOT_AN_ENVELOPE:  # as other implementations answer
             answer = {**answer, "error": answer["message"]}
         return _answer(answer, status=reply.status)
 
     async def _messages(self, request: Request) -> Response:
-        """The recent envelopes for a participant that polls: all that are kept, or those after `since`.
+        """Answers a participant that polls with recent envelopes: all that are kept, or those after `since`.
 
         Spec: §5.3 (rulings on retrieval).
         """
         identity = await self._owner(request)
-        asked = request.query_params
-        after = _moment(asked["since"]) if "since" in asked else None
-        limit = _limit(asked["limit"]) if "limit" in asked else None
+        query = request.query_params
+        after = _moment(query["since"]) if "since" in query else None
+        limit = _limit(query["limit"]) if "limit" in query else None
         self._count(identity, 0)
         page = self._gateway.history(*identity, after=after, limit=limit)
         if page is None:
@@ -161,15 +161,15 @@ class Routes:
         token = bearer(request.headers.get("authorization"))
         if token is None:
             raise HTTPException(401, MISSING_BEARER, {"www-authenticate": "Bearer"})
-        asked = request.query_params.get("space", "")
-        identity = identify(self._gateway.tokens, token, spaces=self._gateway.spaces, asked=asked)
+        requested = request.query_params.get("space", "")
+        identity = identify(self._gateway.tokens, token, spaces=self._gateway.spaces, requested=requested)
         if identity is None:
             await self._refusal_delay()
             raise HTTPException(403, BAD_TOKEN)
         return identity
 
     async def _owner(self, request: Request) -> Identity:
-        """The identity of the token, if the path names its participant."""
+        """The identity of the token, which must belong to the participant in the path."""
         identity = await self._identity(request)
         if self._gateway.logical(identity.space, request.path_params["id"]) != identity.participant:
             raise HTTPException(403, BAD_TOKEN)
@@ -182,7 +182,7 @@ class Routes:
             raise HTTPException(429, "limit_exceeded", {"retry-after": str(bucket.retry_after(now))})
 
     def _count(self, identity: Identity, size: int) -> None:
-        """Counts a request with a body of so many bytes, unless its participant is ahead of its rate."""
+        """Counts a request with a body of `size` bytes; refuses it when its participant is above its rate."""
         self._check_rate(identity)
         now = asyncio.get_running_loop().time()
         self._rates.of(*identity, now).take(size, now)
@@ -205,11 +205,11 @@ class Routes:
         try:
             return body.decode()
         except UnicodeDecodeError:
-            return body  # the space says what is wrong with it
+            return body  # the space reports the fault
 
 
 def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
-    """A body as it may be journaled: a join frame holds a token, and belongs to a WebSocket."""
+    """A body that may be journaled: of a join frame, which holds a token, only the kind."""
     if isinstance(body, str):
         return without_join(body, limit=limit)
     return without_join(body.decode("utf-8", "surrogateescape"), limit=limit).encode(
@@ -218,7 +218,7 @@ def _without_join(body: str | bytes, *, limit: int) -> str | bytes:
 
 
 def _moment(text: str) -> datetime:
-    """The time of an RFC 3339 timestamp with any offset."""
+    """The time of an RFC 3339 timestamp with any offset; any other text is refused (400)."""
     # A plus that was not escaped in the URL arrives as a blank.
     moment = parse_rfc3339(f"{text[:-6]}+{text[-5:]}" if text[-6:-5] == " " else text)
     if moment is not None:
@@ -237,7 +237,7 @@ def _limit(text: str) -> int:
 
 
 class _Messages(Response):
-    """A page of exact texts, sent in parts: a slow reader must not hold the whole of it in memory."""
+    """A page of exact texts, sent in parts, so that a slow reader does not keep all of it in memory."""
 
     media_type = "application/json"
 
@@ -256,7 +256,7 @@ class _Messages(Response):
                     await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
-            pass  # the answer is not whole, so the server hangs up
+            pass  # the answer is incomplete, so the server closes the connection
 
     def _parts(self) -> Iterator[str]:
         chunk, size = ['{"messages":['], 0
@@ -276,7 +276,7 @@ def _answer(body: Mapping[str, Any], *, status: int = 200, **headers: str) -> JS
 
 
 def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONResponse:
-    """A refusal; the connection closes after it, because the body of the request is not read."""
+    """A refusal as an answer; the connection closes after it, because the body is not read."""
     body = {"error": error, "message": message} if message else {"error": error}
     return _answer(body, status=status, connection="close", **headers)
 

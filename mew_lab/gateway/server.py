@@ -1,4 +1,4 @@
-"""Serves a gateway to other processes: one port for WebSocket and HTTP, which prints nothing.
+"""Serves a gateway to other processes on one port for WebSocket and HTTP; it prints nothing.
 
 Every request passes the same two checks first: `Host` must name this gateway, `Origin` must be configured. After them
 `sockets` and `routes` answer.
@@ -32,12 +32,10 @@ from mew_lab.protocol.token import mask
 
 __all__ = ["Server", "Uvicorn", "settings"]
 
-GRACE = 0.2  # seconds that clients have to answer a close before we hang up
-LAST_REQUESTS = 0.12  # seconds that requests have to end before we hang up
+GRACE = 0.2  # seconds that clients have to answer a close before the socket is cut
+LAST_REQUESTS = 0.12  # seconds that requests have to end before their socket is cut
 LOGGERS = ("uvicorn.error", "uvicorn.access")
-NO_UTF_8 = (
-    "Invalid UTF-8 sequence received from client."  # a peer's fault (it closes with 1007), none of ours
-)
+NO_UTF_8 = "Invalid UTF-8 sequence received from client."  # the fault of a peer, closed with 1007, not of this process
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Coroutine[Any, Any, Message]]
@@ -47,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 def settings(app: Callable[..., Any], *, message_bytes: int, ping: float = 20.0) -> uvicorn.Config:
-    """The uvicorn settings of every server here, for messages of this size and a ping every `ping` seconds."""
+    """The uvicorn settings of every server, for messages of this size and a ping every `ping` seconds."""
     return uvicorn.Config(
         app,
         http="h11",
@@ -88,7 +86,7 @@ class Uvicorn(uvicorn.Server):
 
 
 class _ServerLogFilter(logging.Filter):
-    """Sends the library's log records about this server to the logger of this module; other servers keep theirs."""
+    """Redirects the library's log records about this server to this module's logger, and no others."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -111,10 +109,10 @@ class Server:
 
     Args:
         gateway: the gateway that is served.
-        host: the address to listen on; other machines can reach it only where it is not a loopback one.
+        host: the address to listen on; other machines can reach it unless it is a loopback address.
         port: 0 takes a free one.
-        allowed_hosts: further names that `Host` may hold, each good with any port unless it has one.
-        allowed_origins: web pages that may come here, such as `http://localhost:8888`; none unless named.
+        allowed_hosts: further names allowed in `Host`; one without a port matches any port.
+        allowed_origins: web pages that may connect, such as `http://localhost:8888`; by default none.
         limits: the limits of connections, rates and times.
 
     Spec: §5.2, §5.3.
@@ -181,13 +179,13 @@ class Server:
             listening.cancel()
             listener.close()
             self._remove_log_filter()
-            await running  # raises what went wrong
+            await running  # raises the fault
         self._running = running
         self._sweeping = loop.create_task(self._sweep(self._uvicorn))
         return self.port
 
     async def stop(self) -> None:
-        """Closes every WebSocket (1012), frees the port, leaves nothing behind. Twice is harmless."""
+        """Closes every WebSocket (1012) and frees the port. A second call does nothing."""
         server, running, sweeping = self._uvicorn, self._running, self._sweeping
         if server is None or running is None or sweeping is None:
             return
@@ -229,7 +227,7 @@ class Server:
         return listener
 
     async def _sweep(self, server: Uvicorn) -> None:
-        """Ends sockets that connect and then send nothing."""
+        """Closes sockets that connect and send no request."""
         before: set[object] = set()
         while True:
             await asyncio.sleep(self._limits.first_frame)
@@ -240,19 +238,19 @@ class Server:
     # --- requests ---
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request, as ASGI hands it over."""
+        """Answers one request (ASGI)."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        no = self._find_refusal(headers)
+        refused = self._find_refusal(headers)
         if scope["type"] == "websocket":
-            if no:
-                return await refuse_upgrade(send, *no)
+            if refused:
+                return await refuse_upgrade(send, *refused)
             return await self._sockets.serve(headers, scope["query_string"].decode("latin-1"), receive, send)
-        if no:
-            return await refusal(*no)(scope, receive, send)
+        if refused:
+            return await refusal(*refused)(scope, receive, send)
         return await self._routes(scope, receive, send)
 
     def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Status, code and sentence of a refusal by `Host` or `Origin`; None lets the request in.
+        """Status, code and sentence of a refusal by `Host` or `Origin`; None accepts the request.
 
         Spec: §5.2 (rulings on hosts and origins).
         """

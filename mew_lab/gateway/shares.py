@@ -1,10 +1,10 @@
-"""Bounds what participants can make a journal keep: a share each, and a floor of free space for all.
+"""Bounds how much participants can add to a journal: one share for each, and a floor of free space for all.
 
-Both are decided here and not in the space: a message that is refused here leaves no line, so that a replay never
-meets it. The journal later has a count of them.
+Both are decided here and not in the space: a message refused here leaves no line, so a replay never sees it. The
+journal later has a count of them.
 
-A share counts what a participant causes: its messages, the errors and welcomes that answer them, its joins. Seats
-of this process are not counted; the floor holds for them too.
+A share counts the bytes that a participant causes: its messages, the errors and welcomes that answer them, its joins.
+Seats of this process have no share; the floor applies to them too.
 
 Spec: §3.6.8 (ruling on the size of a journal).
 """
@@ -32,13 +32,13 @@ from mew_lab.space.state import State
 
 __all__ = ["UNCOUNTED", "JournalLimits", "Room", "Share", "Shares", "journal_bytes", "payer"]
 
-LINE = 320  # bytes of a line beside its texts, its chain included
+LINE = 320  # bytes of a line besides its texts, including its chain
 _SENT = (Received, FrameReceived, Oversize, Limited)
 UNCOUNTED = frozenset({"memory", LOG_SINK})  # connections of this process
 CHECK_AFTER = 16 * 1024 * 1024  # bytes written
 CHECK_EVERY = 1.0  # seconds
-NOTE_EVERY = 60.0  # seconds between two notes of what a participant was refused
-TELL_EVERY = 0.1  # seconds between two errors about stream frames
+NOTE_EVERY = 60.0  # seconds between two notes of the refusals of a participant
+ERROR_INTERVAL = 0.1  # seconds between two errors about stream frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class JournalLimits:
     burst: int = 64 * 1024 * 1024
     """Of one participant, at once."""
     total: int = 4 * 1024 * 1024 * 1024
-    """Of one participant, over all files that are there."""
+    """Of one participant, over all files of the journal."""
     floor: int = 128 * 1024 * 1024
-    """Of the disk, to be left free."""
+    """Bytes that stay free on the disk."""
 
 
 def journal_bytes(records: Iterable[Record]) -> int:
-    """About how much the journal grows by these."""
+    """About how many bytes these records add to the journal."""
     size = 0
     for record in records:
         size += LINE + len(record.detail) + len(record.pattern)
@@ -67,7 +67,7 @@ def journal_bytes(records: Iterable[Record]) -> int:
 
 
 def payer(event: Event, state: State) -> str:
-    """The participant whose share an event counts to; empty for the host, and for a seat of this process."""
+    """The participant to whose share an event counts; empty for the host and for a seat of this process."""
     if isinstance(event, Joined):
         return "" if event.via in UNCOUNTED else event.participant
     if isinstance(event, WelcomesDue):
@@ -84,9 +84,9 @@ def payer(event: Event, state: State) -> str:
 
 
 class Share:
-    """The bytes that one participant may still cause, and those that were refused since the last note."""
+    """The bytes that one participant may still cause, and those refused since the last note."""
 
-    __slots__ = ("_at", "_left", "_limits", "messages", "noted", "refused_bytes", "told_at", "used")
+    __slots__ = ("_at", "_left", "_limits", "error_at", "messages", "noted", "refused_bytes", "used")
 
     def __init__(self, limits: JournalLimits, now: datetime, used: int = 0) -> None:
         self._limits = limits
@@ -95,15 +95,15 @@ class Share:
         self.used = used
         self.messages = self.refused_bytes = 0
         self.noted: datetime | None = None
-        self.told_at: datetime | None = None
+        self.error_at: datetime | None = None
 
     def exceeded(self, now: datetime) -> str:
-        """The sentence why it may cause no more at `now`; empty where it may."""
+        """The reason why the participant may cause no more at `now`; empty where it may."""
         limits = self._limits
         if self.used >= limits.total:
             return (
-                f"the journal of this space holds {self.used} bytes of you, and takes {limits.total}; whoever runs the "
-                "space can prune the journal, or raise limits.journal_bytes"
+                f"the journal of this space holds {self.used} bytes that you caused, and its limit is {limits.total}; "
+                "its host can prune the journal, or raise limits.journal_bytes"
             )
         if now > self._at:
             left = self._left + (now - self._at).total_seconds() * limits.bytes_per_second
@@ -117,24 +117,24 @@ class Share:
         return ""
 
     def charge(self, size: int) -> None:
-        """Counts so many bytes; one message never costs more than the burst."""
+        """Counts `size` bytes; one message never costs more than the burst."""
         self.used += size
         left, least = self._left - size, -self._limits.burst
         self._left = left if left > least else float(least)
 
     def refuse(self, size: int, now: datetime) -> bool:
-        """Counts one more that was refused; whether it is time for a note."""
+        """Counts one more refused message; returns whether a note is due."""
         self.messages += 1
         self.refused_bytes += size
         if self.noted is None:
             self.noted = now
         return (now - self.noted).total_seconds() >= NOTE_EVERY
 
-    def may_tell(self, now: datetime) -> bool:
-        """Whether the last error about a stream frame was long enough ago."""
-        if self.told_at is not None and (now - self.told_at).total_seconds() < TELL_EVERY:
+    def may_report(self, now: datetime) -> bool:
+        """Whether a further error about a stream frame is due."""
+        if self.error_at is not None and (now - self.error_at).total_seconds() < ERROR_INTERVAL:
             return False
-        self.told_at = now
+        self.error_at = now
         return True
 
     def take_count(self) -> dict[str, int] | None:
@@ -148,7 +148,7 @@ class Share:
 
 
 class Shares:
-    """The share of each participant of one space; `used` are the bytes of each that the journal held before."""
+    """The shares of the participants of one space; `used` are the bytes of each that the journal held before."""
 
     def __init__(self, limits: JournalLimits, used: Mapping[str, int] | None = None) -> None:
         self._limits = limits
@@ -164,12 +164,13 @@ class Shares:
 
 
 class Room:
-    """Whether the disk of a journal still has more than the floor free; asked at most once a second, or after so
-    many bytes.
+    """The free space of the disk of a journal, compared with a floor.
+
+    It is measured at most once in `CHECK_EVERY` seconds, and earlier after `CHECK_AFTER` written bytes.
 
     Args:
-        free: Gives the bytes that are free.
-        floor: How many are to stay free.
+        free: Returns the bytes that are free.
+        floor: Bytes that stay free.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Room:
         self._first = True
 
     def low(self, size: int) -> bool:
-        """Whether there is no room for `size` bytes more."""
+        """Counts `size` bytes to be written; returns whether less than the floor is free."""
         now = self._clock()
         self._written += size
         if self._first or now - self._at >= CHECK_EVERY or (self._written >= CHECK_AFTER and not self._low):

@@ -1,9 +1,10 @@
-"""Writes a participant's `output_log`: a sink beside its connections writes every delivered message into a file.
+"""Writes a participant's `output_log`: a file with every message delivered to it.
 
-Each message is one line of compact JSON, beginning with the welcome. A frame of a stream is a line
-`{"type":"Buffer","data":[…]}`, as peers in the field write it. A delivery only queues the message: one writer makes
-the lines some milliseconds later and writes many at once. A kill loses the last of them and never their order. Lines
-that cannot be written are reported once and counted; the space never waits for them.
+A sink is a peer beside the participant's connections. Each message is one line of compact JSON, beginning with the
+welcome. A frame of a stream is a line `{"type":"Buffer","data":[…]}`, as in other implementations. A delivery only
+queues the message: one writer makes the lines some milliseconds later and writes many at once. When the process is
+killed, the last lines are lost, and the order stays. Lines that cannot be written are reported once and counted; the
+space never waits for them.
 
 Spec: §3.6.4 (rulings on log sinks), threat 27.
 """
@@ -32,13 +33,13 @@ MAX_WAITING = 16 * 1024 * 1024  # characters and bytes of messages that wait to 
 
 
 class SinkWriter:
-    """Writes the messages of sinks, in their order, apart from the deliveries.
+    """Writes the messages of sinks in order, separately from the deliveries.
 
     Where no loop runs, it writes at once.
 
     Args:
         delay: seconds in which messages gather.
-        most: characters and bytes that may wait; a message beyond them is left out of its file.
+        most: characters and bytes that may wait; a further message is left out of its file.
     """
 
     def __init__(self, *, delay: float = DELAY, most: int = MAX_WAITING) -> None:
@@ -49,7 +50,7 @@ class SinkWriter:
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, file: AppendedFile, frame: Frame) -> None:
-        """Takes a message for a file."""
+        """Queues a message for a file."""
         size = len(frame.message)
         if self._size + size > self._most:
             file.leave_out(1, f"more than {self._most} bytes wait to be written")
@@ -71,7 +72,7 @@ class SinkWriter:
             self._timer = loop.call_later(0, self._tick, loop)
 
     def flush(self) -> None:
-        """Writes all that waits."""
+        """Writes all queued messages."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -87,7 +88,7 @@ class SinkWriter:
             size = len(frame.message)
             self._size -= size
             most -= size
-            if frame is not last:  # several sinks hear the same
+            if frame is not last:  # several sinks get the same frame
                 last, line = frame, _line(frame.message)
             lines.setdefault(file, []).append(line)
         for file, some in lines.items():
@@ -95,35 +96,35 @@ class SinkWriter:
 
 
 class LogSink:
-    """The gateway's end of a connection without a client: a `Peer` that has messages written."""
+    """The gateway's end of a connection without a client: a `Peer` whose messages go to a file."""
 
     def __init__(self, take: Callable[[Frame], object]) -> None:
         self._take = take
         self._closed = False
 
     def put(self, frame: Frame) -> None:
-        """Has a message written."""
+        """Queues a message for the file."""
         if not self._closed:
             self._take(frame)
 
     def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        """Writes no more."""
+        """Ends the sink; later messages are not written."""
         self._closed = True
 
     async def alive(self, timeout: float) -> bool:
-        """Whether it still writes."""
+        """Whether the sink still writes."""
         return not self._closed
 
 
 def _line(message: str | bytes) -> str:
     if isinstance(message, str) and not message.startswith("#"):
-        return compact(json.loads(message))  # a peer's own text may run over several lines
+        return compact(json.loads(message))  # the text of a peer may have several lines
     data = message.encode() if isinstance(message, str) else message
     return compact({"type": "Buffer", "data": list(data)})
 
 
 class Sinks:
-    """The sinks of one space: those with `auto_connect` from the start, others from their first HTTP message."""
+    """The sinks of one space: with `auto_connect` from the start, else from the participant's first HTTP message."""
 
     def __init__(self, gateway: Gateway, file: SpaceFile, *, fault: Callable[[str], object]) -> None:
         self.files: dict[str, AppendedFile] = {}
@@ -144,7 +145,7 @@ class Sinks:
         """Attaches the sinks with `auto_connect`.
 
         Raises:
-            NotAdmitted: when the space does not admit one.
+            NotAdmitted: when the space does not admit a sink.
         """
         others = self._gateway.before_post
 
@@ -160,11 +161,11 @@ class Sinks:
                 self._attach(name)
 
     def flush(self) -> None:
-        """Writes all that waits."""
+        """Writes all queued messages."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Writes all that waits, and closes the files."""
+        """Writes all queued messages, and closes the files."""
         self.flush()
         for file in self.files.values():
             file.finish()
@@ -173,7 +174,7 @@ class Sinks:
         self._fault(f"{participant}: {sentence}")
 
     def _attach_waiting(self, participant: str) -> None:
-        """A participant is about to speak by HTTP."""
+        """Attaches the waiting sink of a participant before its first HTTP message is taken."""
         if participant in self._waiting:
             self._waiting.discard(participant)
             try:

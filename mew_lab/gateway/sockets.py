@@ -1,7 +1,7 @@
-"""Drives each WebSocket: identifies its participant, admits it to a space, hands over its messages until it ends.
+"""Drives each WebSocket: identifies its participant, admits it to a space, and hands over its messages.
 
 `admission` reads tokens and join frames; the gateway takes whole messages. The timers of one socket (first frame,
-ghost probe) are here. This module does not decide what a message may do.
+ghost probe) are here. This module does not judge messages.
 
 Spec: §5.2.
 """
@@ -46,14 +46,14 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
-TELL_EVERY = 10.0  # seconds between two lines about wrong tokens
-OVERSIZE = 4  # times the limit: up to here a message is refused, beyond it the socket closes
+LOG_INTERVAL = 10.0  # seconds between two lines about wrong tokens
+OVERSIZE = 4  # times the limit: up to this size a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
 
 
 class _Refused(Exception):
-    """Control flow within one socket that is not let in: an HTTP status, or a close code once it is open."""
+    """Raised within a socket that is not admitted: an HTTP status, or a close code once the socket is open."""
 
     def __init__(self, code: int, error: str, message: str = "") -> None:
         super().__init__(error)
@@ -63,7 +63,7 @@ class _Refused(Exception):
 
 
 class _Gone(Exception):
-    """Control flow: the other end went away before it was let in."""
+    """Raised within a socket whose other end closed before it was admitted."""
 
 
 async def refuse_upgrade(send: Send, status: int, error: str, message: str = "") -> None:
@@ -89,25 +89,27 @@ class Sockets:
         self.rotation = Rotation()
         self._strangers = 0
         self._wrong = 0  # wrong tokens since that was logged
-        self._tell_at = 0.0
-        self._probing: Counter[str] = Counter()  # newcomers a space that wait whether an older one answers
+        self._log_at = 0.0
+        self._probing: Counter[str] = Counter()  # newcomers of each space that wait for a probe
         self._open: set[DeliveryQueue] = set()
         self._none_open = asyncio.Event()
         self._stopping = False
 
     async def serve(self, headers: Mapping[str, str], query: str, receive: Receive, send: Send) -> None:
-        """Drives one socket from its upgrade request, whose host and origin were judged before, to its end."""
-        asked = next(iter(parse_qs(query).get("space", ())), "")
+        """Drives one socket from its upgrade request, whose host and origin are checked already, to its end."""
+        requested = next(iter(parse_qs(query).get("space", ())), "")
         try:
-            known = await self._upgrade(headers.get("authorization"), asked)
-        except _Refused as no:
-            return await refuse_upgrade(send, no.code, no.error, no.message)
+            known = await self._upgrade(headers.get("authorization"), requested)
+        except _Refused as refused:
+            return await refuse_upgrade(send, refused.code, refused.error, refused.message)
         with contextlib.ExitStack() as stranger:
             if known is None:
                 stranger.enter_context(self._count_stranger())
             await receive()  # the request itself
             await send({"type": "websocket.accept"})
-            session = _SocketSession(self, receive, send, asked=asked, known=known, identified=stranger.close)
+            session = _SocketSession(
+                self, receive, send, requested=requested, known=known, identified=stranger.close
+            )
             self._open.add(session.queue)
             try:
                 await session.run()
@@ -118,7 +120,7 @@ class Sockets:
         return None
 
     async def stop(self, *, within: float) -> None:
-        """Closes every socket (1012) and takes no new one; waits until they are gone, but not longer."""
+        """Closes every socket (1012) and takes no new one; returns when all have closed, `within` seconds at most."""
         self._stopping = True
         self._none_open.clear()
         for queue in self._open:
@@ -131,20 +133,20 @@ class Sockets:
     async def refusal_delay(self) -> None:
         """Delays the answer to a wrong token; where too many wait already, the answer comes at once.
 
-        It is logged, at most once in `TELL_EVERY` seconds, without the token.
+        It is logged, at most once in `LOG_INTERVAL` seconds, without the token.
         """
         self._wrong += 1
         now = asyncio.get_running_loop().time()
-        if now >= self._tell_at:
-            self._tell_at = now + TELL_EVERY
+        if now >= self._log_at:
+            self._log_at = now + LOG_INTERVAL
             logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
             self._wrong = 0
         if self._strangers < self.limits.unauthenticated:
             with self._count_stranger():
                 await asyncio.sleep(self.limits.refusal_delay)
 
-    async def _upgrade(self, authorization: str | None, asked: str) -> Identity | None:
-        """The identity of the token in the header; None without a header: a join frame must then follow."""
+    async def _upgrade(self, authorization: str | None, requested: str) -> Identity | None:
+        """The identity of the token in the header; None without a header, so that a join frame must follow."""
         if self._stopping:
             raise _Refused(503, "stopping", "this gateway stops")
         if authorization is None:
@@ -154,7 +156,7 @@ class Sockets:
         token = bearer(authorization)
         if token is None:
             raise _Refused(401, MISSING_BEARER)
-        known = identify(self.gateway.tokens, token, spaces=self.gateway.spaces, asked=asked)
+        known = identify(self.gateway.tokens, token, spaces=self.gateway.spaces, requested=requested)
         if known is None:
             await self.refusal_delay()
             raise _Refused(401, UNKNOWN)
@@ -163,11 +165,11 @@ class Sockets:
         return known
 
     def full(self, space: str) -> bool:
-        """Whether the space has as many connections as it may."""
+        """Whether the space has its maximum of connections."""
         return self.gateway.connections(space) + self._probing[space] >= self.limits.connections
 
     async def answers(self, holder: Peer, space: str) -> bool:
-        """Whether the connection that has an id answers; the newcomer that waits counts as a connection."""
+        """Whether the connection that has an id answers; the waiting newcomer counts as a connection."""
         self._probing[space] += 1
         try:
             return await holder.alive(self.limits.probe)
@@ -184,7 +186,7 @@ class Sockets:
 
 
 class _SocketSession:
-    """One accepted WebSocket: identify, admit, converse, leave."""
+    """One accepted WebSocket: it is identified and admitted, exchanges messages, and leaves."""
 
     def __init__(
         self,
@@ -192,7 +194,7 @@ class _SocketSession:
         receive: Receive,
         send: Send,
         *,
-        asked: str,
+        requested: str,
         known: Identity | None,
         identified: Callable[[], None],
     ) -> None:
@@ -200,7 +202,7 @@ class _SocketSession:
         self._sockets = sockets
         self._gateway = sockets.gateway
         self._receive = receive
-        self._asked = asked
+        self._requested = requested
         self._known = known
         self._identified = identified
         self._first: asyncio.Task[Event] | None = None  # a first message that is not consumed yet
@@ -217,12 +219,16 @@ class _SocketSession:
             reason = await self._converse(identity)
         except _Gone:
             pass
-        except _Refused as no:
-            self.queue.close(no.code, no.error if not no.message else f"{no.error}: {no.message}")
-        except NotAdmitted as no:
-            self.queue.close(no.close_code, str(no))
+        except _Refused as refused:
+            self.queue.close(
+                refused.code, refused.error if not refused.message else f"{refused.error}: {refused.message}"
+            )
+        except NotAdmitted as refused:
+            self.queue.close(refused.close_code, str(refused))
         except Exception:
-            logger.exception("a connection of %r ended by a fault of ours", self._runtime_id or "a stranger")
+            logger.exception(
+                "a connection of %r ended by a fault of this gateway", self._runtime_id or "a stranger"
+            )
             self.queue.close(INTERNAL_ERROR, "internal error")
         finally:
             self._leave(reason)
@@ -239,7 +245,7 @@ class _SocketSession:
     # --- identification ---
 
     async def _identify(self) -> tuple[Identity, str]:
-        """The identity of the socket, and the runtime id that it asks for.
+        """The identity of the socket, and the runtime id that it requests.
 
         Spec: §5.2; §3.6.4 for the runtime id.
         """
@@ -271,23 +277,23 @@ class _SocketSession:
             raise _Refused(UNAUTHENTICATED, str(fault)) from None
 
     async def _authenticate(self, join: JoinFrame) -> Identity:
-        """The identity that header, query and join frame name together; every disagreement is refused alike."""
+        """The identity that header, query and join frame agree on; any disagreement is refused in the same way."""
         known = self._known
-        spaces = {name for name in (join.space, self._asked, known.space if known else "") if name}
+        spaces = {name for name in (join.space, self._requested, known.space if known else "") if name}
         identity = None
         if len(spaces) <= 1:
             if join.token is None:
                 identity = known
             else:
                 gateway, space = self._gateway, next(iter(spaces), "")
-                identity = identify(gateway.tokens, join.token, spaces=gateway.spaces, asked=space)
+                identity = identify(gateway.tokens, join.token, spaces=gateway.spaces, requested=space)
         if identity is None or known not in (None, identity):
             await self._sockets.refusal_delay()
             raise _Refused(UNAUTHENTICATED, UNKNOWN)
         return identity
 
     async def _admit(self, identity: Identity, runtime_id: str) -> None:
-        """Lets it in; one that has its id already must show that it lives.
+        """Admits the socket; an older connection with the same id is probed first.
 
         Spec: §3.6.4, §5.2.
         """
@@ -307,10 +313,10 @@ class _SocketSession:
     # --- messages ---
 
     async def _converse(self, identity: Identity) -> str:
-        """Hands every message to the gateway; returns why it ended.
+        """Hands every message to the gateway; returns the reason for the end of the connection.
 
-        While none waits here, messages are handled as they are read, where the server can do that; else they come by
-        `receive`. A socket that is ahead of its rate is not read for a while; nothing that it sent is dropped.
+        While none waits, messages are handled as they are read where the server supports it; else they come by
+        `receive`. A socket above its rate is not read for a while; no message is dropped.
         """
         turn = _MessageIntake(self._sockets, self.queue, identity, self._name)
         coalescer, receive = self._sockets.coalescer, self._receive
@@ -336,11 +342,11 @@ class _SocketSession:
 
 
 class _MessageIntake:
-    """Takes the messages of one admitted connection: one after the other, within its rate, in its turn."""
+    """Takes the messages of one admitted connection in order, within its rate and its turn."""
 
     def __init__(self, sockets: Sockets, queue: DeliveryQueue, identity: Identity, name: str) -> None:
-        self.idle = False  # nothing that has come waits to be handled
-        self.fault: Exception | None = None  # of ours, in a message that was handled as it was read
+        self.idle = False  # no received message waits to be handled
+        self.fault: Exception | None = None  # our own fault, in a message that was handled as it was read
         self._gateway = sockets.gateway
         self._coalescer = sockets.coalescer
         self._rotation = sockets.rotation
@@ -351,15 +357,15 @@ class _MessageIntake:
         self._limit = sockets.gateway.message_bytes(identity.space)
         self._now = asyncio.get_running_loop().time
         self._bucket = sockets.rates.of(*identity, self._now())
-        self._unread = 0.0  # until then it is ahead of its rate
-        self._free = 0.0  # until then others need not be asked for
+        self._unread = 0.0  # until then it is above its rate
+        self._free = 0.0  # until then other senders need not be considered
         queue.count_extras(self._count)
         queue.take_directly(self._take, self._coalescer.flush)
 
     def handle(self, message: str | bytes) -> None:
-        """Counts a message, hands it to the gateway, and counts the time that this took."""
+        """Counts a message, hands it to the gateway, and counts the time taken."""
         if self._queue.dismissed:
-            return  # it was closed by us; what was on its way is no message any more
+            return  # this side closed the connection; data still on its way is dropped
         at = self._now()
         within = self._bucket.take(len(message), at)
         limit = self._limit
@@ -382,14 +388,14 @@ class _MessageIntake:
             self._free = self._now() + QUANTUM
 
     async def slow_down(self) -> None:
-        """Returns when the connection is within its rate; until then nothing of it is read."""
+        """Returns when the connection is within its rate; until then it is not read."""
         ahead = self._unread - self._now()
         if ahead > 0.0:
             self._coalescer.flush()
             await self._queue.unread(ahead)
 
     def _take(self, message: str | bytes) -> bool:
-        """Handles a message that was just read; returns False where it has to wait, so that it is queued."""
+        """Handles a message that was just read; returns False where it must wait and be queued."""
         now = self._now()
         if not self.idle or now < self._unread or (now > self._free and self._rotation.over):
             return False
@@ -398,7 +404,7 @@ class _MessageIntake:
             self.handle(message)
         except Exception as fault:
             self.fault, self.idle = fault, False
-            return False  # queued, so that whoever waits for the next one is told of the fault
+            return False  # queued, so that the code that waits for the next message gets the fault
         if self._unread > now:
             self._queue.pause(self._unread - now)
         return True

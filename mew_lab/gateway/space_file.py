@@ -1,7 +1,7 @@
-"""Reads a space.yaml and checks all of it at once: gives a `SpaceFile`, or every fault in one error.
+"""Reads a space.yaml and checks it completely: returns a `SpaceFile`, or raises one error with every fault.
 
-The keys are those of the peers in the field, so that their files are read unchanged, and a few of our own. A key
-that means something to other programs only is read and left alone. It opens one file and starts nothing.
+The keys are those of other implementations, so that their files are read unchanged, and some extensions. A key that
+only other programs use is checked and ignored. This module opens one file and starts nothing.
 
 Spec: §4.1 (profiles), §5.1.
 """
@@ -40,7 +40,7 @@ NO = frozenset({"false", "0", "no", "off", "n", "disabled"})
 
 
 class SpaceFile(NamedTuple):
-    """A space.yaml that was read. `remarks` are sentences about settings that may not mean what was intended."""
+    """The contents of a space.yaml. `remarks` are sentences about settings that may have an unintended meaning."""
 
     path: Path
     config: SpaceConfig
@@ -48,18 +48,18 @@ class SpaceFile(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where the file's relative paths begin: beside the file, or above the folder `.mew` that holds it."""
+        """The base of the file's relative paths: its folder, or the parent of the folder `.mew` that holds it."""
         beside = self.path.parent
         return beside.parent if beside.name == ".mew" else beside
 
     @property
     def logs(self) -> Path:
-        """The folder of logs, beside the file."""
+        """The folder of logs, next to the file."""
         return self.path.parent / "logs"
 
     @property
     def command_lines(self) -> tuple[str, ...]:
-        """The commands that start with the space, to be shown before they do."""
+        """The commands that start with the space, to be shown before they run."""
         lines = []
         for name, participant in self.config.participants.items():
             if participant.starts:
@@ -109,24 +109,24 @@ class _File(Section):
 
 
 def read_space_file(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ) -> SpaceFile:
-    """The space that a YAML or JSON file describes.
+    """The space described by a YAML or JSON file.
 
     `environ` may switch the peers' log files: GATEWAY_LOGGING, ENVELOPE_HISTORY, CAPABILITY_DECISIONS.
 
     Raises:
-        ConfigError: when it cannot be read, or with every fault of it, each with its key path.
+        ConfigError: when the file cannot be read, or with all its faults, each with its key path.
     """
     text = read_file(Path(path), what="space file")
     return parse_space_file(text, path=Path(path).absolute(), environ=environ)
 
 
 def names_file(name: str | os.PathLike[str]) -> bool:
-    """Whether this is the path of a space.yaml rather than the name of a space."""
+    """Whether the text is the path of a space.yaml rather than the name of a space."""
     return not isinstance(name, str) or name.endswith((".yaml", ".yml", ".json"))
 
 
 def parse_space_file(text: str, *, path: Path, environ: Mapping[str, str] = os.environ) -> SpaceFile:
-    """As `read_space_file`, of a text that was read already; `path` is where it is from."""
+    """Like `read_space_file`, for a text that was read already; `path` names its source."""
     document = read_document(text, path=str(path))
     faults: list[Fault] = []
     file: _File | None = None
@@ -159,7 +159,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
     settings = {name: getattr(file.space, name) for name in SpaceSettings.model_fields}
     return SpaceConfig(
         name=file.space.id,
-        short_tokens=True,  # peers use them; a remark says so
+        short_tokens=True,  # other implementations use them, so this is only a remark
         participants=participants,
         logs=logs if switches.get("GATEWAY_LOGGING", logging.enabled) else None,
         **settings,
@@ -167,7 +167,7 @@ def _config(file: _File, switches: Mapping[str, bool]) -> SpaceConfig:
 
 
 def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]:
-    """The switches of the peers' log files in the environment, as those peers read them."""
+    """The switches of the peers' log files in the environment, read as other implementations do."""
     switches, faults = {}, []
     for name in ("GATEWAY_LOGGING", "ENVELOPE_HISTORY", "CAPABILITY_DECISIONS"):
         word = environ.get(name, "").strip().lower()
@@ -175,7 +175,7 @@ def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]
             switches[name] = word in YES
         elif word:
             faults.append(
-                Fault(name, "this environment variable says neither yes nor no; set it to true or false")
+                Fault(name, "this environment variable has no boolean value; set it to true or false")
             )
     return switches, faults
 
@@ -193,7 +193,7 @@ def _remarks(document: object) -> Iterator[str]:
             yield f"participants.{name}.auto_connect: it does nothing without output_log"
 
 
-# --- what only several keys together can tell --------------------------------------------------------------------
+# --- faults that concern several keys ----------------------------------------------------------------------------
 
 
 def _mapping(value: object, key: str = "") -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _capability_lists(document: object) -> Iterator[tuple[str, object]]:
 
 
 def _faults_between_keys(document: object) -> Iterator[Fault]:
-    """Faults between keys. They are found in the file as written, sound or not, so that none hides another."""
+    """Faults between keys, found in the file as written, so that no other fault hides them."""
     participants = _participants(document)
     folded: dict[str, str] = {}
     owners: dict[str, str] = {}
@@ -222,7 +222,7 @@ def _faults_between_keys(document: object) -> Iterator[Fault]:
         if first != name:
             yield Fault(
                 place("participants", name),
-                f"but for its case it is called like {first!r}; choose another id",
+                f"its name differs only in case from {first!r}; choose another id",
             )
         yield from _shared_tokens(name, participant.get("tokens"), owners)
         yield from _unstartable(name, participant)
@@ -238,7 +238,7 @@ def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterato
     for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
         if isinstance(token, str) and owners.setdefault(token, name) != name:
             shown = Token(token, remember=False)
-            problem = f"the token {shown} is {owners[token]!r}'s too, so it would not tell who comes"
+            problem = f"the token {shown} is {owners[token]!r}'s too, so it identifies no participant"
             key = place("participants", name, "tokens", at)
             yield Fault(key, f"{problem}; give each participant its own")
 

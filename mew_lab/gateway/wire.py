@@ -1,8 +1,8 @@
-"""Reaches the server library's protocol object: one attribute, looked up in one guarded function.
+"""Accesses the server library's protocol object, by one attribute in one guarded function.
 
-`wire_of` finds that object behind an ASGI `send` and wraps its socket: write an encoded frame, tell how much waits,
-ping, pause reading, hang up. Where the library is not as expected it gives None; its users then have another way,
-which is slower and has no ghost probes. A canary test fails when that happens.
+`wire_of` finds that object behind an ASGI `send` and wraps its socket: it writes encoded frames, counts waiting bytes,
+pings, pauses reading and closes. Where the library is not as expected it returns None; its users then use ASGI, which
+is slower and has no ghost probes. A canary test fails when that happens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Wire", "hang_up", "silent", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
 PING_BYTES = 8
-PIECE = 512  # bytes that a ping or a piece of a message counts beside its data: empty ones must not be free
+PIECE = 512  # bytes that a ping or a fragment counts besides its data: empty ones must not be free
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ class Wire:
     def __init__(self, protocol: Any) -> None:
         transport = protocol.transport
         self.write: Callable[[bytes], None] = transport.write
-        """Hands encoded frames to the socket."""
+        """Writes encoded frames to the socket."""
         self.waiting: Callable[[], int] = transport.get_write_buffer_size
-        """How many bytes the operating system has not taken yet."""
+        """The number of bytes that the operating system has not taken yet."""
         self.closing: Callable[[], bool] = transport.is_closing
-        """Whether the socket takes nothing more."""
+        """Whether the socket is closing and takes no more data."""
         self.abort: Callable[[], None] = transport.abort
-        """Hangs up at once; what waits is lost."""
+        """Closes the socket at once; waiting data is lost."""
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
         self._pings: dict[bytes, asyncio.Future[None]] = {}
@@ -72,7 +72,7 @@ class Wire:
     # --- reading later ---
 
     def pause(self, seconds: float) -> None:
-        """Reads nothing for so long, so that the sender's own system holds it back; never over `UNREAD` at a time."""
+        """Pauses reading, for `UNREAD` seconds at most, so that the sender is slowed by flow control."""
         now = self._loop.time()
         if self._timer is None:
             self._unread_since = now
@@ -83,7 +83,7 @@ class Wire:
         self._timer = self._loop.call_at(end, self.resume)
 
     def resume(self) -> None:
-        """Reads again, unless the library itself waits for its messages to be taken."""
+        """Resumes reading, unless the library itself waits until its messages are taken."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -92,20 +92,20 @@ class Wire:
                 self._protocol.transport.resume_reading()
 
     def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
-        """Has messages in one piece handed to `take` as they are read, where the server can: see `DirectProtocol`.
+        """Hands unfragmented messages to `take` as they are read, where the server supports it: see `DirectProtocol`.
 
-        Each that it does not handle, and every other event, comes the usual way.
+        Messages that `take` does not handle, and all other events, are queued as usual.
         """
         if hasattr(self._protocol, "take"):
             self._protocol.take, self._protocol.taken = take, taken
 
     def take_queued(self) -> None:
-        """Has every message come the usual way again."""
+        """Ends `take_directly`: every message is queued again."""
         if hasattr(self._protocol, "take"):
             self._protocol.take = None
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """Calls `count(bytes, messages)` for each ping and each piece of a message.
+        """Calls `count(bytes, messages)` for each ping and each fragment of a message.
 
         It returns the seconds for which the socket is not to be read.
         """
@@ -125,13 +125,13 @@ class Wire:
             protocol.handle_cont = count_calls(protocol.handle_cont, PIECE, 0)
 
     def _patience(self, seconds: float) -> float:
-        """How much of a time in which an answer must come is left: it counts while the socket is read."""
+        """The rest of the time for an answer; only time in which the socket is read counts."""
         return seconds if self._timer is not None else seconds - (self._loop.time() - self._read_since)
 
     # --- liveness ---
 
     async def ping(self, timeout: float) -> bool:
-        """Whether the other end answers a ping within `timeout` seconds in which its socket is read."""
+        """Whether the other end answers a ping within `timeout` seconds of reading its socket."""
         if self.closing():
             return False
         payload = secrets.token_bytes(PING_BYTES)
@@ -148,7 +148,7 @@ class Wire:
 
 
 def wire_of(send: Any) -> Wire | None:
-    """The wire behind the ASGI `send` of an accepted WebSocket; None if the server is not a known one."""
+    """The wire behind the ASGI `send` of an accepted WebSocket; None where the server is not a known one."""
     try:
         protocol = send.__self__
         transport = protocol.transport
@@ -162,7 +162,7 @@ def wire_of(send: Any) -> Wire | None:
 
 
 def hang_up(connections: Iterable[Any]) -> None:
-    """Ends the library's connections at once."""
+    """Closes the library's connections at once."""
     for protocol in tuple(connections):
         transport = getattr(protocol, "transport", None)
         if transport is not None:
@@ -170,5 +170,5 @@ def hang_up(connections: Iterable[Any]) -> None:
 
 
 def silent(connections: Iterable[Any]) -> set[Any]:
-    """Those of the library's connections that have not sent a whole request yet."""
+    """The library's connections that have not sent a complete request yet."""
     return {connection for connection in connections if getattr(connection, "cycle", connection) is None}

@@ -1,8 +1,8 @@
-"""Tells by which right an envelope was sent: by whom, by which capability, by whose grant; or why it was refused.
+"""Reports the sender of an envelope and the capability and grants that allowed it, or the reason of its refusal.
 
-The journal says itself which capability let a message pass and under which grant. What a granter held when it gave
-is known by replaying: a grant must be covered by what its giver may do itself, and that is followed back to the
-configuration. Of a journal that does not replay the rest is told all the same.
+The journal states which capability allowed a message, and the grant of that capability. The capabilities of a granter
+at the time of its grant are known by replay: they must cover the grant, and each is traced back to the configuration.
+If the journal does not replay, the report lacks only these.
 
 Spec: §3.6.8.
 """
@@ -29,8 +29,10 @@ GIVING = frozenset({"capability/grant", "space/invite"})
 
 
 class AuditedRight(NamedTuple):
-    """A capability that was held, and the grant that it came with; configured, or of the baseline, where `grant` is
-    empty."""
+    """A capability that a participant held, and the grant that conferred it.
+
+    `grant` is empty for a capability of the configuration or of the baseline.
+    """
 
     pattern: str
     grant: str = ""
@@ -40,10 +42,10 @@ class AuditedRight(NamedTuple):
 
 
 class GrantOrigin(NamedTuple):
-    """How a grant came about: `giver` could send it by `sent_by`, and could give what is asked about by `rests_on`.
+    """The origin of a grant: `sent_by` allowed `giver` to send it, `rests_on` covers the capability in question.
 
-    `rests_on` is None where that is not known, and empty for the starter profile of an invitation, which anybody
-    may give who may invite. `record` is None for a grant that is not in the journal.
+    `rests_on` is None where it is unknown, and empty for the starter profile of an invitation, which every
+    participant that may invite may give. `record` is None for a grant that is not in the journal.
     """
 
     id: str
@@ -62,19 +64,19 @@ class GrantOrigin(NamedTuple):
             f"sent by {self.sent_by}; "
         )
         if self.rests_on is None:
-            return text + "what its giver held itself is not known"
+            return text + "the capabilities of its giver are not known"
         if not self.rests_on:
-            return text + "it is of the starter profile, which whoever may invite may give"
-        return text + f"given of what {self.giver} held: {', '.join(map(str, self.rests_on))}"
+            return text + "it is of the starter profile, which every participant that may invite may give"
+        return text + f"covered by capabilities of {self.giver}: {', '.join(map(str, self.rests_on))}"
 
 
 class Audit(NamedTuple):
-    """What a journal answers about one record.
+    """The report on one record of a journal.
 
-    `right` is what let it pass, None where it did not or needed none; `grants` are the grants behind it, each once,
-    the nearest first. `cause` is the record of the event that made the gateway say it, for its own messages. `others`
-    are the places of further messages with the same id. `doubt` says why the journal does not replay, if so. `freed`
-    are the records of names in it that changed their owner, before it or after.
+    `right` is the capability that allowed it; None where it was refused or needed none. `grants` are the grants behind
+    `right`, each once, the nearest first. `cause` is the record of the event to which a message of the gateway
+    responds. `others` are the places of further messages with the same id. `doubt` is the reason why the journal does
+    not replay; empty where it does. `freed` are the records of names in it that changed their owner, earlier or later.
     """
 
     record: Record
@@ -97,14 +99,12 @@ class Audit(NamedTuple):
             known = outline(record)
             lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
             if known:
-                lines.append(
-                    f"what it said is {known}; the SHA-256 of the whole is {_readable(known.sha256)}"
-                )
+                lines.append(f"its outline is {known}; the SHA-256 of the whole is {_readable(known.sha256)}")
         elif self.right is not None:
             lines.append(f"accepted, because {record.participant} held {self.right}")
         lines += map(str, self.grants)
         if self.others:
-            lines.append(f"the same id stands in record {', '.join(map(str, self.others))}")
+            lines.append(f"the same id is in record {', '.join(map(str, self.others))}")
         lines += (_describe_freed(note, record) for note in self.freed)
         if self.doubt:
             lines.append(self.doubt)
@@ -112,7 +112,7 @@ class Audit(NamedTuple):
 
 
 class _RecordedGrant(NamedTuple):
-    """A grant as it was given: what it gave, and what its giver held."""
+    """A grant in the journal: the capabilities that it conferred, and those that its giver held."""
 
     record: Record
     conferred: tuple[Held, ...]
@@ -120,9 +120,9 @@ class _RecordedGrant(NamedTuple):
 
 
 def audit(records: Iterable[Record], which: str | int) -> Audit:
-    """What the records say about the envelope with the id `which`; or about the record at that place.
+    """The report on the envelope with the id `which`, or on the record at that place.
 
-    Of several messages with one id it is the last that was accepted, else the last.
+    Of several messages with one id, the last accepted one is reported; without an accepted one, the last.
 
     Raises:
         JournalError: when there is none.
@@ -131,7 +131,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     """
     player: Player | None = Player("the journal")
     doubt = ""
-    gifts: dict[str, _RecordedGrant] = {}
+    recorded_grants: dict[str, _RecordedGrant] = {}
     matches: list[tuple[Record, Record | None]] = []
     placed: tuple[Record, Record | None] | None = None
     event: Record | None = None
@@ -143,7 +143,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
             try:
                 player.take(record)
             except (ReplayMismatch, JournalError) as fault:
-                player, doubt = None, f"what granters held themselves is not known: {fault}"
+                player, doubt = None, f"the capabilities of granters are not known: {fault}"
         if record.event not in CAUSED:
             event = record
         unknown += outline(record) is not None
@@ -157,12 +157,12 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         if id == which:
             matches.append((record, cause))
         if record.verdict == "accepted" and members.get("kind") in GIVING and isinstance(id, str):
-            gifts[id] = _gift(record, id, player)
+            recorded_grants[id] = _read_grant(record, id, player)
     accepted = [match for match in matches if match[0].verdict != "refused"]
     chosen = (accepted or matches)[-1] if matches else placed
     if chosen is None:
         raise JournalError(
-            f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists those that it holds"
+            f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists its envelopes"
             + (
                 f". Of {unknown} refused ones only the beginning is kept, so their ids are not known"
                 if unknown
@@ -176,14 +176,14 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
         else None
     )
     others = tuple(other.seq for other, _ in matches if other is not record)
-    grants = _behind(right, gifts) if right else ()
+    grants = _trace_origins(right, recorded_grants) if right else ()
     names = _names_in(record)
     changed = tuple(note for note in freed if note.detail.casefold() in names)
     return Audit(record, right, grants, cause, others, doubt if grants else "", changed)
 
 
 def _names_in(record: Record) -> set[str]:
-    """The names of participants in a record, whatever their case: sender, addressees, those in its payload."""
+    """The names of participants in a record, in case-folded form: sender, addressees, those in its payload."""
     members = (read_members(record.raw) if record.raw is not None else None) or {}
     payload = members.get("payload")
     payload = payload if isinstance(payload, dict) else {}
@@ -194,16 +194,16 @@ def _names_in(record: Record) -> set[str]:
 
 
 def _describe_freed(freed: Record, record: Record) -> str:
-    """Whose a name was and is, and what it meant in the record."""
+    """The sentence on a name that changed its owner: its owner before and since."""
     name = quote(freed.detail)[1:-1]
     when = "after" if freed.seq > record.seq else "before"
     return (
-        f"{when} it the name {name} changed its owner: up to record {freed.seq} it was a runtime id of "
+        f"the name {name} changed its owner {when} this record: up to record {freed.seq} it was a runtime id of "
         f"{quote(freed.participant)[1:-1]}, since then it is the participant {name}"
     )
 
 
-def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
+def _read_grant(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     if player is None:
         return _RecordedGrant(record, (), None)
     members = player.space.state.members
@@ -214,14 +214,16 @@ def _gift(record: Record, id: str, player: Player | None) -> _RecordedGrant:
     return _RecordedGrant(record, conferred, held)
 
 
-def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[GrantOrigin, ...]:
-    """The grants that a right came by, and those that these came by, up to the configured ones."""
+def _trace_origins(
+    right: AuditedRight, recorded_grants: dict[str, _RecordedGrant]
+) -> tuple[GrantOrigin, ...]:
+    """The grants that conferred a right, and those behind them, back to the configured capabilities."""
     waiting, seen, behind = [right], {right}, []
     while waiting:
         right = waiting.pop(0)
         if not right.grant:
             continue
-        origin = _trace_grant(right, gifts.get(right.grant))
+        origin = _trace_grant(right, recorded_grants.get(right.grant))
         behind.append(origin)
         for further in (origin.sent_by, *(origin.rests_on or ())):
             if further is not None and further not in seen:
@@ -230,10 +232,10 @@ def _behind(right: AuditedRight, gifts: dict[str, _RecordedGrant]) -> tuple[Gran
     return tuple(behind)
 
 
-def _trace_grant(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigin:
-    if gift is None:
+def _trace_grant(right: AuditedRight, grant: _RecordedGrant | None) -> GrantOrigin:
+    if grant is None:
         return GrantOrigin(right.grant, None)
-    record = gift.record
+    record = grant.record
     members = read_members(record.raw or "") or {}
     payload = members.get("payload")
     payload = payload if isinstance(payload, dict) else {}
@@ -245,14 +247,14 @@ def _trace_grant(right: AuditedRight, gift: _RecordedGrant | None) -> GrantOrigi
         record.participant,
         str(recipient),
         AuditedRight(record.pattern, record.grant),
-        None if gift.held is None else _covering(right, gift.conferred, gift.held),
+        None if grant.held is None else _find_cover(right, grant.conferred, grant.held),
     )
 
 
-def _covering(
+def _find_cover(
     right: AuditedRight, conferred: Sequence[Held], held: Sequence[Held]
 ) -> tuple[AuditedRight, ...] | None:
-    """As few of what was held as it takes to give the right."""
+    """A small subset of the held capabilities that covers the right; None where the pattern cannot be read."""
     try:
         wanted = Capability.of(read_members(right.pattern) or {})
     except ConfigError:
@@ -277,7 +279,7 @@ def _title(record: Record) -> str:
 
 
 def _sender(record: Record) -> str:
-    text = f"sent by {record.participant or 'nobody known'}"
+    text = f"sent by {record.participant or 'an unknown participant'}"
     if record.runtime_id:
         text += f" as {record.runtime_id}"
     return (
@@ -288,5 +290,5 @@ def _sender(record: Record) -> str:
 
 
 def _readable(detail: str) -> str:
-    """Text that may quote a stranger's, without what cannot be seen."""
+    """A text that may quote a peer, with invisible characters as escapes."""
     return quote(detail)[1:-1].replace('\\"', '"') if not detail.isprintable() else detail

@@ -1,11 +1,11 @@
-"""Finds the envelopes that belong together, whatever the peers claim.
+"""Finds related envelopes, whatever the peers claim.
 
-Envelopes hang together by `correlation_id`, and by `context`. To which sequence of reasoning a context leads is the
-ledger's to say (`ledger.reasoning`); where it leads to none, its last part names an envelope.
+Envelopes are related by `correlation_id` and by `context`. The ledger (`ledger.reasoning`) maps a context to a sequence
+of reasoning; where there is none, the last part of the context names an envelope.
 
-An `Exchange` is everything that hangs together with one envelope, the nearest first. Ids are claims: they may name
-nothing, each other in a ring, or what somebody else said before; so an id names the first accepted envelope that took
-it, rings are walked once, and everything is bounded. There is no clock here and nothing is drawn.
+An `Exchange` is the set of envelopes related to one envelope. Ids are claims: they may name nothing, form a cycle, or
+repeat the id of another participant's envelope. So an id names the first accepted envelope that has it, a cycle is
+followed once, and everything is bounded. This module has no clock and draws nothing.
 
 Spec: §3 (correlation_id, context), §3.5.
 """
@@ -29,14 +29,14 @@ __all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "chains_of"]
 MOST_HELD = 20_000
 MAX_CHARACTERS = (
     64 * 1024 * 1024
-)  # of the texts of what is held: it is held parsed, which takes several times as much
+)  # of the texts of held envelopes; they are held parsed, which takes several times as much memory
 MOST_SHOWN = 200
-MOST_RELATED = 32  # of what one envelope claims to belong to
+MOST_RELATED = 32  # ids to which one envelope claims to be related
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What hangs together with `selected`, in the order received; `left_out` more were further away."""
+    """The envelopes related to `selected`, in the order received; `left_out` more distant ones are not in it."""
 
     selected: Entry
     steps: tuple[Entry, ...]
@@ -44,17 +44,17 @@ class Exchange:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the steps, in their order."""
+        """The ids of the steps, in order."""
         return tuple(step.id for step in self.steps)
 
     @cached_property
     def participants(self) -> tuple[str, ...]:
-        """Everybody who sends or is named as addressee, by first appearance."""
+        """All senders and addressees, in the order of their first appearance."""
         return tuple(dict.fromkeys(name for step in self.steps for name in (step.sender, *step.to)))
 
     @property
     def seconds(self) -> float:
-        """From the first to the last step."""
+        """The seconds from the first to the last step."""
         return max(0.0, self.steps[-1].t - self.steps[0].t)
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Exchange:
 
 
 class Chains:
-    """The newest envelopes, at most `most` and of at most so many characters together, by what they belong to."""
+    """An index of related envelopes: the newest ones, at most `most`, with at most `characters` of text in all."""
 
     def __init__(self, *, most: int = MOST_HELD, characters: int = MAX_CHARACTERS) -> None:
         self._most = most
@@ -74,11 +74,13 @@ class Chains:
         self._named: dict[str, Entry] = {}
         self._related: dict[
             int, tuple[str | int, ...]
-        ] = {}  # seq -> ids, and the seq of a start, that it belongs to
-        self._about: dict[str | int, deque[int]] = {}  # the same from the other end
+        ] = {}  # seq -> ids, and the seq of the start of a sequence, to which it claims to be related
+        self._about: dict[
+            str | int, deque[int]
+        ] = {}  # the reverse: id or seq -> seqs of the envelopes that claim it
 
     def add(self, entry: Entry) -> None:
-        """Takes the next envelope, in the order received."""
+        """Adds the next envelope, in the order received."""
         if entry.seq in self._held:
             return
         self._held[entry.seq] = entry
@@ -97,7 +99,7 @@ class Chains:
             self._drop(self._held.pop(self._order.popleft()))
 
     def _relations(self, entry: Entry) -> tuple[str | int, ...]:
-        """What an envelope claims to belong to: ids, and the number of the start of a sequence."""
+        """The ids that an envelope claims to be related to, and the number of the start of its sequence."""
         ids: tuple[str | int, ...] = entry.correlation_id[:MOST_RELATED]
         sequence, _ = self._reasoning.place(entry)
         if sequence is not None and sequence.seq:
@@ -120,7 +122,7 @@ class Chains:
         return len(self._held)
 
     def find(self, which: str | int) -> Entry | None:
-        """The envelope with that id, or that number in the feed; None when it is not held."""
+        """The envelope with an id or with a number in the feed; None when it is not held."""
         if isinstance(which, int):
             return self._held.get(which)
         entry = self._named.get(which)
@@ -129,20 +131,20 @@ class Chains:
         return entry
 
     def belongs(self, entry: Entry, seqs: frozenset[int]) -> bool:
-        """Whether the envelope claims to belong to one of these, or one of these claimed to belong to it."""
+        """Whether the envelope is directly related to one with a number in `seqs`; either may have claimed it."""
         return any(near.seq in seqs for near in self._near(entry))
 
     def exchange(self, which: str | int, *, most: int = MOST_SHOWN) -> Exchange:
-        """Everything that hangs together with the envelope of that id or number, at most `most` steps.
+        """The envelopes related to the one with an id or number, directly or indirectly; at most `most` steps.
 
         Raises:
-            JournalError: when there is no such envelope, or it is not held any more.
+            JournalError: when there is no such envelope, or it is no longer held.
         """
         start = self.find(which)
         if start is None:
             named = f"#{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
             first = self._order[0] if self._order else 0
-            held = f"the {len(self._held)} from #{first} on are held" if self._held else "none is held"
+            held = f"{len(self._held)} held, from #{first} on" if self._held else "none held"
             raise JournalError(
                 f"Cannot show the exchange of {named}: no such envelope; {held}. "
                 "Give the id of one, or its number in the feed."
@@ -164,16 +166,16 @@ class Chains:
                 yield parent
         for seq in self._about.get(entry.seq, ()):
             yield self._held[seq]
-        # What claims to belong to an id belongs to the envelope that has the id, not to one that took it later.
+        # An id refers to the envelope in `_named`, not to a later one with the same id.
         if entry.id and self._named.get(entry.id) is entry:
             for seq in self._about.get(entry.id, ()):
                 yield self._held[seq]
 
 
 def chains_of(records: Iterable[Record], *, most: int = 200_000) -> Chains:
-    """The envelopes of a log (`log.records`) by what they belong to.
+    """The index of the related envelopes of a log (`log.records`).
 
-    Of more than `most`, or of more than 512 Mi characters together, the newest.
+    It has the newest ones where there are more than `most`, or more than 512 Mi characters in all.
     """
     chains = Chains(most=most, characters=8 * MAX_CHARACTERS)
     for entry in entries_of(records):

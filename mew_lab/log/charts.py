@@ -1,8 +1,8 @@
-"""Draws pictures of any log, live or opened from a file: traffic, times to an answer, and who sends to whom.
+"""Draws pictures of a log, live or from a file: traffic, response times, and envelopes by sender and addressee.
 
-`rate(log)`, `latency(log)`, `talk(log)` and `sequence(exchange)` give a `Drawing` that a cell shows and the saved
-notebook keeps. What is drawn is bounded: at most 240 bars, the newest 2000 points, 12 participants; the picture says
-what it leaves out. It does not know where the records come from.
+`rate(log)`, `latency(log)`, `talk(log)` and `sequence(exchange)` return a `Drawing` that a cell shows and the saved
+notebook keeps. A picture is bounded: at most 240 bars, the newest 2000 points, 12 participants; it states what it
+leaves out. This module does not know the source of the records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, words
+from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
 from mew_lab.log.pairs import Pair, pairs_of, spread
@@ -44,12 +44,12 @@ class Series(NamedTuple):
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """How many of each family."""
+        """The number of messages of each family."""
         return tuple(map(sum, zip(*self.counts, strict=True))) if self.counts else (0,) * len(FAMILIES)
 
 
 def series_of(moments: Iterable[tuple[float, str]], *, most: int = MOST_BARS) -> Series:
-    """Counts of (moment, kind) in at most `most` equal parts of a round length, one second at least."""
+    """Counts (moment, kind) pairs in at most `most` equal intervals of a round length, one second at least."""
     pairs = list(moments)
     if not pairs:
         return Series(0.0, 1.0, ())
@@ -70,7 +70,7 @@ def rate(log: Log) -> Drawing:
 
 
 def rate_of(series: Series) -> Drawing:
-    """Messages per second by family: bars upon each other, the glyphs of the families below."""
+    """Messages per second by family: stacked bars, with the glyphs of the families below."""
     width, height, top = _WIDTH, 200, 24
     total = sum(series.totals)
     if not total:
@@ -95,16 +95,16 @@ def rate_of(series: Series) -> Drawing:
             shapes.append(shape("path", css=f"filled is-{family.name}", d="".join(bars)))
     end = series.first + series.step * len(series.counts)
     shapes += [
-        words(4, 14, f"messages per second, mean of each {lasted(series.step)}", "faint"),
-        words(_LEFT, floor + 14, _moment(series.first), "faint"),
-        words(width - _RIGHT, floor + 14, _moment(end), "faint", text_anchor="end"),
+        text_line(4, 14, f"messages per second, mean of each {lasted(series.step)}", "faint"),
+        text_line(_LEFT, floor + 14, _moment(series.first), "faint"),
+        text_line(width - _RIGHT, floor + 14, _moment(end), "faint", text_anchor="end"),
     ]
     totals, x = [], float(_LEFT)
     for family, count in zip(FAMILIES, series.totals, strict=True):
         if count:
             shapes += [
                 shape("rect", css=f"filled is-{family.name}", x=x, y=height - 16, width=3, height=12),
-                words(x + 7, height - 6, f"{family.glyph} {count}", "code"),
+                text_line(x + 7, height - 6, f"{family.glyph} {count}", "code"),
             ]
             x += 74
             totals.append(f"{family.name} {count}")
@@ -113,13 +113,13 @@ def rate_of(series: Series) -> Drawing:
 
 
 def latency(log: Log) -> Drawing:
-    """How long requests waited for their responses, and proposals for a decision, over the whole log."""
+    """Times from requests to their responses and from proposals to decisions, over the whole log."""
     pairs, ledger = pairs_of(entries_of(log.records))
     return latency_of(pairs, waiting=(len(ledger.requests.open()), len(ledger.proposals.open())))
 
 
 def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> Drawing:
-    """The same from pairs: two strips on a logarithmic scale, a point for each answer."""
+    """Like `latency`, from pairs: two strips on a logarithmic scale, a point for each answer."""
     width, tall = _WIDTH, 128
     if not pairs and not any(waiting):
         return _nothing("Answers and decisions", "Nothing was asked or proposed yet.")
@@ -129,12 +129,12 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
     lines: list[str] = []
     for n, (strip, name) in enumerate((("request", "Requests"), ("decision", "Decisions"))):
         ours = [pair for pair in pairs if pair.strip == strip]
-        line = _told(name, ours, waiting[n])
+        line = _summary(name, ours, waiting[n])
         lines.append(line)
         top, floor = n * tall + 24, (n + 1) * tall - 12
         bounds = _decades([pair.seconds for pair in ours])
         marks = [(10.0**p, _height(10.0**p, bounds, top, floor)) for p in range(bounds[0], bounds[1] + 1)]
-        shapes += [words(4, top - 10, line), *_scale(width, floor, marks, durations=True)]
+        shapes += [text_line(4, top - 10, line), *_scale(width, floor, marks, durations=True)]
         dots: dict[str, list[str]] = {}
         for pair in ours[-MOST_POINTS:]:
             x = _LEFT + 6 + (pair.t - low) / span * (width - _LEFT - _RIGHT - 12)
@@ -147,7 +147,7 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
     return Drawing(title, "; ".join(lines), width, 2 * tall + 4, tuple(shapes), tuple(lines))
 
 
-def _told(name: str, pairs: Sequence[Pair], waiting: int) -> str:
+def _summary(name: str, pairs: Sequence[Pair], waiting: int) -> str:
     durations = spread(pair.seconds for pair in pairs)
     waits = f"; {waiting} waiting" if waiting else ""
     if not durations.of:
@@ -157,14 +157,14 @@ def _told(name: str, pairs: Sequence[Pair], waiting: int) -> str:
 
 
 def talk(log: Log) -> Drawing:
-    """Who sends how many envelopes to whom; what is addressed to nobody goes to everybody."""
+    """Envelopes counted by sender and addressee; an envelope without addressee counts for everybody."""
     cells: Counter[tuple[str, str]] = Counter()
     for entry in entries_of(log.records):
         sender = _member(entry.sender)
         for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
     if not cells:
-        return _nothing("Who talks to whom", "No messages yet.")
+        return _nothing("Envelopes by sender and addressee", "No messages yet.")
     busy: Counter[str] = Counter()
     for (sender, whom), count in cells.items():
         busy[sender] += count
@@ -174,9 +174,9 @@ def talk(log: Log) -> Drawing:
     columns, left, side, row = ["everybody", *names], 132, 72, 28
     width, height = left + side * len(columns), 44 + row * len(names) + 20
     most = max(cells.values())
-    shapes = [words(4, 36, "from ↓  to →", "faint")]
+    shapes = [text_line(4, 36, "from ↓  to →", "faint")]
     shapes += [
-        words(left + side * (n + 0.5), 36, middle(name, 10), "code", text_anchor="middle")
+        text_line(left + side * (n + 0.5), 36, middle(name, 10), "code", text_anchor="middle")
         for n, name in enumerate(columns)
     ]
     lines = []
@@ -184,29 +184,36 @@ def talk(log: Log) -> Drawing:
         y = 44 + row * n
         shapes += [
             shape("line", css="rule", x1=0, y1=y, x2=width, y2=y),
-            words(left - 12, y + 18, middle(sender, 17), "code", text_anchor="end"),
+            text_line(left - 12, y + 18, middle(sender, 17), "code", text_anchor="end"),
         ]
         for m, whom in enumerate(columns):
             if count := cells[sender, whom]:
                 x, size = left + side * m + 8, max(3.0, (side - 12) * count / most)
                 shapes += [
                     shape("rect", css="filled is-mcp", x=x, y=y + 22, width=size, height=3),
-                    words(x + side / 2 - 8, y + 18, str(count), text_anchor="middle"),
+                    text_line(x + side / 2 - 8, y + 18, str(count), text_anchor="middle"),
                 ]
                 lines.append(f"{sender} → {whom}: {count}")
     hidden = len(busy) - len(names)
-    note = f"{hidden} quieter ones are not shown" if hidden else ""
+    note = f"{hidden} participants with fewer envelopes are not shown" if hidden else ""
     if note:
-        shapes.append(words(4, height - 6, note, "faint"))
+        shapes.append(text_line(4, height - 6, note, "faint"))
     about = "; ".join(lines[:40])
-    return Drawing("Who talks to whom", about, width, height, tuple(shapes), (*lines, *filter(None, [note])))
+    return Drawing(
+        "Envelopes by sender and addressee",
+        about,
+        width,
+        height,
+        tuple(shapes),
+        (*lines, *filter(None, [note])),
+    )
 
 
 # --- scales ---
 
 
 def _nothing(title: str, why: str) -> Drawing:
-    return Drawing(title, why, 360, 32, (words(8, 20, why, "faint"),), (why,))
+    return Drawing(title, why, 360, 32, (text_line(8, 20, why, "faint"),), (why,))
 
 
 def _scale(
@@ -216,7 +223,7 @@ def _scale(
     for value, y in marks:
         shapes += [
             shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=width - _RIGHT, y2=y),
-            words(
+            text_line(
                 _LEFT - 6, y + 4, _decade(value) if durations else f"{value:g}", "faint", text_anchor="end"
             ),
         ]
@@ -234,7 +241,7 @@ def _round_up(value: float) -> float:
 
 
 def _decades(seconds: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten between which they lie, from a millisecond to some days, two apart at least."""
+    """The exponents of ten that enclose the values, from a millisecond to some days, at least two apart."""
     values = [min(max(value, 1e-3), 1e6) for value in seconds] or [1e-3, 1.0]
     low = math.floor(math.log10(min(values)) + 1e-9)
     return low, max(low + 2, math.ceil(math.log10(max(values)) - 1e-9))

@@ -1,9 +1,9 @@
-"""Builds pictures as SVG, so that no data becomes markup: there is no other way to a shape.
+"""Builds pictures as SVG in which no data can become markup; every shape is made by `shape`.
 
-A `Drawing` is a tree of shapes whose tags and attributes stand on a short list, none of which can run, load or link
-anything; its text is escaped, and characters that a reader would not see are written as escapes. As SVG it takes the
-colours of the page it stands in, light or dark, and has its own where there are none. As `data` it is plain lists, for a
-front end that makes the same shapes node by node. It knows no envelope.
+A `Drawing` is a tree of shapes. Their tags and attributes are those of a short list, none of which can run, load or
+link anything. Text is escaped, and invisible characters are written as escapes. As SVG, a picture takes the colours of
+its page, light or dark, and has its own where there are none. As `data`, it is plain lists, from which a front end
+makes the same shapes node by node. This module knows no envelope.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import visible
 
-__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "SvgShape", "lasted", "shape", "words"]
+__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "SvgShape", "lasted", "shape", "text_line"]
 
 TAGS = frozenset({"circle", "g", "line", "path", "rect", "text", "title", "tspan"})
 ATTRIBUTES = frozenset(
@@ -61,7 +61,7 @@ STYLE = "\n".join(
 
 
 class SvgShape(NamedTuple):
-    """One shape with what is inside it: shapes, or a text."""
+    """One shape and its content: further shapes, or a text."""
 
     tag: str
     attributes: Mapping[str, str | float]
@@ -86,7 +86,7 @@ class SvgShape(NamedTuple):
 
 
 def shape(tag: str, *children: SvgShape, text: str = "", **attributes: str | float) -> SvgShape:
-    """A shape with these attributes; `css` is its class, an underscore stands for a hyphen.
+    """A shape with these attributes; `css` is its class, and underscores in names become hyphens.
 
     Raises:
         ValueError: for a tag or attribute that is not on the list.
@@ -102,16 +102,16 @@ def shape(tag: str, *children: SvgShape, text: str = "", **attributes: str | flo
     return SvgShape(tag, allowed, children, visible(text))
 
 
-def words(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> SvgShape:
+def text_line(x: float, y: float, text: str, css: str = "", **attributes: str | float) -> SvgShape:
     """A line of text whose baseline begins at that point."""
     return shape("text", text=text, x=x, y=y, **({"css": css} if css else {}), **attributes)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture that a notebook shows, saves and prints, also where nobody trusts the notebook.
+    """A picture that a notebook shows, saves and prints, also in a notebook that is not trusted.
 
-    `title` and `about` are read to who cannot see it; `lines` says the same in plain text.
+    `title` and `about` are its accessible name and description; `lines` is its content as plain text.
     """
 
     title: str
@@ -122,7 +122,7 @@ class Drawing:
     lines: tuple[str, ...] = ()
 
     def svg(self) -> str:
-        """A whole SVG document: no script, no link, nothing loaded."""
+        """A complete SVG document without scripts, links or loaded resources."""
         ground = SvgShape("rect", {"class": "ground", "width": self.width, "height": self.height})
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mew-drawing" role="img" width="{self.width}" '
@@ -132,7 +132,7 @@ class Drawing:
         )
 
     def data(self) -> dict[str, Any]:
-        """The same for a front end that draws it node by node."""
+        """The picture as plain data, for a front end that draws it node by node."""
         return {
             "title": visible(self.title),
             "about": visible(self.about),
@@ -142,7 +142,7 @@ class Drawing:
         }
 
     def html(self) -> str:
-        """The picture as an image inside the page: a front end keeps it that takes SVG out of a stranger's page."""
+        """The picture as an `img` element; front ends that remove SVG from untrusted pages keep it."""
         inside = base64.b64encode(self.svg().encode()).decode()
         alt = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
         return f'<img alt="{alt}" style="max-width:none" src="data:image/svg+xml;base64,{inside}">'
@@ -158,7 +158,7 @@ class Drawing:
 
 
 def lasted(seconds: float) -> str:
-    """A duration with its unit, in few digits: `12 ms`, `4.1 s`, `2.3 min`, `5 h`."""
+    """The text of a duration in seconds, with a unit and few digits: `12 ms`, `4.1 s`, `2.3 min`, `5 h`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     for unit, size in (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0)):

@@ -22,7 +22,7 @@ class RecordedEntry(Entry):
 
     Attributes:
         seq: The record's place in the journal.
-        record: What else the gateway wrote down.
+        record: The record itself, with what the gateway noted about the message.
     """
 
     def __init__(self, record: Record) -> None:
@@ -36,7 +36,7 @@ class RecordedEntry(Entry):
 
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:
-    """The entry of a record that holds an envelope, which is number `seq`; `members` are its members, where known."""
+    """The entry with number `seq` of a record that holds an envelope; `members` are its members, where known."""
     raw = record.raw or ""
     if members is None:
         members = read_members(raw) or _NOTHING
@@ -51,6 +51,6 @@ def entries_of(records: Iterable[Record]) -> Iterator[Entry]:
 
 
 def author(record: Record, members: Mapping[str, Any]) -> str:
-    """Who has sent it. What a refused envelope says of that may be why it was refused."""
+    """The id of the sender; the `from` of a refused envelope is ignored, because it may be the reason of refusal."""
     stated = "" if record.verdict == "refused" else members.get("from")
     return (stated if isinstance(stated, str) else "") or record.runtime_id or record.participant

@@ -1,4 +1,4 @@
-"""Writes a journal as the log files of the peers: all lines that a TypeScript gateway would have written.
+"""Writes a journal as the log files of the peers, with all lines that a TypeScript gateway would have written.
 
 Spec: §3.6.8.
 """
@@ -26,7 +26,7 @@ EVERY = 2.0  # seconds between two reports
 
 
 class Exported(NamedTuple):
-    """What was written: the two files, and how many lines each has."""
+    """The result of an export: the two files, and the number of lines in each."""
 
     history: Path
     decisions: Path
@@ -47,14 +47,14 @@ def export_as_peers(
     force: bool = False,
     progress: Callable[[str], object] = lambda sentence: None,
 ) -> Exported:
-    """Writes both log files of the peers from a journal, for their owner alone; both whole, or neither.
+    """Writes both log files of the peers from a journal, readable by their owner alone; both complete, or neither.
 
     Args:
-        journal: Its first file; those that continue it are read too. It may be written meanwhile: then what it holds
-            now is told.
-        folder: A folder that is there.
-        force: Whether files that stand there are replaced.
-        progress: Is given a sentence every two seconds.
+        journal: Its first file; those that continue it are read too. It may grow meanwhile; the export ends with the
+            records that it finds.
+        folder: An existing folder.
+        force: Whether existing files are replaced.
+        progress: Called with a sentence every two seconds.
 
     Raises:
         JournalError: when there is no such journal, or it cannot be replayed.
@@ -66,7 +66,7 @@ def export_as_peers(
     reading.close()
     if reading.format != "own":
         raise JournalError(
-            f"{first} is a log file of the peers already. Name the journal of a gateway of ours.",
+            f"{first} is a log file of the peers already. Name the journal of a mew_lab gateway.",
             path=str(first),
         )
     targets = [place / name for name in (HISTORY, DECISIONS)]
@@ -95,9 +95,7 @@ def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(status.st_mode):
-            raise MewError(
-                f"cannot write {target}: what stands there is a link or no plain file; take it away"
-            )
+            raise MewError(f"cannot write {target}: it is a link or no regular file; remove it")
         if not force:
             raise MewError(
                 f"cannot write {target}: it is there already; --force replaces it, --to names a folder"
@@ -132,7 +130,7 @@ def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object
                     progress(f"{records} records, {min(100, 100 * tail.bytes // max(1, whole))} %")
         except JournalChanged:
             raise JournalError(
-                f"{first} was written anew while it was read. Try again.", path=str(first)
+                f"{first} has changed while it was read. Try again.", path=str(first)
             ) from None
     return counts
 

@@ -1,5 +1,6 @@
-"""Finds the files of a log, and reads them one after the other: a journal with those that continue it, a folder of
-journals, or the log files of the peers.
+"""Finds the files of a log, and reads them in order.
+
+A log is a journal with the files that continue it, a folder of journals, or the log files of the peers.
 
 Spec: §3.6.8.
 """
@@ -23,19 +24,19 @@ __all__ = ["Files", "JournalSource", "files_of"]
 
 
 class JournalSource(Protocol):
-    """What a log reads its older records from: a `Journal`, or `Files`."""
+    """The source of the older records of a log: a `Journal`, or `Files`."""
 
     @property
     def paths(self) -> tuple[Path, ...]: ...
 
 
 class Files(NamedTuple):
-    """Journals read one after the other, in this order."""
+    """Journals that are read one after the other, in the order of `paths`."""
 
     paths: tuple[Path, ...]
 
     def read(self, faults: list[str], *, after: int = -1) -> Iterator[Record]:
-        """All their records, or those with a later `seq`; what was torn or unreadable is added to `faults`."""
+        """All their records, or those with a `seq` above `after`; torn and unreadable lines are added to `faults`."""
         if self.paths and self.paths[0].name == HISTORY and self.paths[-1].name == DECISIONS:
             history, decisions = (read_journal(path) for path in self.paths)
             yield from merge_decisions(history, decisions)
@@ -48,7 +49,7 @@ class Files(NamedTuple):
 
 
 def files_of(path: str | os.PathLike[str]) -> Files:
-    """The files of the log at a path, a folder or one file.
+    """The files of the log at a path, which is a folder or a file.
 
     Raises:
         JournalError: when there is no journal there.
@@ -58,7 +59,7 @@ def files_of(path: str | os.PathLike[str]) -> Files:
 
 
 def _in_folder(folder: Path) -> tuple[Path, ...]:
-    """The journals in a folder, in the order in which they were written."""
+    """The journal files in a folder, in the order of their names and numbers."""
     if (folder / HISTORY).is_file():
         return tuple(folder / name for name in (HISTORY, DECISIONS) if (folder / name).is_file())
     journals = []
@@ -74,7 +75,7 @@ def _in_folder(folder: Path) -> tuple[Path, ...]:
 
 
 def _by_number(path: Path) -> tuple[str, int]:
-    """`x.jsonl`, `x-2.jsonl` … `x-10.jsonl`: by name, and those of one name as they follow each other."""
+    """The sort key of a file: by name, and by number for one name: `x.jsonl`, `x-2.jsonl` … `x-10.jsonl`."""
     match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", path.stem)
     return (match[1], int(match[2] or 1)) if match else (path.stem, 1)
 

@@ -1,18 +1,17 @@
-"""Keeps the log files of the peers up to date beside a journal that is written: a process of its own.
+"""Keeps the log files of the peers up to date with a journal that is written, in a process of its own.
 
-It reads the journal, replays it, and appends the lines that follow from it. The gateway does nothing for it but start
-and watch it; it has the lowest claim to the processor. Its orders come as one line of JSON on stdin, which then stays
-open as long as the gateway lives: after its end it writes what the journal holds still, and ends. On stdout it
-reports in lines of JSON.
+The follower reads the journal, replays it, and appends the lines that result. The gateway only starts and watches it;
+it runs at a low priority. Its orders come as one line of JSON on stdin, which then stays open as long as the gateway
+lives. After the end of the gateway, it writes the rest of the journal and ends. It reports on stdout in lines of JSON.
 
-How it goes on where it stopped: for each journal that is not written to its end a small file beside the logs tells up
-to which record all lines are written, and how many bytes each log then had. Lines are appended to no log whose
-identity and size do not stand there. So after a kill the lines behind that size are those of the next records, and are
-counted instead of written again; half a line is taken away. The journal is replayed from its first record, without
-making lines again. The gateway makes that file before its first message; what a follower that was killed with its
-gateway has left is written by the next one, before its own.
+To continue after a stop, the follower keeps a small file beside the logs for each unfinished journal, its position. The
+position states up to which record all lines are written, and how many bytes each log then had. Lines are appended only
+to a log whose identity and size are in the position. So after a kill, the lines after that size are those of the next
+records; they are counted instead of written again, and a partial line is removed. The journal is replayed from its
+first record, without making earlier lines again. The gateway makes the position before its first message. If a follower
+was killed with its gateway, the next one writes the rest of that journal before its own.
 
-A log that has grown beyond `ROTATE_AT` is put aside as `<name>.1`, the one before as `.2`, up to `KEPT` of them.
+A log that has reached `ROTATE_AT` is renamed to `<name>.1`, the previous one to `.2`, up to `KEPT` of them.
 
 Spec: §3.6.8.
 """
@@ -58,25 +57,25 @@ __all__ = ["KEPT", "POSITION", "ROTATE_AT", "PeerLogFollower", "Position", "main
 
 POSITION = ".peer-files"
 ROTATE_AT = 64 * 1024 * 1024  # bytes of a log
-KEPT = 4  # logs of each name that were put aside
+KEPT = 4  # renamed logs of each name
 NICE = 10
-POLL = 0.05  # seconds between two looks at a journal to which something came lately
-CALM_POLL = 0.1  # seconds between two looks at the others
-CALM = 5.0  # seconds without news after which it looks less often
+POLL = 0.05  # seconds between two reads of a journal that has grown lately
+CALM_POLL = 0.1  # seconds between two reads of any other
+CALM = 5.0  # seconds without new records after which the journal is read less often
 CHUNK = 256 * 1024  # bytes of the journal that are read at a time
-BATCH = 1024 * 1024  # characters of lines that are written at a time, but for one event's
-GRACE = 60.0  # seconds that it has to write what is left when the gateway is gone
+BATCH = 1024 * 1024  # characters of lines that are written at a time; those of one event may be more
+GRACE = 60.0  # seconds to write the rest after the end of the gateway
 LONGEST = 64 * 1024  # bytes of a position
 MOST = 1000  # positions
-PLAIN = re.compile(r"[^/\\\0]{1,200}(?<!\.new)")  # the name of a journal, beside ours
+PLAIN = re.compile(r"[^/\\\0]{1,200}(?<!\.new)")  # the name of a journal in the same folder
 HELP = "; mew-lab export --as peers makes them from the journal"
 
 
 class Position(NamedTuple):
-    """Up to which record of a journal all lines are written, and where each log then ended.
+    """The record of a journal up to which all lines are written, and the ends of the logs after them.
 
-    `begun` is when the journal was begun, in nanoseconds: the order in which journals are written. `done` says that
-    its gateway has ended and nothing is left; the next follower removes it.
+    `begun` is the start time of the journal in nanoseconds, which gives the order of the journals. `done`: its gateway
+    has ended and all lines are written; the next follower removes the position.
     """
 
     begun: int
@@ -91,7 +90,7 @@ class Position(NamedTuple):
 
     @classmethod
     def read(cls, data: bytes) -> Position | None:
-        """The position that a file holds; None when it holds none."""
+        """The position in the data of a file; None when there is none."""
         try:
             members = json.loads(data)
             places = {name: Place(*map(_count, members["places"][name])) for name in members["places"]}
@@ -109,10 +108,10 @@ class Position(NamedTuple):
 
 
 def register(root: Path, folder: str, journal: Path, *, begun: int) -> None:
-    """Has the next follower write a journal from its first record, also when it is not the one started for it.
+    """Registers a journal, so that the next follower writes it from its first record, even if started for another.
 
     Raises:
-        OSError: when that cannot be written down.
+        OSError: when the position cannot be written.
     """
     replace_small(root, f"{folder}/{POSITION}/{journal.name}", bytes(Position(begun)))
 
@@ -126,8 +125,8 @@ def _count(value: object) -> int:
 class _PeerLogFile:
     """One of the two logs.
 
-    `already` counts the next lines that stand in it from before a kill. `expected` is where it ended after the last
-    line of ours; None where that is not known, or where others have changed it.
+    `already` counts the next lines that it holds from before a kill. `expected` is its end after the last line of this
+    process; None where that is not known, or where another process has changed the file.
     """
 
     def __init__(self, file: AppendedFile) -> None:
@@ -136,14 +135,14 @@ class _PeerLogFile:
         self.expected: Place | None = None
 
     def recount(self, place: Place | None) -> None:
-        """Counts the whole lines behind a place, and takes half a line away."""
+        """Counts the complete lines after a place, and removes a partial line."""
         self.already, self.expected = 0, None
         if place is not None:
             with contextlib.suppress(OSError):
                 self.already, self.expected = self.file.count_behind(place)
 
     def append(self, lines: Sequence[str]) -> None:
-        """Writes lines; those that cannot be written are counted and said."""
+        """Writes lines; those that cannot be written are counted and reported."""
         self.expected = None
         if self.file.append(*lines):
             with contextlib.suppress(OSError):
@@ -151,14 +150,15 @@ class _PeerLogFile:
 
 
 class PeerLogFollower:
-    """Follows one journal.
+    """Writes the lines of one journal while it grows, after those of earlier unfinished journals.
 
     Args:
         journal: Its first file.
-        root: A folder that is there, and `folder` the path of the logs below it.
-        history: Whether the one log is wanted, and `decisions` the other.
-        fault: Is given a sentence when something cannot be read or written.
-        ended: Waits so many seconds; says whether the gateway is gone.
+        root: An existing folder, and `folder` the path of the logs below it.
+        history: Whether to write the envelope history.
+        decisions: Whether to write the capability decisions.
+        fault: Called with a sentence when a file cannot be read or written.
+        ended: Waits for so many seconds at most; returns whether the gateway has ended.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class PeerLogFollower:
         self._unkept = False  # the position could not be written
 
     def run(self) -> None:
-        """Follows until the gateway is gone and all is written, or the time for that is over.
+        """Follows until the gateway has ended and all lines are written, or the time for that is over.
 
         Raises:
             JournalError, ReplayMismatch: when the journal cannot be replayed.
@@ -205,32 +205,30 @@ class PeerLogFollower:
             self._keep(self._position._replace(done=True))
 
     def close(self) -> None:
-        """Closes the logs; says what was left out."""
+        """Closes the logs; reports the lines that were left out."""
         for log in self._logs.values():
             log.file.finish()
 
     def _finish(self, path: Path, before: Position) -> None:
-        """Writes what is left of a journal whose follower was killed together with its gateway."""
+        """Writes the rest of a journal whose follower was killed together with its gateway."""
         if before.done:
             return self._forget(path.name)
         try:
             if path.is_symlink() or not path.is_file():
-                raise JournalError("it is not beside this one any more", path=str(path))
+                raise JournalError("it is no longer beside this journal", path=str(path))
             self._follow(path, before, live=False)
         except (JournalError, ReplayMismatch) as fault:
-            self._fault(
-                f"what was left of {path.name} is missing in the log files of the peers: {fault}{HELP}"
-            )
-        if _is_written(path):  # its own follower goes on with it, behind the lines of others
+            self._fault(f"the rest of {path.name} is missing in the log files of the peers: {fault}{HELP}")
+        if _is_written(path):  # its own follower continues it, after the lines of other journals
             self._keep(self._position._replace(places={}))
         else:
             self._forget(path.name)
         return None
 
     def _follow(self, path: Path, before: Position | None, *, live: bool) -> bool:
-        """Follows one journal; says whether all is written."""
+        """Follows one journal; returns whether all lines are written."""
         self._path = path
-        again = False  # it was read again from its first record, and nothing came since
+        again = False  # it was read again from its first record already
         while True:
             try:
                 return self._pass(path, before, live=live)
@@ -243,7 +241,7 @@ class PeerLogFollower:
             before = self._read_position(path.name) or before
 
     def _pass(self, path: Path, before: Position | None, *, live: bool) -> bool:
-        """Reads a journal from its first record on."""
+        """Reads a journal from its first record on; returns whether all lines are written."""
         tail = self._open(path)
         if tail is None:
             return True
@@ -274,7 +272,7 @@ class PeerLogFollower:
             tail.close()
 
     def _open(self, path: Path) -> Tail | None:
-        """The journal; None where none was begun before the gateway was gone."""
+        """The journal, for reading; None where the gateway ended before it began one."""
         while not path.exists():
             if self._ended(POLL):
                 return None
@@ -325,7 +323,7 @@ class PeerLogFollower:
                 self._announce(name, log)
                 log.append(some[skipped:])
         if any(log.already for log in self._logs.values()):
-            return  # lines of later records stand there: they are counted from the older position
+            return  # the log holds lines of later records: they are counted from the older position
         self._move_to(upto)
         for log in self._logs.values():
             with contextlib.suppress(OSError):
@@ -333,8 +331,8 @@ class PeerLogFollower:
                     log.file.shift(KEPT)
 
     def _announce(self, name: str, log: _PeerLogFile) -> None:
-        """Has the position name the file that is appended to, as it is before a line of ours stands in it."""
-        with contextlib.suppress(OSError):  # then the line is left out, and that is said
+        """Writes the place of a log into the position before the first line is appended."""
+        with contextlib.suppress(OSError):  # then the line is left out and reported
             place = log.file.place()
             if place != log.expected:
                 self._keep(self._position._replace(places={**self._position.places, name: place}))
@@ -361,7 +359,7 @@ class PeerLogFollower:
                 self._unkept = True
                 self._fault(
                     f"{self._root / name} cannot be written: {fault.strerror or fault}; after a crash some lines may "
-                    "stand in the log files of the peers twice"
+                    "be in the log files of the peers twice"
                 )
 
     def _read_position(self, name: str) -> Position | None:
@@ -371,7 +369,7 @@ class PeerLogFollower:
             return None
 
     def _unfinished(self) -> list[tuple[str, Position]]:
-        """The journals that are not written to their end, in their order."""
+        """The journals whose lines are not all written, in the order of their start."""
         try:
             names = list_names(self._root, self._positions, most=MOST)
         except OSError:
@@ -405,7 +403,7 @@ def _is_written(path: Path) -> bool:
 
 
 class _Orders:
-    """What the gateway says on stdin: orders, then secrets to be masked, then nothing as long as it lives."""
+    """The input of the gateway on stdin: one line of orders, then secrets to be masked; it ends with the gateway."""
 
     def __init__(self, source: int) -> None:
         self._source = source
@@ -414,7 +412,7 @@ class _Orders:
         self._parent = os.getppid()
 
     def first(self) -> dict[str, Any]:
-        """The orders; ends the process where none come."""
+        """The orders; ends the process when stdin ends without any."""
         while b"\n" not in self._rest:
             data = os.read(self._source, 65536)
             if not data:
@@ -422,11 +420,11 @@ class _Orders:
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         orders: dict[str, Any] = json.loads(line)
-        self._hear(b"")
+        self._add_secrets(b"")
         return orders
 
     def ended(self, seconds: float) -> bool:
-        """Waits so long, or until the gateway is gone; says whether it is."""
+        """Waits for `seconds` at most; returns whether the gateway has ended."""
         if self._over:
             return True
         deadline = time.monotonic() + seconds
@@ -437,35 +435,35 @@ class _Orders:
                 if not data:
                     self._over = True
                     return True
-                self._hear(data)
-            elif os.getppid() != self._parent:  # a process that it forked may hold our stdin open
+                self._add_secrets(data)
+            elif os.getppid() != self._parent:  # a process that the gateway forked may hold stdin open
                 self._over = True
                 return True
             if time.monotonic() >= deadline:
                 return False
 
-    def _hear(self, data: bytes) -> None:
+    def _add_secrets(self, data: bytes) -> None:
         *whole, self._rest = (self._rest + data).split(b"\n")
         for line in whole:
             Token(json.loads(line)["secret"])
 
 
 def _report(**members: object) -> None:
-    with contextlib.suppress(OSError):  # who listened may be gone
+    with contextlib.suppress(OSError):  # the reader may have ended
         os.write(1, mask(compact(members)).encode() + b"\n")
 
 
 def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
-    """Waits until no other follower writes there; False where the gateway is gone before.
+    """Waits until no other follower writes these logs; returns False when the gateway ends before.
 
-    The operating system ends the lock with the process.
+    The operating system releases the lock when the process ends.
     """
     if fcntl is None:
         return True
     try:
         held = open_parent(root, f"{folder}/{POSITION}")
     except OSError:
-        return True  # no log can be written there either, which is said when a line comes
+        return True  # no log can be written there either, which is reported with the first line
     report_at = time.monotonic() + CALM
     while held is not None:
         try:
@@ -479,22 +477,22 @@ def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
         if report_at and time.monotonic() > report_at:
             report_at = 0.0
             _report(
-                fault=f"another process writes the log files of the peers in {root / folder}; ours wait for its end"
+                fault=f"another process writes the log files of the peers in {root / folder}; this one waits for it"
             )
     return True
 
 
 def main() -> None:
-    """Takes its orders and carries them out; exits with 0 when all is written, 1 when nothing more can be."""
+    """Reads the orders and carries them out; exits with 0 when all lines are written, 1 after a fatal fault."""
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)  # its stdin says when it is to end
+            signal.signal(getattr(signal, name), signal.SIG_IGN)  # the end of stdin ends this process
     with contextlib.suppress(OSError, AttributeError):
-        os.nice(NICE)  # with it goes the claim to the disk
-    talk = _Orders(0)
-    orders = talk.first()
+        os.nice(NICE)  # lowers the priority on the disk too
+    stdin = _Orders(0)
+    orders = stdin.first()
     root, folder = Path(orders["root"]), str(orders["folder"])
-    if not _lock(root, folder, talk.ended):
+    if not _lock(root, folder, stdin.ended):
         return
     follower = PeerLogFollower(
         Path(orders["journal"]),
@@ -503,7 +501,7 @@ def main() -> None:
         history=bool(orders["history"]),
         decisions=bool(orders["decisions"]),
         fault=lambda sentence: _report(fault=sentence),
-        ended=talk.ended,
+        ended=stdin.ended,
         rotate_at=int(orders.get("rotate_at", ROTATE_AT)),
         grace=float(orders.get("grace", GRACE)),
     )

@@ -1,11 +1,11 @@
 """Verifies the chain of a journal's lines, and compares it with heads that were kept elsewhere.
 
-What the chain shows: each line stands as it was written, behind the line it was written behind. What it does not
-show: that the end is still there, or that nobody wrote the whole journal anew; whoever owns the file can do both.
-Heads that were kept elsewhere while the journal grew show these too: in the lab's own file, in a welcome that its
-owner received, or on paper.
+An intact chain shows that each line is unchanged and follows the line that it followed when it was written. It does not
+show that the end is complete, or that the whole journal was not rewritten; the owner of the file can do both. Heads
+that were kept elsewhere while the journal grew show these too: in the lab's own file, in a welcome that its owner
+received, or on paper.
 
-It reads lines as bytes. What a record says is not judged here; replay.py does that.
+This module reads lines as bytes. It does not check the content of records; replay.py does.
 
 Spec: §3.6.8.
 """
@@ -48,7 +48,7 @@ LONGEST = 256  # bytes of a line there
 
 
 class KeptHead(NamedTuple):
-    """The head of a journal's chain as it was kept elsewhere: when, and the record that it stood behind."""
+    """A head of a journal's chain that was kept elsewhere: its time, and the record that it followed."""
 
     at: datetime
     seq: int
@@ -56,7 +56,7 @@ class KeptHead(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """The first line that is not vouched for: its file, its number there from 1 on, and why."""
+    """The first line that is not vouched for: its file, its number there (from 1), and the reason."""
 
     path: Path
     line: int
@@ -67,11 +67,11 @@ class Flaw(NamedTuple):
 
 
 class Integrity(NamedTuple):
-    """What was found: `chained` lines in order behind `unchained` ones of an earlier version, up to `head`.
+    """The result of a verification: `chained` lines in order after `unchained` ones of an earlier version.
 
-    `flaw` is the first line that is not vouched for, None where there is none. `torn` says that the file ends
-    within a line, as after a kill. `kept` counts the heads kept elsewhere that were found in the chain, and `latest`
-    is the time of the last of them; `behind` counts the lines that were written after it.
+    `head` is the end of the chain. `flaw` is the first line that is not vouched for, None where there is none. `torn`:
+    the file ends within a line, as after a kill. `kept` counts the heads kept elsewhere that are in the chain, and
+    `latest` is the time of the last of them; `behind` counts the lines that were written after it.
     """
 
     path: Path
@@ -97,7 +97,7 @@ class Integrity(NamedTuple):
         if self.latest is None:
             return (
                 text
-                + "; no head was kept elsewhere, so a journal that was cut or written anew would look alike"
+                + "; no head was kept elsewhere, so a journal that was cut or rewritten would look the same"
             )
         return (
             f"{text}; {self.kept} kept head{'' if self.kept == 1 else 's'} found, the last of "
@@ -121,20 +121,20 @@ class _ChainedLine(NamedTuple):
 
 
 def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
-    """Follows the chain through all files of a journal, and looks for the kept heads in it.
+    """Verifies the chain through all files of a journal, and looks up the kept heads in it.
 
     Args:
         path: The first file.
-        heads: What was kept elsewhere of this journal, the oldest first.
+        heads: The heads of this journal that were kept elsewhere, the oldest first.
 
     Raises:
-        JournalError: when there is no journal of ours.
+        JournalError: when there is no mew_lab journal.
     """
-    walk = _ChainVerifier(Path(path), list(heads))
-    for line in walk.lines():
-        if not walk.take(line):
+    verifier = _ChainVerifier(Path(path), list(heads))
+    for line in verifier.lines():
+        if not verifier.take(line):
             break
-    return walk.end()
+    return verifier.end()
 
 
 class _ChainVerifier:
@@ -150,8 +150,8 @@ class _ChainVerifier:
         self._snapshot = ""  # the chain of a snapshot
         self._noted: dict[
             object, str
-        ] = {}  # what notes tell of snapshots, by the last record that each stands for
-        self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head was found behind
+        ] = {}  # the chains of snapshots that notes state, by the last record that each snapshot replaces
+        self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head follows
         self._any = bool(heads)
         self._flaw: Flaw | None = None
         self._torn = False
@@ -163,17 +163,17 @@ class _ChainVerifier:
             record = first_record(path)
             about = (read_members(record.detail) or {}) if record is not None else {}
             anew = read_pruned_start(about)
-            if anew is not None and nth == 0:  # behind a snapshot: the chain goes on from what was pruned
+            if anew is not None and nth == 0:  # a snapshot: the chain continues from the pruned lines
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
                 self._begins_anew = True
             yield from _lines_of(path)
             if anew is not None and nth == 0 and anew.kept:
-                # What was kept goes on from what was pruned; a note in it tells the chain of the snapshot.
+                # The kept lines continue the chain of the pruned ones; a note in them states that of the snapshot.
                 self._snapshot, self._chain = self._chain.decode(), anew.chain.encode()
                 self._must = self._chain != NO_CHAIN
 
     def take(self, line: _ChainedLine) -> bool:
-        """Whether the line is vouched for, or may still be of a time before there were chains."""
+        """Checks the next line; returns whether it is vouched for, or may be from before chains existed."""
         if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
             self._torn = True
             return True
@@ -184,16 +184,16 @@ class _ChainVerifier:
             return True
         exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
         if not chain:
-            return self._object(line, "it carries no chain, though lines before it do")
+            return self._fail(line, "it carries no chain, though lines before it do")
         if sha256(self._chain + body).hexdigest().encode() != chain:
             before = "the line before it" if self._must else "the beginning of the journal"
-            return self._object(
+            return self._fail(
                 line,
-                f"its chain does not follow from {before} and from what it says; this line or one before it was "
-                "changed, put in or taken out",
+                f"its chain does not follow from {before} and from its content; this line or an earlier one was "
+                "changed, inserted or removed",
             )
         if not exact:
-            return self._object(line, "its end was rewritten")
+            return self._fail(line, "its end was rewritten")
         self._chain, self._must = chain, True
         self._chained += 1
         if b'"event":"pruned"' in body[:160]:
@@ -210,7 +210,7 @@ class _ChainVerifier:
             self._vouched = dict(self._noted)
         return True
 
-    def _object(self, line: _ChainedLine, why: str) -> bool:
+    def _fail(self, line: _ChainedLine, why: str) -> bool:
         self._flaw = Flaw(line.path, line.number, why)
         return False
 
@@ -223,17 +223,17 @@ class _ChainVerifier:
         ]
         path, number = self._at
         if self._flaw is None:
-            gone = missing(self._paths)
-            if gone is not None:
+            later = missing(self._paths)
+            if later is not None:
                 self._flaw = Flaw(
-                    path, number + 1, f"the journal goes on in {gone.name}, but the file before is missing"
+                    path, number + 1, f"the journal continues in {later.name}, but the file before is missing"
                 )
             elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
-                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a note further on tells of")
+                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names")
             elif lost:
-                self._flaw = self._without(lost[0], path, number)
+                self._flaw = self._find_rewritten(lost[0], path, number)
             else:
-                self._flaw = self._forged()
+                self._flaw = self._find_forgery()
         return Integrity(
             self._paths[0],
             self._chained,
@@ -246,23 +246,23 @@ class _ChainVerifier:
             self._behind,
         )
 
-    def _forged(self) -> Flaw | None:
-        """The flaw of a beginning that anybody may have put in the place of what was pruned."""
+    def _find_forgery(self) -> Flaw | None:
+        """The flaw of a snapshot that may be forged, because neither a note nor a kept head confirms it."""
         if not self._begins_anew:
             return None
         if self._snapshot and self._from_seq not in self._noted:
-            return Flaw(self._paths[0], 1, "it is a snapshot that no note further on tells of")
+            return Flaw(self._paths[0], 1, "it is a snapshot that no later note names")
         if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):
             return Flaw(
                 self._paths[0],
                 1,
-                "it is a snapshot, and heads were kept of this journal, but none behind it: whoever pruned it kept no "
-                "head beside the tokens, as mew-lab journal prune does",
+                "it is a snapshot, and heads of this journal were kept, but none after it; mew-lab journal prune keeps "
+                "one beside the tokens",
             )
         return None
 
-    def _without(self, head: KeptHead, path: Path, number: int) -> Flaw:
-        """The flaw of a chain in order, of which a head was kept that is not in it."""
+    def _find_rewritten(self, head: KeptHead, path: Path, number: int) -> Flaw:
+        """The flaw of an unbroken chain that lacks a kept head."""
         awaited = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
         if head.seq > self._seq:
             return Flaw(path, number + 1, f"{awaited} is not reached; the end of the journal is missing")
@@ -276,7 +276,7 @@ class _ChainVerifier:
         return Flaw(
             path,
             line,
-            f"{awaited} is not in the chain; the journal was written anew from here on, or further on",
+            f"{awaited} is not in the chain; the journal was rewritten from here or from a later line on",
         )
 
 
@@ -296,15 +296,16 @@ def _lines_of(path: Path) -> Iterator[_ChainedLine]:
 
 
 def heads_path(folder: Path, space: str) -> Path:
-    """The file of the heads that a lab keeps of the journals of a space; `folder` is where its `.mew` lies."""
+    """The file of the heads that a lab keeps of the journals of a space; `folder` is the folder that holds `.mew`."""
     place = folder / ".mew" / "tokens"
     there = [entry.name for entry in place.iterdir()] if place.is_dir() else []
     return place / folder_name(space, among=there) / "journal.heads"
 
 
 def heads_file(path: Path, file: Path | None = None) -> Path | None:
-    """The file of the heads that were kept of a journal: `file`, or where a lab keeps them: above it, else below this
-    folder. None where no lab keeps any.
+    """The file of the heads that were kept of a journal: `file`, or that of a lab; None where no lab keeps any.
+
+    The lab's file is looked for above the journal, else below the current folder.
 
     Raises:
         JournalError: when the journal cannot be read, or `file` is not there.
@@ -312,7 +313,7 @@ def heads_file(path: Path, file: Path | None = None) -> Path | None:
     if file is not None:
         if not file.exists():
             raise JournalError(
-                f"There are no heads in {file}. Name the file that a lab kept them in.", path=str(file)
+                f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
             )
         return file
     record = first_record(path)
@@ -324,7 +325,7 @@ def heads_file(path: Path, file: Path | None = None) -> Path | None:
 
 
 def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
-    """The heads that were kept of a journal, in `file` or where a lab keeps them.
+    """The heads that were kept of a journal, in `file` or in the file of a lab.
 
     Raises:
         JournalError: when the journal or the file cannot be read.
@@ -335,7 +336,7 @@ def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[
 
 
 def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
-    """Appends a head to a file of heads, which is made where it is missing, readable by its owner alone.
+    """Appends a head to a file of heads; a missing file is made, readable by its owner alone.
 
     Raises:
         OSError: when it cannot be written.
@@ -351,7 +352,7 @@ def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
         at = max(0, status.st_size - LONGEST)
         os.lseek(fd, at, os.SEEK_SET)
         whole = os.read(fd, LONGEST).rfind(b"\n") + 1
-        if at + whole < status.st_size:  # what a killed process left half written
+        if at + whole < status.st_size:  # a killed process left a line half written
             os.ftruncate(fd, at + whole)
         os.write(fd, f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain}\n".encode("ascii"))
     finally:
@@ -359,7 +360,7 @@ def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
 
 
 def keep_pruned(path: Path, file: Path | None, head: KeptHead) -> Path | None:
-    """Keeps the head of a journal that was pruned where its heads are kept; gives that file, None where there is none.
+    """Appends the head of a pruned journal to the file of its heads; returns that file, None where there is none.
 
     Raises:
         JournalError: when it cannot be written.
@@ -387,10 +388,10 @@ def _epoch(path: Path) -> int | None:
 
 
 def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
-    """The heads that were kept of the journal of one run; none where there is no such file.
+    """The heads that were kept of the journal of the run `epoch`; none where there is no such file.
 
     Raises:
-        JournalError: when the file cannot be read, or says something else.
+        JournalError: when the file cannot be read, or holds anything else.
     """
     try:
         if not path.exists():
@@ -409,7 +410,7 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if number == len(lines):
-            break  # what a killed process left half written, or nothing
+            break  # a line that a killed process left half written, or nothing
         try:
             at, run, seq, chain = line.split(" ")
             if not re.fullmatch("[0-9a-f]{64}", chain):

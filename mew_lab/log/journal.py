@@ -8,19 +8,19 @@ A gateway appends the records of each turn before it delivers anything:
                                                                │ full: `ROTATE_AT` bytes
                                                                └─ <utc>-2.jsonl, <utc>-3.jsonl …
 
-- A batch goes to the operating system in one call, whole or not at all. A write that fails raises `JournalError`; what
-  it left is taken back, so that no half line swallows the next one, and the batch may be tried again. Where half a
-  line cannot be taken back, the next write ends it first.
-- The first line is an `opened` that tells the format, the epoch and the vantage. A full file is followed by the next
-  one, whose first line is a copy of that and names the file before it.
-- Each line carries the SHA-256 of the chain of the line before and of its own bytes (line.py), through all files of a
-  journal. `head` is where the chain ends; integrity.py verifies it.
+- A batch goes to the operating system in one call, whole or not at all. A write that fails raises `JournalError`; its
+  partial line is removed, so that the next line is readable, and the batch may be tried again. Where a partial line
+  cannot be removed, the next write ends it first.
+- The first line is an `opened` with the format, the epoch and the vantage. A full file is followed by the next one,
+  whose first line is a copy of it and names the previous file.
+- Each line carries the SHA-256 of the chain of the previous line and of its own bytes (line.py), through all files of a
+  journal. `head` is the end of the chain; integrity.py verifies it.
 - A file is created for its owner alone, no link in its place is followed, and it is locked against a second process.
-- `Journal.resume` goes on behind the last whole line of a journal; the first append cuts away half a line there.
+- `Journal.resume` continues a journal after its last complete line; the first append removes a partial line there.
 
-What a line looks like stands in line.py, how files are read in reading.py, how old ones are deleted in prune.py. What a
-message means, and what decides, is not known here. There is no lock between threads: a `Journal` belongs to the one
-thread that runs its gateway. `flush` brings to the disk what the operating system has.
+line.py has the format of a line, reading.py reads files, and prune.py deletes old ones. This module does not know the
+meaning of a message. There is no lock between threads: a `Journal` belongs to the one thread that runs its gateway.
+`flush` writes the buffers of the operating system to the disk.
 
 Spec: §3.6.8.
 """
@@ -65,9 +65,9 @@ BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that are no spa
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:
-    """Where the journal of a space that opens `now` lies: `<root>/.mew/<space>/<utc>.jsonl`.
+    """The path of the journal of a space that opens `now`: `<root>/.mew/<space>/<utc>.jsonl`.
 
-    A space whose name is no plain file name lies in a folder of another name, so that none leads out of `.mew`.
+    A space whose name is no plain file name gets a folder of another name, so that no path leads out of `.mew`.
 
     Raises:
         JournalError: when a link in `.mew` leads elsewhere.
@@ -87,7 +87,7 @@ def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> 
 
 
 def _make_folders(folder: Path) -> None:
-    """The folder and what is missing above it, for the owner alone; `.mew` hides itself from git."""
+    """Makes the folder and its missing parents, readable by their owner alone; `.mew` hides itself from git."""
     folder = folder.absolute()
     parts = folder.parts
     kept = Path(*parts[: parts.index(KEPT)]) if KEPT in parts else folder
@@ -126,7 +126,7 @@ def _create(path: Path) -> int:
 
 
 def _reopen(path: Path) -> int:
-    """A descriptor of a file that exists, to be written behind its end."""
+    """A descriptor of an existing file, for appending."""
     flags = os.O_RDWR | os.O_APPEND
     for name in ("O_NOFOLLOW", "O_BINARY"):
         flags |= getattr(os, name, 0)
@@ -140,9 +140,9 @@ def _reopen(path: Path) -> int:
 
 
 def _lock_file(fd: int, path: Path) -> int:
-    """The same descriptor, now ours alone to write by: two writers would make one journal of two spaces.
+    """The same descriptor, locked against other writers, because two would mix two spaces in one journal.
 
-    The operating system ends that when the process ends, however it ends.
+    The operating system releases the lock when the process ends, for any reason.
     """
     if fcntl is not None:
         try:
@@ -157,7 +157,7 @@ def _lock_file(fd: int, path: Path) -> int:
 
 
 def _whole_lines(fd: int) -> tuple[int, bytes, bytes]:
-    """How many bytes of a file are whole lines, what stands behind them, and the last whole line."""
+    """The number of bytes of complete lines in a file, the bytes after them, and the last complete line."""
     size = os.fstat(fd).st_size
     os.lseek(fd, max(0, size - 2 * LINE_LIMIT - 1), os.SEEK_SET)
     end = b""
@@ -168,31 +168,31 @@ def _whole_lines(fd: int) -> tuple[int, bytes, bytes]:
 
 
 def _is_stub(path: Path) -> bool:
-    """Whether a file of ours ends within its first line."""
+    """Whether a journal file ends within its first line."""
     data = path.read_bytes()
     return b"\n" not in data and data[:7] == b'{"seq":'[: len(data)]
 
 
 class Head(NamedTuple):
-    """Where the chain of a journal's lines ends: the `seq` of the last record, and the chain of its line."""
+    """The end of the chain of a journal's lines: the `seq` of the last record, and the chain of its line."""
 
     seq: int = 0
     chain: bytes = NO_CHAIN
 
 
 class Journal:
-    """An append-only file of records, and its successors once it is full.
+    """An append-only file of records, and the files that continue it.
 
-    The first line is an `opened` that tells format, epoch and vantage: the first record appended, where that is
-    one, else one of our own. Every file that follows begins with a copy of it that names its predecessor.
-    `paths` lists the files, the current one last.
+    The first line is an `opened` with format, epoch and vantage. It is the first appended record where that is one,
+    else it is made here. Every later file begins with a copy of it that names the previous file. `paths` lists the
+    files, the current one last.
 
     Args:
-        path: The file to make; it must not exist yet. Folders that are missing are made.
-        space: Its name; left empty, that of the first record.
-        epoch: The run of the space that is recorded, which a replay needs; None when it is not known.
-        vantage: `gateway` (verdicts and refusals are seen) or `participant`.
-        rotate_at: Bytes that no file grows beyond, unless a single batch does.
+        path: The file to make; it must not exist yet. Missing folders are made.
+        space: The name of the space; when empty, that of the first record.
+        epoch: The run of the space, which a replay needs; None when it is not known.
+        vantage: `gateway` (verdicts and refusals are recorded) or `participant`.
+        rotate_at: The size of a file in bytes, exceeded only by a single batch.
 
     Raises:
         JournalError: when the file cannot be made.
@@ -214,20 +214,21 @@ class Journal:
         self._opened = Record(0, datetime.min, "opened", space, detail=compact(self._about))
         self._size = 0
         self._torn = False  # the last line is not ended
-        self._cut = False  # half a line stands behind what counts
+        self._cut = False  # a partial line follows the complete ones
         self._head = Head()
         self._fd = _create(first)
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], *, rotate_at: int = ROTATE_AT) -> Journal:
-        """Goes on writing a journal behind its last whole line; half a line that a killed process left is taken away
-        by the first append, not before.
+        """Continues a journal after its last complete line.
+
+        The first append removes a partial line that a killed process left; until then the file is unchanged.
 
         Args:
             path: The first file of the journal.
 
         Raises:
-            JournalError: when there is none, another process is still writing it, or it cannot be written.
+            JournalError: when there is no journal, another process is writing it, or it cannot be written.
         """
         paths = list_files(Path(path))
         opened = first_record(paths[0])
@@ -246,7 +247,7 @@ class Journal:
         self._fd = _reopen(paths[-1])
         whole, tail, last = _whole_lines(self._fd)
         self._size = whole
-        if tail and read_members(tail) is not None:  # a whole record, but for the end of its line
+        if tail and read_members(tail) is not None:  # a complete record without its line break
             self._size, self._torn, last = whole + len(tail), True, tail
         elif tail:
             self._cut = True
@@ -254,7 +255,7 @@ class Journal:
         self._head = Head(record.seq if record else 0, split_chain(last)[1] or NO_CHAIN)
         following = successor(paths)
         if following.is_file() and following.stat().st_size < LINE_LIMIT and _is_stub(following):
-            following.unlink()  # begun when the last was full, and killed before its first line was whole
+            following.unlink()  # a successor without a complete first line, left by a kill
         return self
 
     def __repr__(self) -> str:
@@ -262,30 +263,30 @@ class Journal:
 
     @property
     def path(self) -> Path:
-        """The file that is written now."""
+        """The current file."""
         return self.paths[-1]
 
     @property
     def head(self) -> Head:
-        """Where the chain of lines ends now."""
+        """The current end of the chain of lines."""
         return self._head
 
     @property
     def epoch(self) -> int | None:
-        """The run of the space that is recorded; None when it is not known."""
+        """The run of the space; None when it is not known."""
         epoch = (read_members(self._opened.detail) or {}).get("epoch")
         return epoch if type(epoch) is int else None
 
     @property
     def space(self) -> str:
-        """The name of the space, empty until it is known."""
+        """The name of the space; empty until it is known."""
         return self._opened.space
 
     def append(self, records: Iterable[Record]) -> None:
         """Hands the records to the operating system with one write, all or none.
 
         Raises:
-            JournalError: when they cannot be written. Nothing of them stays; a later append may succeed.
+            JournalError: when they cannot be written. The journal is then unchanged; a later append may succeed.
         """
         if self._fd < 0:
             raise self._fault("it is closed")
@@ -309,14 +310,14 @@ class Journal:
             self._write(lines, seq)
 
     def free_space(self) -> int:
-        """Bytes that are free on the disk of the journal; very many where nobody can tell."""
+        """Free bytes on the disk of the journal; a very large number where the system does not report them."""
         try:
             return shutil.disk_usage(self.path.parent).free
         except (OSError, AttributeError):  # Pyodide
             return sys.maxsize
 
     def flush(self) -> None:
-        """Asks the operating system to bring what was written to the disk."""
+        """Writes the buffers of the operating system to the disk."""
         if self._fd >= 0:
             os.fsync(self._fd)
 
@@ -327,7 +328,7 @@ class Journal:
             os.close(fd)
 
     def _complete(self, opened: Record) -> Record:
-        """A first line with what it does not tell itself."""
+        """A first line, completed with the members that it lacks."""
         about = read_members(opened.detail) or {}
         missing = {key: value for key, value in self._about.items() if key not in about}
         return opened._replace(detail=compact({**about, **missing})) if missing else opened
@@ -335,7 +336,7 @@ class Journal:
     def _fault(self, why: str) -> JournalError:
         return JournalError(
             f"Cannot write to the journal {self.path}: {why}. Make room for it, or begin another elsewhere; "
-            "what cannot be recorded is not delivered.",
+            "messages that cannot be recorded are not delivered.",
             path=str(self.path),
         )
 
@@ -355,7 +356,9 @@ class Journal:
                 line, chain = chain_line(line, chain)
                 chained.append(line)
             data = b"".join(chained)
-        if self._torn:  # half a line stands there and could not be taken back: end it, so that ours is whole
+        if (
+            self._torn
+        ):  # a partial line could not be removed: it is ended first, so that the next line is complete
             data = b"\n" + data
         try:
             written = os.write(self._fd, data)
@@ -376,7 +379,7 @@ class Journal:
         raise self._fault(why)
 
     def _rotate(self, lines: Iterable[bytes], seq: int, now: datetime) -> None:
-        """Goes on in the next file; when that fails, all is as before and the next append tries again."""
+        """Continues in the next file; when that fails, nothing changes and the next append tries again."""
         before = self._fd, self._size, self._torn, self.paths
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}

@@ -1,14 +1,13 @@
-"""Writes a record as one line, and reads it back: a flat header, then the exact text of the message, spliced in.
+"""Writes a record as one line and reads it back: a flat header, then the exact text of the message.
 
-`{"seq":12,…,"envelope":{…}}`: the envelope is always last. A text that cannot stand there (it holds a line
-break, or is no JSON object) stands in the header instead, as `text` or, when it is not even Unicode, as
-`base64`. Either way it is read back to the byte.
+`{"seq":12,…,"envelope":{…}}`: the envelope is always last. A text that holds a line break or is no JSON object is in
+the header instead, as `text` or, when it is not valid Unicode, as `base64`. Either way it is read back byte for byte.
 
-In a journal one more member follows, `"chain"`: the SHA-256, in hexadecimal, of the `chain` of the line before
-(64 zeros where there is none) and of all bytes of this line that stand before `,"chain"`. So no line can be
-changed, put in or taken out without changing the chain of every line behind it.
+In a journal one more member follows, `"chain"`: the SHA-256, in hexadecimal, of the `chain` of the previous line (64
+zeros where there is none) and of all bytes of this line before `,"chain"`. So no line can be changed, inserted or
+removed without a change in the chain of every later line.
 
-This module opens no file and does not know what a message means.
+This module opens no file and does not know the meaning of a message.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _CHAINED = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 _MARK = b',"envelope":'
 _END = ord("}")
 _ONLY_TEXT = {str}
-_SAID = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
-_SAID_SELDOM = ("grant", "runtime_id")  # they stand in the header only where they say something
+_COMMON = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
+_RARE = ("grant", "runtime_id")  # in the header only where they are not empty
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
 
@@ -46,7 +45,7 @@ _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read stri
 def read_members(text: str | bytes) -> dict[str, Any] | None:
     """The members of the JSON object in `text`; None when it holds none, or one nested over 64 deep.
 
-    Lenient and fast: integers beyond 64 bits come as floats, of a key that stands twice the last counts.
+    It is lenient and fast: integers beyond 64 bits become floats, and the last of duplicate keys counts.
     """
     try:
         members = orjson.loads(text)
@@ -90,12 +89,12 @@ def _header(record: Record, **exact: str) -> bytes:
     }
     if record.to:
         fields["to"] = record.to
-    fields |= {key: value for key in _SAID_SELDOM if (value := getattr(record, key))}
+    fields |= {key: value for key in _RARE if (value := getattr(record, key))}
     if exact:
         fields |= exact
     try:
         return orjson.dumps(fields, option=_OPTIONS)
-    except TypeError:  # lone surrogates: no two readers of JSON agree on them, so they are spelt out
+    except TypeError:  # lone surrogates: readers of JSON differ on them, so they are written as escapes
         spelt = {
             key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
             for key, value in fields.items()
@@ -105,16 +104,16 @@ def _header(record: Record, **exact: str) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _usual(*texts: str) -> bytes:
-    """The header of a usual record from `event` on: a space says the same of most of its messages."""
+    """The header of an ordinary record from `event` on; it is cached, because most messages of a space share it."""
     *usual, grant = texts
-    fields: dict[str, Any] = dict(zip(_SAID, usual, strict=True)) | {"detail": "", "received": None}
+    fields: dict[str, Any] = dict(zip(_COMMON, usual, strict=True)) | {"detail": "", "received": None}
     if grant:
         fields["grant"] = grant
     return orjson.dumps(fields)[1:-1]
 
 
 def _usual_header(record: Record) -> bytes | None:
-    """What `_header` gives, for a record that says nothing of its own but when; None for the others."""
+    """The cached header for a record whose only own member is its time; None for others."""
     if record.detail or record.received is not None or record.to or record.runtime_id:
         return None
     try:
@@ -125,7 +124,7 @@ def _usual_header(record: Record) -> bytes | None:
 
 
 def write_line(record: Record) -> bytes:
-    """The record as one line, its line break included."""
+    """The record as one line, including its line break."""
     raw = record.raw
     if raw is None:
         return _header(record) + b"\n"
@@ -141,14 +140,14 @@ def write_line(record: Record) -> bytes:
 
 
 def chain_line(line: bytes, before: bytes) -> tuple[bytes, bytes]:
-    """A line of `write_line` with its chain, which follows from that of the line before; and that chain."""
+    """A line of `write_line` with its chain, which follows from that of the previous line; and that chain."""
     body = line[:-2]
     chain = sha256(before + body).hexdigest().encode()
     return body + _CHAIN + chain + b'"}\n', chain
 
 
 def split_chain(line: bytes) -> tuple[bytes, bytes]:
-    """The bytes of a line that its chain vouches for, and that chain; the chain is empty where there is none."""
+    """The bytes of a line that its chain covers, and the chain, which is empty where there is none."""
     data = line.rstrip(b"\r\n")
     if data[-2:] != b'"}':  # the envelope is last
         return data, b""
@@ -157,7 +156,7 @@ def split_chain(line: bytes) -> tuple[bytes, bytes]:
 
 
 def read_line(data: bytes) -> Record | None:
-    """The record that one line holds; None when it is not a whole record, whatever it is."""
+    """The record in a line; None when the line is not a complete record."""
     data = data.rstrip(b"\r\n")
     if data[-CHAIN_BYTES : -CHAIN_BYTES + len(_CHAIN)] == _CHAIN and data[-2:] == b'"}':
         data = data[:-CHAIN_BYTES] + b"}"
@@ -177,18 +176,18 @@ def read_line(data: bytes) -> Record | None:
                 raw = header["text"]
             elif "base64" in header:
                 raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
-            elif "envelope" in header:  # another program wrote the line anew: the exact text is lost already
+            elif "envelope" in header:  # another program rewrote the line: the exact text is lost already
                 raw = compact(json.loads(data)["envelope"])
         return _record(header, raw)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ProtocolError):
-        return None  # no JSON, no object, or a header that does not say what a header says
+        return None  # no JSON, no object, or a header with wrong or missing members
 
 
 def _record(header: dict[str, Any], raw: str | None) -> Record | None:
     get = header.get
     now = parse_timestamp(header["now"])
     if now is None:
-        raise ValueError("a header says when")
+        raise ValueError("a header has a time")
     seq, received, to = header["seq"], get("received"), get("to")
     texts = (
         header["event"],

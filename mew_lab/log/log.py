@@ -1,10 +1,10 @@
 """The log of a space, from files or while it grows: one object, read in the order received.
 
-A `Log` of files keeps none of their records: it reads them again when asked. A live `Log` keeps the newest
-records and reads the older ones back from the journal. It decides nothing and draws nothing.
+A `Log` of files keeps none of their records: it reads them again for each use. A live `Log` keeps the newest records
+and reads the older ones back from the journal. It decides nothing and draws nothing.
 
-There is no lock. Only the thread that runs the gateway calls `observe`; other threads copy the list of
-records in one step, which the interpreter does not divide.
+There is no lock. Only the thread that runs the gateway calls `observe`; other threads copy the list of records in one
+step that the interpreter does not interrupt.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
 MAX_RECORDS = 200_000
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
-FRAME_ROWS = 250_000  # of a table that is kept though nobody uses it
+FRAME_ROWS = 250_000  # of a table that is kept while it is not in use
 _BEGINNING = datetime.fromtimestamp(0, UTC)
 UNSEEN = (
     "Seen as a participant: verdicts, refused messages and messages private to others could not be seen "
@@ -48,7 +48,7 @@ UNSEEN = (
 
 
 class SavedLog(NamedTuple):
-    """A log was written: where, how many envelopes, and what could not be seen from where it was taken."""
+    """A saved log: its path, its number of envelopes, and a sentence on what its vantage could not see."""
 
     path: Path
     envelopes: int
@@ -59,7 +59,10 @@ class SavedLog(NamedTuple):
 
 
 def excess(records: Sequence[Record], most: int) -> int:
-    """How many of the oldest must go so that the texts of the others have at most so many characters; never the last."""
+    """The number of oldest records to drop so that the texts of the others have at most `most` characters.
+
+    The last record always stays.
+    """
     left = sum(len(record.raw or "") for record in records)
     for count, record in enumerate(records[:-1]):
         if left <= most:
@@ -69,14 +72,14 @@ def excess(records: Sequence[Record], most: int) -> int:
 
 
 class _RecentRecords(NamedTuple):
-    """Replaced as a whole, so that whoever takes it has both parts of one moment."""
+    """The newest records and the number dropped; replaced as a whole, so that a reader has two matching parts."""
 
     dropped: int
     records: list[Record]
 
 
 class _CachedTable(NamedTuple):
-    """The table of the first `upto` records that were observed, the last of which has this `seq`."""
+    """The table of the first `upto` observed records, the last of which has this `seq`."""
 
     upto: int
     seq: int
@@ -84,11 +87,11 @@ class _CachedTable(NamedTuple):
 
 
 class Log:
-    """What happened in a space, in the order received.
+    """The records of a space, in the order received.
 
-    `vantage` is `gateway` (verdicts and refusals are in it) or `participant` (it holds what everybody sees).
-    Iterating gives the members of each envelope, `len` counts envelopes, `records` gives all records, `df`
-    is the table. Get one from `open_log`, or from `Log.live`.
+    `vantage` is `gateway` (with verdicts and refusals) or `participant` (with what one participant receives). Iteration
+    yields the members of each envelope, `len` counts envelopes, `records` are all records, `df` is the table.
+    `open_log` and `Log.live` return one.
     """
 
     def __init__(
@@ -103,14 +106,14 @@ class Log:
         self.space = space
         self.vantage = vantage
         self._source = source
-        self._keep = keep  # None: nothing is observed, all is in the files
+        self._keep = keep  # None: nothing is observed, all records are in the files
         self._kept = _RecentRecords(0, [])
         self._characters, self._most = 0, characters
         self._envelopes: int | None = None if keep is None else 0
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
-        self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the tables given out that are still in use
+        self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
     def live(
@@ -125,15 +128,15 @@ class Log:
         """A log that grows by `observe`.
 
         Args:
-            journal: Where the same records are written before they are observed; older ones are read back from it.
-                None: what is not kept in memory is gone.
-            max_records: How many of the newest records are kept in memory, at least,
-            max_characters: unless their texts are longer than this together.
+            journal: The journal to which the same records are written before they are observed; older ones are read
+                back from it. With None, records that are not kept in memory are lost.
+            max_records: The least number of newest records kept in memory.
+            max_characters: The limit of their texts together; it takes precedence over `max_records`.
         """
         return cls(journal, space=space, vantage=vantage, keep=max_records, characters=max_characters)
 
     def observe(self, record: Record) -> None:
-        """Takes the next record. Only the thread that runs the gateway calls it."""
+        """Adds the next record. Only the thread that runs the gateway calls it."""
         kept = self._kept
         kept.records.append(record)
         if record.raw is not None:
@@ -154,20 +157,21 @@ class Log:
 
     @property
     def records(self) -> Iterable[Record]:
-        """All records of the moment, oldest first; from files they are read while you go."""
+        """All records up to now, the oldest first; those of files are read during iteration."""
         kept = self._kept
         return self._read() if self._keep is None else self._until(kept, len(kept.records))
 
     @property
     def held(self) -> list[Record]:
-        """The newest records, as many as are in memory; none for a log of files."""
+        """The newest records, those in memory; none for a log of files."""
         return self._kept.records[:]
 
     @property
     def df(self) -> pd.DataFrame:
-        """One row an envelope, in the order received. A table of your own: changing it changes no log.
+        """A table with one row for each envelope, in the order received; changes to it do not change the log.
 
-        While you keep it, the next one is made of it and of what came since. A large one is let go with your last.
+        While a returned table is in use, the next one is made from it and the newer records. The memory of a large
+        table is freed with the last one in use.
         """
         kept = self._kept
         last = len(kept.records)
@@ -181,7 +185,7 @@ class Log:
         elif done.upto < upto:
             from pandas import concat
 
-            if done.upto < kept.dropped:  # what came in between is in the journal alone
+            if done.upto < kept.dropped:  # the records in between are in the journal alone
                 fresh = to_frame(takewhile(lambda record: record.seq <= seq, self._read(after=done.seq)))
             else:
                 fresh = to_frame(kept.records[done.upto - kept.dropped : last])
@@ -196,7 +200,7 @@ class Log:
         def take_back(_: object) -> None:
             if (self := log()) is not None:
                 self._lent.pop(name, None)
-                # What is in memory anyway may stay; the table of a whole long session takes gigabytes.
+                # A table of the records in memory may stay; that of a whole long session takes gigabytes.
                 if not self._lent and self._frame is not None and len(self._frame.frame) > FRAME_ROWS:
                     self._frame = None
 
@@ -204,16 +208,16 @@ class Log:
         return lent
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
-        """A table with columns of your own, or with a row for each record that is no envelope too."""
+        """A table with other columns; with `events`, records without an envelope have rows too."""
         return to_frame(self.records, columns, events=events)
 
     def audit(self, id: str | int) -> Audit:
-        """Who sent the envelope with that id, by which capability and whose grants, or why it was refused.
+        """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.
 
         A number is the record's place in the journal.
 
         Raises:
-            JournalError: when there is none.
+            JournalError: when there is no such envelope or record.
 
         Spec: §3.6.8.
         """
@@ -223,11 +227,11 @@ class Log:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What could not be read or is not known, as sentences; reads the files if nothing has yet."""
+        """Sentences on lines that could not be read and messages that are not known; reads unread files first."""
         if self._faults is None:
             for _ in self._read():
                 pass
-        return (*(self._faults or ()), *_not_known(self._unknown))
+        return (*(self._faults or ()), *_report_unknown(self._unknown))
 
     def __len__(self) -> int:
         if self._envelopes is None:
@@ -246,8 +250,7 @@ class Log:
         return f"<Log of {self.space or 'a space'}: {count}, seen as a {self.vantage}>"
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
-        """Writes the log as one journal, readable by its owner alone; what stood there is replaced at once
-        or not.
+        """Writes the log as one journal, readable by its owner alone; an existing file is replaced atomically.
 
         Raises:
             JournalError: when it cannot be written.
@@ -262,7 +265,7 @@ class Log:
             try:
                 with os.fdopen(fd, "wb") as file:
                     count = 0
-                    for record in self._as_saved(unseen):
+                    for record in self._saved_records(unseen):
                         file.write(write_line(record))
                         count += record.raw is not None
                     file.flush()
@@ -280,8 +283,8 @@ class Log:
             ) from None
         return SavedLog(target, count, unseen)
 
-    def _as_saved(self, unseen: str) -> Iterator[Record]:
-        """The records under one first line of our own, which says where the log was taken."""
+    def _saved_records(self, unseen: str) -> Iterator[Record]:
+        """The records after a new first line that states the vantage of the log."""
         records = iter(self.records)
         first = next(records, None)
         about: dict[str, Any] = {"format": FORMAT, "epoch": None}
@@ -297,7 +300,7 @@ class Log:
                 yield record
 
     def _until(self, kept: _RecentRecords, last: int) -> Iterable[Record]:
-        """What a live log had seen when `kept` held `last` records; the journal may already hold more."""
+        """The records of a live log when `kept` held `last` records; the journal may already hold more."""
         newest = kept.records[:last]
         if not kept.dropped or self._source is None:
             return newest
@@ -305,7 +308,7 @@ class Log:
         return takewhile(lambda record: record.seq <= end, self._read())
 
     def _read(self, *, after: int = -1) -> Iterator[Record]:
-        """The records in the files; a pass to the end also counts them and keeps what was wrong with them."""
+        """The records in the files; a pass to the end also counts them and stores their faults."""
         envelopes, unknown, faults = 0, 0, list[str]()
         for record in Files(self._source.paths if self._source else ()).read(faults, after=after):
             envelopes += record.raw is not None
@@ -315,10 +318,10 @@ class Log:
             self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)
 
 
-def _not_known(messages: int) -> Iterator[str]:
+def _report_unknown(messages: int) -> Iterator[str]:
     if messages:
         subject = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
-        yield f"{subject} not known: only the beginning of what was over {KEPT_BYTES} bytes is kept"
+        yield f"{subject} not known: only the beginning of a refused message over {KEPT_BYTES} bytes is kept"
 
 
 def _count(envelopes: int) -> str:
@@ -329,9 +332,9 @@ def _count(envelopes: int) -> str:
 
 
 def open_log(path: str | os.PathLike[str]) -> Log:
-    """The log in a file, with the files that continue it, or in a folder of journals; ours or the peers'.
+    """The log in a file, with the files that continue it, or in a folder of journals; of mew_lab or of the peers.
 
-    Little is read now: the first line of each file. What is broken further on is left out and told by
+    Only the first line of each file is read at once. Later lines that cannot be read are left out and reported by
     `faults`.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Measures how long calls waited: requests for their answers, proposals for somebody's decision.
+"""Measures the times from requests to their answers and from proposals to their decisions.
 
-What counts as an answer or a decision is the ledger's to say (`ledger.calls`); of a proposal the first decision counts.
-There is no clock here; refused envelopes and notifications wait for nobody.
+The ledger (`ledger.calls`) determines answers and decisions; the first decision on a proposal counts. This module has
+no clock; refused envelopes and notifications have no answer.
 
 Spec: §3.1, §3.2, §3.3.
 """
@@ -17,7 +17,7 @@ from mew_lab.ledger.entry import Entry
 __all__ = ["MOST_OPEN", "WEIGHT", "How", "Pair", "Spread", "Strip", "pair_of", "pairs_of", "spread"]
 
 MOST_OPEN = 5000
-WEIGHT = 8 * 1024 * 1024  # characters of the calls that wait, and of some that do not any more
+WEIGHT = 8 * 1024 * 1024  # characters of the open calls, and of some that have ended
 Strip = Literal["request", "decision"]
 How = Literal["answered", "fulfilled", "rejected", "withdrawn"]
 _DECISIONS: dict[str, How] = {"fulfilled": "fulfilled", "rejected": "rejected", "withdrawn": "withdrawn"}
@@ -40,7 +40,7 @@ class Pair(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How long it took: `of` how many, half of them at most `p50` seconds, nineteen of twenty at most `p95`."""
+    """The spread of `of` durations: half of them last at most `p50` seconds, 95 % at most `p95`."""
 
     of: int
     p50: float
@@ -48,7 +48,7 @@ class Spread(NamedTuple):
 
 
 def spread(seconds: Iterable[float]) -> Spread:
-    """Nearest-rank percentiles; zeros where there is nothing."""
+    """The nearest-rank percentiles of durations; zeros where there are none."""
     values = sorted(seconds)
     if not values:
         return Spread(0, 0.0, 0.0)
@@ -75,7 +75,7 @@ def pair_of(change: Change) -> Pair | None:
 
 
 def pairs_of(entries: Iterable[Entry]) -> tuple[list[Pair], CallLedger]:
-    """All pairs among the entries, in the order of the answers, and the ledger, which holds what still waits."""
+    """All pairs among the entries, in the order of the answers, and the ledger with the open calls."""
     ledger, pairs = CallLedger(limit=MOST_OPEN, weight=WEIGHT), list[Pair]()
     for entry in entries:
         if entry.kind in CALL_KINDS:

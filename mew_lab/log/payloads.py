@@ -1,9 +1,9 @@
-"""A pandas column of payloads that are read, one by one, from the texts that they stand in.
+"""A pandas column of payloads that are parsed one by one from the texts of their messages.
 
-A value taken out of it is a dict, read at that moment from the exact text that the table holds anyway, so the column
-costs a pointer a row. What is done to such a dict changes no table.
+A value of it is a dict, parsed on access from the exact text, which the table holds anyway; so the column costs a
+pointer for each row. A change to such a dict changes no table.
 
-Imported by table.py when the first table is made, because it needs pandas.
+table.py imports this module when the first table is made, because it needs pandas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_payload(raw: str) -> dict[str, Any]:
 
 @register_extension_dtype
 class PayloadDtype(ExtensionDtype):
-    """A dict, or None where there is no message."""
+    """The pandas type of a payload: a dict, or None where there is no message."""
 
     name = "mew_payload"
     type = dict
@@ -42,12 +42,12 @@ class PayloadDtype(ExtensionDtype):
 
     @classmethod
     def construct_array_type(cls) -> kind_of[PayloadArray]:
-        """The array of this type."""
+        """The class of the arrays of this type."""
         return PayloadArray
 
 
 class PayloadArray(ExtensionArray):
-    """Payloads by the exact texts that they stand in."""
+    """An array of payloads, stored as the exact texts of their messages."""
 
     def __init__(self, texts: Any) -> None:
         self._texts = texts  # numpy array of str or None
@@ -69,7 +69,7 @@ class PayloadArray(ExtensionArray):
         )
 
     def _cast_pointwise_result(self, values: Any) -> Any:
-        # What a function made of payloads is seldom a payload; without this, pandas would ask for dicts.
+        # The results of a function are seldom payloads; without this, pandas would expect dicts.
         return pd.Series(list(values)).array
 
     @classmethod
@@ -82,7 +82,7 @@ class PayloadArray(ExtensionArray):
 
     @property
     def nbytes(self) -> int:
-        """Without the texts, which the column `raw` holds."""
+        """The bytes of the array, without the texts, which the column `raw` holds."""
         return int(self._texts.nbytes)
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class PayloadArray(ExtensionArray):
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> PayloadArray:
         texts = take(self._texts, indices, allow_fill=allow_fill, fill_value=None)
         if allow_fill:
-            texts[np.asarray(indices) == -1] = None  # pandas fills a NaN in, whatever it is told
+            texts[np.asarray(indices) == -1] = None  # pandas fills in a NaN in any case
         return type(self)(texts)
 
     def copy(self) -> PayloadArray:

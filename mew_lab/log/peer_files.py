@@ -1,11 +1,11 @@
-"""Makes the lines that the TypeScript gateway would have logged: a turn of a space in, lines of its two files out.
+"""Makes the lines that the TypeScript gateway would have logged for the turns of a space.
 
-`envelope-history.jsonl` has a line for each message that came in and one for each receiver of what went out,
-`capability-decisions.jsonl` one for each capability check; keys, their order and the compact JSON are those that
-scripts in the field search for. Tokens, which that gateway writes in clear, never stand here; refusals, of which it
-logs those over HTTP alone, always do.
+`envelope-history.jsonl` has a line for each received message and one for each receiver of a sent message;
+`capability-decisions.jsonl` has one for each capability check. Keys, their order and the compact JSON are those that
+existing scripts search for. Tokens, which that gateway writes in clear, are never in the lines. Refusals, of which it
+logs only those over HTTP, always are.
 
-No gateway makes them: a journal is replayed, and its turns give the lines. Reading such files is peers.py.
+The lines are made by the replay of a journal, not by a running gateway. peers.py reads such files.
 
 Spec: §3.6.8.
 """
@@ -33,7 +33,7 @@ from mew_lab.space.turn import Turn
 __all__ = ["DECISIONS", "HISTORY", "JournalLines", "PeerFiles", "PeerLines"]
 
 HIDDEN = "tok_…"
-# What a metadata says of an envelope of the gateway's own, besides its `type`: the key, and the member of its payload.
+# The metadata of an envelope that the gateway made, besides its `type`: the key, and the member of its payload.
 NAMED = (
     ("stream_id", "stream_id"),
     ("event", "event"),
@@ -46,7 +46,7 @@ _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _quote(value: Any) -> str:
-    """As `compact` writes, for what was read or written as JSON before."""
+    """The JSON text of a value, as `compact` writes it; the value must be known to be valid JSON."""
     return encode_basestring(value) if type(value) is str else _write(value)
 
 
@@ -58,7 +58,7 @@ class PeerLines(NamedTuple):
 
 
 class _PeerConnection(NamedTuple):
-    """Whom a connection belongs to; `quoted` is that as JSON."""
+    """The participant at the end of a connection; `quoted` is its runtime id as JSON."""
 
     runtime_id: str
     quoted: str
@@ -66,25 +66,27 @@ class _PeerConnection(NamedTuple):
 
 
 class PeerFiles:
-    """Says of the turns of one space what the peers would have written.
+    """Makes the lines of the peers' log files for the turns of one space.
 
     Args:
-        history: Whether lines of the first file are wanted, and `decisions` those of the second.
+        history: Whether to make lines of the first file.
+        decisions: Whether to make lines of the second file.
     """
 
     def __init__(self, *, history: bool = True, decisions: bool = True) -> None:
         self._history = history
         self._decisions = decisions
         self._ends: dict[str, _PeerConnection] = {}  # by connection
-        self._held: tuple[Any, str] = ((), "[]")  # the last set of capabilities, and how it is written
+        self._held: tuple[Any, str] = ((), "[]")  # the last set of capabilities, and its JSON text
 
     def lines(
         self, space: Space, turn: Turn, originals: Mapping[str, Mapping[str, Any]] | None = None
     ) -> PeerLines:
-        """The lines of a turn that is not committed yet, so that rights are still those it was judged by.
+        """The lines of a turn; the turn must not be committed yet, so that the rights are those of its decision.
 
         Args:
-            originals: The members of messages of the gateway's own, by id, where they are known better than by the turn.
+            originals: The members of messages of the gateway, by id, where the journal has them more exactly than the
+                turn.
         """
         parts: list[str] = []
 
@@ -92,7 +94,7 @@ class PeerFiles:
             parts.append(part)
             return part
 
-        # To look for secrets costs more than to make the lines: it is done once for all of them.
+        # The search for secrets costs more than the lines themselves, so it is done once for all of them.
         made = self._lines(space, turn, originals or {}, noted)
         whole = "\n".join(parts)
         return made if mask(whole) == whole else self._lines(space, turn, originals or {}, mask)
@@ -107,7 +109,7 @@ class PeerFiles:
         now = timestamp(turn.now)
         history: list[str] = []
         decisions: list[str] = []
-        texts: dict[str, str] = {}  # of what goes out as it came in
+        texts: dict[str, str] = {}  # of messages that are sent as they were received
         sent = [effect for effect in turn.effects if type(effect) is Deliver]
         for effect in turn.effects:
             if type(effect) is Record:
@@ -116,26 +118,26 @@ class PeerFiles:
                         effect.detail, _quote(effect.detail), effect.via == LOG_SINK
                     )
                     if self._history:
-                        history += self._joined(effect, now)
+                        history += self._join_lines(effect, now)
                 elif effect.event == "received" and effect.raw is not None:
-                    came, text = _came(effect, sent)
+                    came, text = _read_received(effect, sent)
                     if effect.received is None:
                         texts[effect.raw] = text
                     if came is not None and self._history:
-                        history.append(masked(self._received(effect, space, came, text, now)))
+                        history.append(masked(self._received_line(effect, space, came, text, now)))
                     if came is not None and self._decisions:
-                        decisions += map(masked, self._checked(effect, came, space, now))
+                        decisions += map(masked, self._check_lines(effect, came, space, now))
                 elif effect.event == "left":
                     self._ends.pop(effect.connection, None)
             elif type(effect) is Deliver and self._history:
                 text = texts.get(effect.envelope.raw, "")
-                history += self._delivered(
+                history += self._delivery_lines(
                     effect, space, now, originals.get(effect.envelope.id), text, masked
                 )
         return PeerLines(tuple(history), tuple(decisions))
 
     def _end(self, connection: str, space: Space) -> _PeerConnection | None:
-        """Whom a connection belongs to; of one that was here before the first turn, the space knows it."""
+        """The participant at the end of a connection; the space knows those from before the first turn."""
         end = self._ends.get(connection)
         if end is None:
             known = space.state.connections.get(connection) or space.state.sinks.get(connection)
@@ -145,9 +147,9 @@ class PeerFiles:
             end = self._ends[connection] = _PeerConnection(known.runtime_id, _quote(known.runtime_id), sink)
         return end
 
-    # --- what came in ---
+    # --- received messages ---
 
-    def _joined(self, record: Record, now: str) -> Iterator[str]:
+    def _join_lines(self, record: Record, now: str) -> Iterator[str]:
         if record.via != LOG_SINK:
             envelope = {
                 "type": "join",
@@ -160,22 +162,22 @@ class PeerFiles:
                 now, "received", "", compact(envelope), record.detail, record.space, "inbound", "websocket"
             )
 
-    def _received(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
+    def _received_line(self, record: Record, space: Space, came: dict[str, Any], text: str, now: str) -> str:
         refused = record.verdict == "refused"
         return _line(
             now,
             "rejected" if refused else "received",
             came.get("id", ""),
             text,
-            self._speaker(record, space),
+            self._sender_of(record, space),
             record.space,
             "inbound",
             _transport(record),
             {"reason": record.code} if refused else {},
         )
 
-    def _checked(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
-        """The capability check of a message, where it came to one."""
+    def _check_lines(self, record: Record, came: dict[str, Any], space: Space, now: str) -> Iterator[str]:
+        """The line of the capability check of a message; none where no check was made."""
         allowed = record.verdict == "accepted"
         member = space.state.members.get(record.participant)
         if member is None or not (allowed or record.code == "capability_violation"):
@@ -186,7 +188,7 @@ class PeerFiles:
             "timestamp": now,
             "event": "capability_check",
             "envelope_id": came.get("id"),
-            "participant": self._speaker(record, space),
+            "participant": self._sender_of(record, space),
             "space_id": record.space,
             "result": "allowed" if allowed else "denied",
             "required_capability": came.get("kind"),
@@ -194,7 +196,7 @@ class PeerFiles:
         before = ",".join(f'"{key}":{_quote(value)}' for key, value in about.items() if value is not None)
         if allowed:
             source = "dynamic" if record.grant else "static"
-            before += f',"matched_capability":{_rewritten(record.pattern)},"matched_source":"{source}"'
+            before += f',"matched_capability":{_rewrite_pattern(record.pattern)},"matched_source":"{source}"'
         patterns = member.capabilities.patterns
         if self._held[0] is not patterns:
             self._held = (patterns, _quote(list(patterns)))
@@ -204,13 +206,13 @@ class PeerFiles:
             metadata += f',"correlation_id":{_quote(correlation)}'
         yield f'{{{before},"granted_capabilities":{self._held[1]},"metadata":{{{metadata}}}}}'
 
-    def _speaker(self, record: Record, space: Space) -> str:
+    def _sender_of(self, record: Record, space: Space) -> str:
         end = self._end(record.connection, space) if record.connection else None
         return end.runtime_id if end else record.runtime_id or record.participant
 
-    # --- what went out ---
+    # --- sent messages ---
 
-    def _delivered(
+    def _delivery_lines(
         self,
         effect: Deliver,
         space: Space,
@@ -219,7 +221,7 @@ class PeerFiles:
         text: str,
         masked: Callable[[str], str],
     ) -> Iterator[str]:
-        """Lines of what went out; `text` is the envelope as JSON, where it is known."""
+        """The lines of a sent message; `text` is the envelope as JSON, where it is known."""
         envelope = effect.envelope
         if original is not None:
             envelope, text = Envelope(dict(original), raw=compact(original)), ""
@@ -246,19 +248,19 @@ class PeerFiles:
                     more,
                 )
                 yield masked(line)
-            elif end is not None:  # a line for each receiver: all but its name is made once
+            elif end is not None:  # a line for each receiver: everything except its name is made once
                 yield f"{before}{end.quoted}{after}"
 
 
 class JournalLines:
     """Makes the lines of a journal, record by record, by replaying it.
 
-    An event gives its lines when all its records have come: what a killed gateway left half written was delivered to
-    nobody.
+    The lines of an event are made when all its records are read, because a killed gateway has delivered nothing of an
+    event that is half written.
 
     Args:
-        name: The journal's, for errors.
-        after: The number of a record; events up to it give no lines, but count for what follows.
+        name: The name of the journal, for errors.
+        after: The number of a record; events up to it are replayed without lines.
     """
 
     def __init__(self, name: str, *, history: bool = True, decisions: bool = True, after: int = 0) -> None:
@@ -268,13 +270,13 @@ class JournalLines:
         self._seq = 0
         self._lines = PeerLines()
         self._unknown: tuple[Space, Turn] | None = (
-            None  # a refusal of which the record tells more than the turn
+            None  # a refusal of which the record holds more than the turn
         )
-        self._told: dict[str, Mapping[str, Any]] = {}
+        self._originals: dict[str, Mapping[str, Any]] = {}
 
     @property
     def between(self) -> bool:
-        """Whether the last event was told to its end."""
+        """Whether all records of the last event are read."""
         return self._player.between
 
     def take(self, record: Record) -> PeerLines:
@@ -289,12 +291,12 @@ class JournalLines:
         if self._unknown is not None and record.event == "sent":
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 members = json.loads(record.raw or "")
-                self._told[members["id"]] = members
+                self._originals[members["id"]] = members
         if not self._player.between:
             return PeerLines()
         if self._unknown is not None:  # a refusal changes nothing, so the space is still as it was
-            self._lines = self._files.lines(*self._unknown, self._told)
-            self._unknown, self._told = None, {}
+            self._lines = self._files.lines(*self._unknown, self._originals)
+            self._unknown, self._originals = None, {}
         lines, self._lines = self._lines, PeerLines()
         return lines
 
@@ -308,10 +310,10 @@ class JournalLines:
             self._lines = self._files.lines(space, turn)
 
 
-def _came(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | None, str]:
-    """The members of a message that came in, and their text; None when it was no JSON object to be written again."""
+def _read_received(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | None, str]:
+    """The members of a received message, and their text; None when it was no JSON object."""
     raw = record.raw or ""
-    if record.received is None:  # what was read once is not read again
+    if record.received is None:  # already parsed by the space
         for effect in sent:
             if effect.envelope.raw is raw:
                 return dict(effect.envelope.members), compact(effect.envelope.members)
@@ -324,13 +326,13 @@ def _came(record: Record, sent: Iterable[Deliver]) -> tuple[dict[str, Any] | Non
 
 
 @lru_cache(maxsize=1024)
-def _rewritten(pattern: str) -> str:
-    """A pattern of a record as these files write it."""
+def _rewrite_pattern(pattern: str) -> str:
+    """The pattern of a record in the JSON of these files."""
     return compact(json.loads(pattern))
 
 
 def _about(envelope: Envelope) -> dict[str, Any]:
-    """The metadata of a delivery, in the order of the peers."""
+    """The metadata of a delivery, in the key order of the peers."""
     payload = envelope.payload
     if envelope.sender != GATEWAY:
         return {"source_participant": envelope.sender}
@@ -378,12 +380,14 @@ def _around(
     transport: str,
     metadata: Mapping[str, Any] | None,
 ) -> tuple[str, str]:
-    """What stands before and after the participant of a line."""
+    """The parts of a line before and after its participant."""
     before = f'{{"timestamp":"{now}","event":"{event}",' + (f'"id":{_quote(id)},' if id else "")
-    after = _way(space, direction, transport) + (f',"metadata":{_quote(metadata)}' if metadata else "")
+    after = _direction_members(space, direction, transport) + (
+        f',"metadata":{_quote(metadata)}' if metadata else ""
+    )
     return f'{before}"envelope":{envelope},"participant":', f"{after}}}"
 
 
 @lru_cache(maxsize=64)
-def _way(space: str, direction: str, transport: str) -> str:
+def _direction_members(space: str, direction: str, transport: str) -> str:
     return f',"space_id":{_quote(space)},"direction":"{direction}","transport":"{transport}"'

@@ -1,10 +1,10 @@
-"""Reads the log files of the TypeScript gateway: its lines in, our records out.
+"""Reads the log files of the TypeScript gateway, and makes records of their lines.
 
 `envelope-history.jsonl` has a line for each receiver of an envelope; here each envelope becomes one record.
-`capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear,
-are dropped or masked while reading, so a text that held one is not the exact text any more.
+`capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear, are dropped
+or masked while reading, so a text that held one is no longer the exact text.
 
-It opens no file and knows no other format.
+This module opens no file and knows no other format.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PeerLine(NamedTuple):
 
 @dataclass(slots=True)
 class _HistoryEntry:
-    """What was found out so far about one envelope."""
+    """The data on one envelope, collected from its lines so far."""
 
     line: int
     now: datetime
@@ -97,11 +97,11 @@ def _time(members: Mapping[str, Any]) -> datetime:
     return now
 
 
-def _exact(text: str, envelope: dict[str, Any]) -> str:
-    """The very text of the envelope within its line, tokens masked."""
+def _cut_exact(text: str, envelope: dict[str, Any]) -> str:
+    """The exact text of the envelope within its line, with tokens masked."""
     try:
         at = text.index(_MARK)
-        json.loads(text[:at] + "}")  # an object of its own: so the mark stands at the top level
+        json.loads(text[:at] + "}")  # the part before the mark is an object, so the mark is at the top level
         end = _scan(text, at + len(_MARK))[1]
         exact = text[at + len(_MARK) : end]
     except (ValueError, RecursionError):  # not written as that gateway writes
@@ -125,8 +125,8 @@ def _is_join(envelope: Mapping[str, Any]) -> bool:
 def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
     """One record for each envelope of an `envelope-history.jsonl`, in the order in which they first appear.
 
-    `seq` is the number of that first line. An envelope that came in and was then delivered is `accepted`; one
-    of the gateway's own is `sent`, `to` its receivers; a join is a `joined` without its text.
+    `seq` is the number of that first line. A received envelope that was then delivered is `accepted`. One that the
+    gateway made is `sent`, and `to` are its receivers. A join is a `joined` without its text.
     """
     held: deque[_HistoryEntry | Record] = deque()
     known: dict[str, _HistoryEntry] = {}
@@ -138,12 +138,12 @@ def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
             held.append(entry)
             now = entry.now
         while held and line.number - (held[0].seq if isinstance(held[0], Record) else held[0].line) > WINDOW:
-            yield _let_go(held.popleft(), known)
+            yield _release(held.popleft(), known)
     while held:
-        yield _let_go(held.popleft(), known)
+        yield _release(held.popleft(), known)
 
 
-def _let_go(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
+def _release(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> Record:
     if isinstance(entry, Record):
         return entry
     name = _text(entry.envelope, "id")
@@ -155,7 +155,7 @@ def _let_go(entry: _HistoryEntry | Record, known: dict[str, _HistoryEntry]) -> R
 def _read_history_line(
     line: PeerLine, before: datetime, known: dict[str, _HistoryEntry], nameless: dict[str, _HistoryEntry]
 ) -> _HistoryEntry | Record | None:
-    """The new entry that a line begins, or None when it went into an earlier one."""
+    """The new entry that a line begins; None when the line completed an earlier entry."""
     try:
         text = (line.data or b"").decode().strip()
         members = json.loads(text)
@@ -163,7 +163,7 @@ def _read_history_line(
         now = _time(members)
         if not isinstance(envelope, dict):
             raise TypeError("an envelope is an object")
-        exact = "" if _is_join(envelope) else _exact(text, envelope)
+        exact = "" if _is_join(envelope) else _cut_exact(text, envelope)
     except (KeyError, TypeError, ValueError, RecursionError, ProtocolError):
         return line.unreadable(before)._replace(seq=line.number)
     participant, metadata = _text(members, "participant"), _object(members, "metadata")
@@ -208,7 +208,7 @@ def _deliver(
 ) -> _HistoryEntry | None:
     receiver = entry.participant
     earlier = known.get(name)
-    if earlier is None and name and sender in nameless:  # the gateway gave it its id
+    if earlier is None and name and sender in nameless:  # the gateway added the id
         waiting = nameless[sender]
         if _text(waiting.envelope, "kind") == _text(entry.envelope, "kind"):
             earlier = known[name] = nameless.pop(sender)
@@ -262,9 +262,9 @@ def read_decisions(lines: Iterable[PeerLine]) -> Iterator[Record]:
 
 
 def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> Iterator[Record]:
-    """The history, with the pattern that allowed each envelope and with the refusals that it does not know.
+    """The history with the pattern that allowed each envelope, and with the refusals that it lacks.
 
-    (That gateway writes no history line for what it refuses on a WebSocket.) Both must come from one session.
+    That gateway writes no history line for a message that it refuses on a WebSocket. Both must be of one session.
     """
     checks: dict[tuple[str, str], deque[Record]] = {}
     denied: deque[Record] = deque()
@@ -275,7 +275,7 @@ def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> I
         elif isinstance(name, str):
             checks.setdefault((check.participant, name), deque()).append(check)
     for record in history:
-        # Not those of this very moment: a line that tells the same refusal may be still to come.
+        # Not those of the same time: a history line of the same refusal may follow.
         while denied and denied[0].now < record.now:
             yield denied.popleft()._replace(event="received")
         if record.event == "received" and record.verdict != "refused" and record.raw is not None:
@@ -284,7 +284,7 @@ def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> I
                 check = waiting.popleft()
                 record = record._replace(verdict="accepted", pattern=check.pattern)
         elif record.verdict == "refused" and record.raw is not None and denied:
-            # It knows this refusal: do not tell it twice.
+            # The history has this refusal, so it is not added again.
             name = _text(json.loads(record.raw), "id")
             denied = deque(check for check in denied if json.loads(check.detail).get("envelope_id") != name)
         yield record

@@ -1,9 +1,9 @@
-"""Deletes the older files of a journal behind a snapshot of the space, so that it can still be gone on with.
+"""Deletes the older files of a journal and keeps a snapshot of the space, so that the journal can be continued.
 
-The first file is replaced by one that holds the snapshot. Its first line tells where the chain of the deleted lines
-ended, and the chain goes on from there. A note at the end of the journal tells the chain of the snapshot itself. The
-note is written before the file is replaced, so that a kill leaves no snapshot without its note. The head that the
-chain has behind the note is given back, to be kept elsewhere: it alone tells this snapshot from a forged one.
+The first file is replaced by one that holds the snapshot. Its first line states the end of the chain of the deleted
+lines, and the chain continues from there. A note at the end of the journal states the chain of the snapshot itself. The
+note is written before the file is replaced, so that a kill leaves no snapshot without its note. The head of the chain
+after the note is returned, to be kept elsewhere: only it distinguishes this snapshot from a forged one.
 
 Spec: §3.6.8.
 """
@@ -32,13 +32,13 @@ from mew_lab.space.snapshot import snapshot
 __all__ = ["Pruned", "prune"]
 
 PART = 1024 * 1024  # characters of a snapshot in one line
-SERVED = "served"  # the note that tells a port and settings
+SERVED = "served"  # the note with a port and settings
 
 
 class Pruned(NamedTuple):
-    """What goes, or is gone: the files, their bytes, how many records they hold up to which time, and what is kept.
+    """The files to be deleted, or deleted: their bytes, records and last time; and the files that are kept.
 
-    `head` is that of the chain once they are gone, None before; integrity.keep_head keeps it elsewhere.
+    `head` is the head of the chain after the deletion, None before; integrity.keep_head keeps it elsewhere.
     """
 
     files: tuple[Path, ...]
@@ -79,17 +79,17 @@ def prune(
 
     Args:
         path: The first file.
-        keep: 0: the snapshot alone is left.
-        agree: Is shown what goes, before anything is changed.
+        keep: The number of files to keep; 0 keeps the snapshot alone.
+        agree: Called with the files to be deleted before anything is changed; returns whether to go on.
         heads: Heads of this journal that were kept elsewhere.
 
     Returns:
-        What went; None where `agree` said no.
+        The deleted files; None where `agree` returned False.
 
     Raises:
         JournalError: when a gateway writes the journal, there is nothing to delete, it cannot be replayed, a line is
-            not vouched for, or the disk does not take the snapshot. Then everything is as it was.
-        ReplayMismatch: when it does not replay.
+            not vouched for, or the snapshot cannot be written. Then nothing has changed.
+        ReplayMismatch: when a fresh space would have recorded something else.
     """
     first = Path(path)
     journal = Journal.resume(first)
@@ -103,32 +103,32 @@ def prune(
 
 
 class _Work:
-    """A snapshot that is made, and what it stands for."""
+    """A snapshot, and the files that it replaces."""
 
     def __init__(self, journal: Journal, keep: int, heads: tuple[KeptHead, ...]) -> None:
         files = journal.paths
         self._journal, self._first = journal, files[0]
-        gone, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
+        deleted, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
         anew = read_pruned_start(_about(files[0]))
-        if not gone or (len(gone) == 1 and anew is not None and anew.kept and self._kept):
+        if not deleted or (len(deleted) == 1 and anew is not None and anew.kept and self._kept):
             raise self._cannot(
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
-                f"newest {keep} stay. Say --keep 0 to leave the snapshot alone"
+                f"newest {keep} stay. Use --keep 0 to keep only the snapshot"
             )
         integrity = verify(files[0], heads)
         if integrity.flaw is not None:
-            raise self._cannot(f"{integrity.flaw}. A snapshot would hide that for ever; look into it first")
+            raise self._cannot(f"{integrity.flaw}. A snapshot would hide this for ever; examine it first")
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0
         self._settings: dict[str, Any] | None = None
         records, until = 0, datetime.min.replace(tzinfo=UTC)
-        for record in self._records(gone):
+        for record in self._records(deleted):
             records += 1
             until = record.now
         if not self._player.between:
             raise self._cannot(
-                f"the last event in {gone[-1].name} goes on in the next file. Keep one file more, or one less"
+                f"the last event in {deleted[-1].name} continues in the next file. Keep one file more, or one less"
             )
         end = self._player.end()
         state = self._player.space
@@ -151,14 +151,14 @@ class _Work:
         for record in self._records(self._kept):
             self.last = record.now
         self._unwritten = self._player.end().unwritten
-        head = self._head(gone[-1])
-        whole = (*gone, *self._kept)
+        head = self._head(deleted[-1])
+        whole = (*deleted, *self._kept)
         parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
         pruned = {
             "seq": state.state.records,
             "chain": head.chain.decode(),
-            "number": int(whole[len(gone)].stem.rpartition("-")[2]) if self._kept else _number(journal),
-            "previous": gone[-1].name if self._kept else files[0].name,
+            "number": int(whole[len(deleted)].stem.rpartition("-")[2]) if self._kept else _number(journal),
+            "previous": deleted[-1].name if self._kept else files[0].name,
             "kept": bool(self._kept),
             "parts": len(parts),
         }
@@ -166,9 +166,9 @@ class _Work:
         lines = [Record(0, until, "opened", opened.space, detail=compact({**about, "pruned": pruned}))]
         lines += [Record(0, until, SNAPSHOT, opened.space, detail=part) for part in parts]
         self._seq = state.state.records
-        self._lines, self._end = _chained(lines, head.chain)
-        size = sum(path.stat().st_size for path in gone)
-        self.goes = Pruned(gone, size, records, until, sum(map(len, self._lines)), self._kept)
+        self._lines, self._end = _chain_lines(lines, head.chain)
+        size = sum(path.stat().st_size for path in deleted)
+        self.goes = Pruned(deleted, size, records, until, sum(map(len, self._lines)), self._kept)
 
     def _records(self, paths: tuple[Path, ...]) -> Iterator[Record]:
         for path in paths:
@@ -182,7 +182,7 @@ class _Work:
                 yield record
 
     def _head(self, last: Path) -> Head:
-        """Where the chain ends in the last file that goes."""
+        """The end of the chain in the last file to be deleted."""
         line = b""
         with last.open("rb") as file:
             for data in file:
@@ -193,10 +193,9 @@ class _Work:
         return JournalError(f"Cannot prune the journal {self._first}: {why}.", path=str(self._first))
 
     def carry_out(self, now: datetime) -> Pruned:
-        """Notes at the end of the journal what is done, puts the snapshot in the place of the first file, then deletes
-        the others."""
+        """Writes the note, replaces the first file by the snapshot, then deletes the others; returns the result."""
         note = self._note(max(self.last, now))
-        noted, end = ([], self._end) if self._kept else _chained(note, self._end)
+        noted, end = ([], self._end) if self._kept else _chain_lines(note, self._end)
         partial = self._first.with_name(f".{self._first.name[:100]}.{secrets.token_hex(6)}")
         try:
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -216,12 +215,12 @@ class _Work:
         except OSError as fault:
             raise self._cannot(f"its snapshot cannot be written ({fault.strerror})") from None
         for path in self.goes.files[1:]:
-            with suppress(OSError):  # nothing reads it any more
+            with suppress(OSError):  # nothing reads it now
                 path.unlink()
         return self.goes._replace(head=KeptHead(now, note[-1].seq, end.decode()))
 
     def _note(self, now: datetime) -> list[Record]:
-        """What a killed gateway left unwritten, and the note of the snapshot."""
+        """The records that a killed gateway left unwritten, and the note of the snapshot."""
         detail = {
             "seq": self._seq,
             "files": len(self.goes.files),
@@ -239,11 +238,11 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _number(journal: Journal) -> int:
-    """That of the next file, so that no name comes twice."""
+    """The number of the next file, so that no name repeats."""
     return int(successor(journal.paths).stem.rpartition("-")[2])
 
 
-def _chained(records: list[Record], chain: bytes) -> tuple[list[bytes], bytes]:
+def _chain_lines(records: list[Record], chain: bytes) -> tuple[list[bytes], bytes]:
     lines = []
     for record in records:
         line, chain = chain_line(write_line(record), chain)

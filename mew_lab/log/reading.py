@@ -1,10 +1,10 @@
-"""Reads the records of a journal, which anybody may have written: no line of it raises an exception.
+"""Reads the records of a journal. The file may be hostile: no line of it raises an exception.
 
-Our own journals and the two kinds of files that the TypeScript gateway writes are told apart by their first line. A
-line that is broken, or longer than any we write, is reported in its place; a torn last line is left out, and `torn`
-says so. Nothing that was read is kept, so a file may be larger than the memory.
+The first line distinguishes journals of mew_lab and the two log files of the TypeScript gateway. A line that is broken
+or too long is reported in its place; a torn last line is left out, and `torn` is set. Records are not kept, so a file
+may be larger than the memory.
 
-Which files belong to a journal is found here too: each begins with a line that names the file before it.
+This module also finds the files of a journal: each begins with a line that names the previous file.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _SEQ_END = len(_SEQ) + 20
 
 
 class JournalReader(Iterator[Record]):
-    """The records of one file, read while you go.
+    """The records of one file, read during iteration.
 
-    A line that cannot be read comes as a record of event `unreadable` whose `detail` names the line. After
-    the last record `torn` says whether the file ended within a line, `unreadable` how many lines were
-    reported. `format` is `own`, `history` or `decisions`.
+    A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
+    record, `torn` states whether the file ended within a line, and `unreadable` is the number of reported lines.
+    `format` is `own`, `history` or `decisions`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -63,7 +63,7 @@ class JournalReader(Iterator[Record]):
         self._records = self._read()
 
     def __iter__(self) -> Iterator[Record]:
-        return self._records  # the generator itself: no call of ours between a loop and each record
+        return self._records  # the generator itself, which saves a call for each record
 
     def __next__(self) -> Record:
         return next(self._records)
@@ -135,7 +135,7 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
 
 def _open(path: Path) -> IO[bytes]:
     try:
-        # Not blocking, so that a pipe in the file's place cannot hold us for ever.
+        # Non-blocking, so that a pipe in the place of the file cannot block this process.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return os.fdopen(fd, "rb", buffering=1 << 18)
@@ -149,17 +149,17 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _place(line: bytes) -> float:
-    """The `seq` of a line as our journals begin; infinity for any other."""
+    """The `seq` of a line that begins like one of a mew_lab journal; infinity for any other."""
     number = line[len(_SEQ) : line.find(b",", len(_SEQ), _SEQ_END)]
     return int(number) if line.startswith(_SEQ) and number.isdigit() else math.inf
 
 
 def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> JournalReader:
-    """The records of a journal: ours, or the peers' envelope-history.jsonl or capability-decisions.jsonl.
+    """The records of a mew_lab journal, or of the peers' envelope-history.jsonl or capability-decisions.jsonl.
 
     Args:
-        after: Of a journal of ours, records up to this `seq` are passed over unread, and so are first lines, whose
-            `seq` is 0.
+        after: Records of a mew_lab journal up to this `seq` are skipped unread, and so are first lines, whose `seq` is
+            0.
 
     Raises:
         JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
@@ -180,10 +180,10 @@ def first_record(path: Path) -> Record | None:
 
 
 class PrunedStart(NamedTuple):
-    """Where a pruned journal begins: what was deleted ended with record `seq` and with the line of this `chain`.
+    """The start of a pruned journal: the deleted part ended with record `seq` and with the line of this `chain`.
 
-    `number` is that of the file in which it goes on, and `previous` the name that it says it goes on from.
-    Where files were `kept`, the chain goes on in them from what was deleted; else behind the snapshot.
+    `number` is that of the file that continues it, and `previous` the name that this file states as its predecessor.
+    Where files were `kept`, they continue the chain of the deleted part; else the chain continues after the snapshot.
     """
 
     seq: int
@@ -194,7 +194,7 @@ class PrunedStart(NamedTuple):
 
 
 def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
-    """What the first line of a journal says of files that were pruned; None where none were."""
+    """The statement on pruned files in the first line of a journal; None where no files were pruned."""
     pruned = about.get("pruned")
     if type(pruned) is not dict:
         return None
@@ -205,7 +205,7 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
 
 
 def list_files(first: Path) -> tuple[Path, ...]:
-    """The file, and those that say in their first line that they go on from it.
+    """The first file of a journal, and the files that continue it according to their first lines.
 
     Raises:
         JournalError: when `first` is no journal.
@@ -218,7 +218,7 @@ def list_files(first: Path) -> tuple[Path, ...]:
 
 
 def goes_on(path: Path, paths: Sequence[Path]) -> bool:
-    """Whether a file says in its first line that it goes on from the last of these."""
+    """Whether the first line of a file states that it continues the last of `paths`."""
     about = _about(path) if path.is_file() else None
     if about is None:
         return False
@@ -227,7 +227,7 @@ def goes_on(path: Path, paths: Sequence[Path]) -> bool:
 
 
 def _about(path: Path) -> dict[str, Any] | None:
-    """What the first line of a journal says of it; None where it says nothing, or the file is no journal."""
+    """The members of the `opened` in the first line of a journal; None where there is none."""
     try:
         opened = first_record(path)
     except JournalError:
@@ -236,7 +236,7 @@ def _about(path: Path) -> dict[str, Any] | None:
 
 
 def successor(paths: Sequence[Path]) -> Path:
-    """Where a journal of these files goes on when the last of them is full."""
+    """The path of the file that continues a journal when the last of `paths` is full."""
     first = paths[0]
     if len(paths) > 1:
         number = int(paths[-1].stem.rpartition("-")[2]) + 1
@@ -247,7 +247,7 @@ def successor(paths: Sequence[Path]) -> Path:
 
 
 def missing(paths: Sequence[Path]) -> Path | None:
-    """A file of this journal that is there although one before it is not; None where none is."""
+    """A later file of this journal whose predecessor is missing; None where there is none."""
     first, last = paths[0], successor(paths)
     expected = int(last.stem.rpartition("-")[2])
     for path in sorted(first.parent.glob(f"{glob.escape(first.stem)}-*{first.suffix}")):

@@ -1,11 +1,11 @@
-"""Replays a journal: its events are fed to a new Space, and the first difference is told.
+"""Replays a journal: feeds its events to a new Space, and reports the first difference.
 
-A journal tells each event in one record, and behind it what the space then sent. So the records are taken one by
-one: what the fresh space has foretold must stand there to the letter, and where it has foretold nothing stands the
-next event. The space that comes out is the one that wrote the journal, as it was at the end.
+A journal has one record for each event, followed by the records of the messages that the space then sent. So records
+are taken one by one: a record that the fresh space predicts must be equal to the prediction, and any other record is
+the next event. The resulting space is in the state of the space that wrote the journal, at its end.
 
-It knows no gateway, no token and no connection but by name. Frames that were passed on are not in a journal, since
-they change nothing; of those refused it tells the size, and any bytes of that size stand for them.
+This module knows no gateway, no token, and connections only by name. Frames that were passed on are not in a journal,
+because they change nothing. Of a refused frame the journal has the size, and any bytes of that size replace it.
 
 Spec: §3.6.8.
 """
@@ -54,8 +54,8 @@ __all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "re
 SNAPSHOT = "snapshot"
 CAUSED = frozenset(
     {"sent", "lapsed", "name_freed"}
-)  # records of what an event leads to, and never of an event
-AROUND = 24  # characters shown before a difference
+)  # events of records that are always an effect, never the cause
+AROUND = 24  # characters of context before a difference
 QUOTED = 256  # characters of a stream's name that the refusal of a frame repeats, bytes beyond ASCII escaped
 NUMBERED = re.compile(r"[0-9]{1,15}\Z")
 ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -63,12 +63,12 @@ CUT_ESCAPE = re.compile(r"\\(x[89a-f]?)?\Z")
 
 
 class Replayed(NamedTuple):
-    """A journal was replayed, and nothing differed.
+    """The result of a replay without a difference.
 
-    `space` is as it was after the last of `events` events, at `last`. `unwritten` are the records of the last event
-    that the journal does not hold, because its gateway ended while it wrote them. `void` names the participants
-    whose tokens were void at the end, `connections` is the highest number in a connection's name. `unknown` counts
-    the refused messages that could not be judged again, because only their beginning is kept.
+    `space` has the state after the last of `events` events, at `last`. `unwritten` are the records of the last event
+    that the journal lacks, because its gateway ended while it wrote them. `void` names the participants whose tokens
+    were void at the end; `connections` is the highest number in the name of a connection. `unknown` counts the refused
+    messages that could not be checked again, because only their beginning is kept.
     """
 
     space: Space
@@ -79,7 +79,7 @@ class Replayed(NamedTuple):
     connections: int
     unknown: int = 0
     carried: Mapping[str, Any] = MappingProxyType({})
-    """What a snapshot tells of pruned records beside the space: who was enrolled with what, port and settings."""
+    """The data of pruned records besides the space: the enrolled capabilities, port and settings."""
 
     def __str__(self) -> str:
         text = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -90,7 +90,7 @@ class Replayed(NamedTuple):
         if self.unknown:
             alone = self.unknown == 1
             text += (
-                f"; {self.unknown} refused message{' was' if alone else 's were'} not judged again, since only "
+                f"; {self.unknown} refused message{' was' if alone else 's were'} not checked again, since only "
                 f"{'its' if alone else 'their'} beginning is kept"
             )
         return text
@@ -99,7 +99,7 @@ class Replayed(NamedTuple):
 def replay(
     path: str | os.PathLike[str], *, observe: Callable[[Record], None] = lambda record: None
 ) -> Replayed:
-    """Replays the journal in a file, with the files that continue it; `observe` sees each record that held.
+    """Replays the journal in a file and the files that continue it; calls `observe` with each confirmed record.
 
     Raises:
         ReplayMismatch: at the first record that differs.
@@ -114,7 +114,7 @@ def replay_records(
     name: str = "the journal",
     observe: Callable[[Record], None] = lambda record: None,
 ) -> Replayed:
-    """As `replay`, for records that are at hand.
+    """Like `replay`, for records in memory.
 
     Raises:
         ReplayMismatch: at the first record that differs.
@@ -128,16 +128,16 @@ def replay_records(
 
 
 class Player:
-    """A replay, record by record: `take` each, look at `space` in between, `end` it.
+    """A replay, record by record: `take` each, read `space` in between, and `end` it.
 
-    `observe_turn` is called with each turn before it is committed, so that rights are still those it was judged by.
+    `observe_turn` is called with each turn before it is committed, while the rights are those of its decision.
     """
 
     def __init__(self, name: str, *, observe_turn: Callable[[Space, Turn], object] | None = None) -> None:
         self._name = name
         self._observe_turn = observe_turn
         self._space: Space | None = None
-        self._foretold: deque[Record] = deque()
+        self._predicted: deque[Record] = deque()
         self._events = 0
         self._last = datetime.min.replace(tzinfo=UTC)
         self._void: set[str] = set()
@@ -146,7 +146,7 @@ class Player:
         self._parts: list[str] = []
         self._awaited = 0  # parts of a snapshot still to come
         self._carried: Mapping[str, Any] = {}
-        self._on_trust = False  # what is foretold follows a refusal that could not be judged again
+        self._on_trust = False  # the prediction follows a refusal that could not be checked again
 
     @property
     def space(self) -> Space:
@@ -155,7 +155,7 @@ class Player:
         return self._space
 
     def take(self, record: Record) -> None:
-        """The next record.
+        """Replays the next record.
 
         Raises:
             ReplayMismatch: when a fresh space would have recorded something else.
@@ -165,8 +165,8 @@ class Player:
             self._open(record)
         elif self._space is None:
             raise self._impossible(record, "it does not begin with the opening of a space")
-        elif self._foretold:
-            self._compare(record, self._foretold.popleft())
+        elif self._predicted:
+            self._compare(record, self._predicted.popleft())
         elif self._awaited:
             self._restore(self._space, record)
         else:
@@ -175,18 +175,18 @@ class Player:
 
     @property
     def between(self) -> bool:
-        """Whether the last event was told to its end."""
-        return self._space is not None and not self._foretold and not self._awaited
+        """Whether all records of the last event are taken."""
+        return self._space is not None and not self._predicted and not self._awaited
 
     def end(self) -> Replayed:
-        """What came out."""
+        """The result of the replay."""
         if self._space is None:
             raise JournalError(f"{self._name} cannot be replayed: it holds no record", path=self._name)
         return Replayed(
             self._space,
             self._events,
             self._last,
-            tuple(self._foretold),
+            tuple(self._predicted),
             frozenset(self._void),
             self._connections,
             self._unknown,
@@ -194,23 +194,23 @@ class Player:
         )
 
     def _open(self, record: Record) -> None:
-        """A space begins; or, in a file that goes on from another, it goes on."""
+        """Takes an `opened`: a space begins, or a file continues another one."""
         about = read_members(record.detail) or {}
         if about.get("vantage", "gateway") != "gateway":
             raise self._impossible(
                 record,
-                "it was taken by a participant, who does not see what is refused or private; "
-                "replay the gateway's own",
+                "it was recorded by a participant, which receives no refused or private messages; "
+                "replay the journal of the gateway",
             )
         if "previous" in about:
             if self._space is None:
                 raise self._impossible(
-                    record, f"it goes on from {quote(about['previous'])}; name the first file"
+                    record, f"it continues {quote(about['previous'])}; name the first file"
                 )
             if about.get("epoch") == self._space.epoch:
                 return
-        if self._foretold:
-            self._compare(record, self._foretold.popleft())
+        if self._predicted:
+            self._compare(record, self._predicted.popleft())
         try:
             self._space = reopen(record)
         except MewError as fault:
@@ -220,13 +220,13 @@ class Player:
         self._parts.clear()
         parts = pruned.get("parts") if isinstance(pruned, dict) else 0
         if type(parts) is not int or parts < 0:
-            raise self._impossible(record, "it does not say in how many parts its snapshot stands")
+            raise self._impossible(record, "it does not state the number of parts of its snapshot")
         self._awaited = parts
 
     def _restore(self, space: Space, record: Record) -> None:
-        """Takes a part of the snapshot that stands for pruned records; with the last the space is as it was then."""
+        """Takes a part of the snapshot that replaces pruned records; the last part restores the space."""
         if record.event != SNAPSHOT:
-            raise self._impossible(record, f"{self._awaited} more parts of its snapshot should stand here")
+            raise self._impossible(record, f"{self._awaited} more parts of its snapshot are missing here")
         self._parts.append(record.detail)
         self._awaited -= 1
         if self._awaited:
@@ -263,27 +263,27 @@ class Player:
             self._connections = max(self._connections, int(numbered[0]))
         for effect in turn.effects:
             if type(effect) is Record:
-                self._foretold.append(effect)
+                self._predicted.append(effect)
             elif type(effect) is Void:
                 self._void.add(effect.participant)
             elif type(effect) is Mint:
                 self._void.discard(effect.participant)
-        self._compare(record, self._foretold.popleft() if self._foretold else None)
+        self._compare(record, self._predicted.popleft() if self._predicted else None)
 
     def _compare(self, journaled: Record, made: Record | None) -> None:
-        """Spec: §3.6.8."""
+        """Raises ReplayMismatch when a journaled record differs from that of the fresh space. Spec: §3.6.8."""
         if made is not None and (journaled == made or journaled == read_line(write_line(made))):
             return
-        if made is not None and self._on_trust and _alike(journaled, made):
+        if made is not None and self._on_trust and _is_same_refusal(journaled, made):
             return
         where = f"record {journaled.seq} of {self._name}"
         if made is None:
-            difference = f"{where} ({_named(journaled)}) is nothing that a fresh space would record"
+            difference = f"{where} ({_describe(journaled)}) is nothing that a fresh space would record"
         else:
             field = next(key for key in Record._fields if getattr(journaled, key) != getattr(made, key))
             ours, theirs = _around(getattr(made, field), getattr(journaled, field))
             difference = (
-                f"{where} ({_named(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
+                f"{where} ({_describe(journaled)}) differs in {field}: it says {theirs}, a fresh space {ours}"
             )
         raise ReplayMismatch(difference, index=journaled.seq, expected=journaled, actual=made)
 
@@ -291,8 +291,8 @@ class Player:
         return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
 
 
-def _alike(journaled: Record, made: Record) -> bool:
-    """Whether both tell the same refusal to the same receivers, under the same id; why, only one of them knows."""
+def _is_same_refusal(journaled: Record, made: Record) -> bool:
+    """Whether both are the same refusal to the same receivers with the same id; the reasons may differ."""
     if made.event != "sent" or journaled._replace(raw=made.raw) != made:
         return False
     theirs, ours = (read_members(record.raw or "") or {} for record in (journaled, made))
@@ -300,10 +300,10 @@ def _alike(journaled: Record, made: Record) -> bool:
 
 
 def event_of(record: Record) -> Event:
-    """The event that a record tells of; one that no rule of the space makes is a note of the host's.
+    """The event of a record; a record of any other kind is a note of the host.
 
     Raises:
-        KeyError, TypeError, ValueError: when it does not tell what such a record tells.
+        KeyError, TypeError, ValueError: when a member is missing or wrong.
     """
     connection = record.connection or None
     speaker = (record.participant, record.runtime_id or record.participant, record.via)
@@ -339,7 +339,7 @@ def event_of(record: Record) -> Event:
 
 
 def _frame(code: str, *, stream_id: str, size: int) -> bytes:
-    """A frame of that size that is refused with the same words, which quote its first bytes."""
+    """A frame of that size whose refusal has the same text, which quotes its first bytes."""
     if code == "invalid_frame":
         return bytes(size)
     if len(stream_id) == QUOTED:  # it was cut there, perhaps within an escape
@@ -348,13 +348,13 @@ def _frame(code: str, *, stream_id: str, size: int) -> bytes:
     return b"#" + quoted + (b"#" + bytes(size))[: max(0, size - 1 - len(quoted))]
 
 
-def _named(record: Record) -> str:
+def _describe(record: Record) -> str:
     kind = (read_members(record.raw) or {}).get("kind") if record.raw is not None else None
     return f"{record.event} {quote(kind)}" if isinstance(kind, str) else record.event
 
 
 def _around(theirs: Any, ours: Any) -> tuple[str, str]:
-    """Both values, texts from shortly before they part."""
+    """Both values in quotes; two texts begin shortly before their first difference."""
     if not isinstance(theirs, str) or not isinstance(ours, str):
         return quote(str(theirs)), quote(str(ours))
     parted = next((n for n, pair in enumerate(zip(theirs, ours, strict=False)) if len({*pair}) > 1), None)

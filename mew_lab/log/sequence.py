@@ -1,15 +1,15 @@
-"""Draws an exchange as a sequence diagram: who said what to whom, in which order.
+"""Draws an exchange as a sequence diagram.
 
-One lifeline a participant, one arrow an envelope, beside each its number, its time and what it says. What the gateway
-refused is dashed and ends in a cross before anybody; what is addressed to nobody goes to everybody, with a ring at each.
-It knows exchanges, not where they come from.
+Each participant has a lifeline, and each envelope an arrow with its number, its time and a summary. The arrow of a
+refused envelope is dashed and ends in a cross before any lifeline. An envelope without addressee goes to everybody,
+with a ring at each lifeline. This module does not know the source of an exchange.
 """
 
 from __future__ import annotations
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import Exchange
-from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, words
+from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -22,7 +22,7 @@ _OTHERS = "others"
 
 
 class _Lifelines:
-    """Which column a participant stands in; those that find no place share the last one."""
+    """The columns of the participants; those beyond `MOST_LIFELINES` share the last one."""
 
     def __init__(self, exchange: Exchange) -> None:
         names = list(dict.fromkeys("gateway" if who == GATEWAY else who for who in exchange.participants))
@@ -40,7 +40,7 @@ class _Lifelines:
 
 
 def sequence(exchange: Exchange) -> Drawing:
-    """The diagram; at most 12 lifelines, the others share one."""
+    """The sequence diagram of an exchange, with at most 12 lifelines; further participants share one."""
     lifelines = _Lifelines(exchange)
     right = _GUTTER + _COLUMN * len(lifelines.names) + 8
     bottom = _HEAD + _ROW * len(exchange.steps) + 8
@@ -57,13 +57,13 @@ def sequence(exchange: Exchange) -> Drawing:
         shapes += [
             shape("line", css="rule", x1=x, y1=_HEAD - 8, x2=x, y2=bottom),
             shape("rect", css="box", x=x - 58, y=4, width=116, height=24, rx=4),
-            words(x, 20, middle(label, 17), "code strong", text_anchor="middle"),
+            text_line(x, 20, middle(label, 17), "code strong", text_anchor="middle"),
         ]
     began = exchange.steps[0].t
     for n, step in enumerate(exchange.steps):
         shapes.append(_row(step, _HEAD + _ROW * n, lifelines, numbers, began, right))
     if left_out:
-        shapes.append(words(8, height - 6, left_out, "faint"))
+        shapes.append(text_line(8, height - 6, left_out, "faint"))
     lines = sequence_lines(exchange)
     count = "1 envelope" if len(exchange.steps) == 1 else f"{len(exchange.steps)} envelopes"
     return Drawing(
@@ -77,7 +77,7 @@ def sequence(exchange: Exchange) -> Drawing:
 
 
 def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
-    """The same as lines of text, one an envelope."""
+    """The diagram as lines of text, one for each envelope."""
     began, lines = exchange.steps[0].t, []
     for step in exchange.steps:
         whom = ", ".join(step.to[:MOST_LIFELINES]) or "everybody"
@@ -89,9 +89,7 @@ def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
 
 
 def _left_out(exchange: Exchange) -> str:
-    return (
-        f"{exchange.left_out} more that hang together with these are not shown." if exchange.left_out else ""
-    )
+    return f"{exchange.left_out} more related envelopes are not shown." if exchange.left_out else ""
 
 
 def _row(
@@ -106,12 +104,12 @@ def _row(
     return shape(
         "g",
         shape("title", text=one_line(f"#{step.seq} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
-        words(44, y, str(step.seq), "faint", text_anchor="end"),
-        words(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
+        text_line(44, y, str(step.seq), "faint", text_anchor="end"),
+        text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
         *_arrow(step, y, lifelines),
         shape("rect", css=f"filled is-{family.name}", x=right, y=y - 12, width=3, height=16),
-        words(right + 8, y, family.glyph, "code strong"),
-        words(right + 28, y, one_line(f"{related}{refused}{visible(step.what)}", 60)),
+        text_line(right + 8, y, family.glyph, "code strong"),
+        text_line(right + 28, y, one_line(f"{related}{refused}{visible(step.what)}", 60)),
         css=f"is-{'error' if step.refused else family.name}",
         data_seq=step.seq,
     )
@@ -156,4 +154,4 @@ def _cross(x: float, y: float) -> SvgShape:
 
 
 def _name(x: float, y: float, step: Entry, anchor: str) -> SvgShape:
-    return words(x, y - 6, one_line(step.kind or "unreadable", 21), "code halo", text_anchor=anchor)
+    return text_line(x, y - 6, one_line(step.kind or "unreadable", 21), "code halo", text_anchor=anchor)

@@ -1,10 +1,10 @@
-"""Makes tables of records: a row is the ledger's entry of a record, parsed once, and a column is a function of it.
+"""Makes tables of records: a row is the ledger's entry of a record, and a column is a function of the entry.
 
-A column is data: a name, a type, a line of text and one function. A user's own list of columns is as good as
-`COLUMNS`. The order of the rows is the order in which the gateway received them: `time` is its clock, `ts` what the
-sender claims, and nothing here sorts by it.
+A column is data: a name, a type, a line of text and one function. A user may pass another list of columns in place of
+`COLUMNS`. Rows are in the order in which the gateway received the messages. `time` is its clock and `ts` the claim of
+the sender; no row is sorted by it.
 
-Reads nothing from disk; knows no kinds but by their names. pandas is loaded by the first table, not before.
+This module reads nothing from disk and knows kinds only by name. The first table loads pandas.
 
 Spec: §3.
 """
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "Column", "to_frame"]
 
-# Records that are parsed at a time: so few that what is parsed stays in the processor's cache and dies young.
+# Records that are parsed at a time: few enough that the parsed data stays in the processor's cache.
 BATCH = 64
-# Values that become a part of a column at a time.
+# Values that are added to a column at a time.
 CHUNK = 256 * BATCH
-# Up to so many different values, equal ones of a column are kept once; a column of ids is soon left alone.
+# Up to so many different values, equal values of a column are stored once; columns of ids soon exceed it.
 SHARED = 4096
 
 
 class Column(NamedTuple):
     """One column of the table.
 
-    `dtype` is the pandas name of its type (`object` for text, which is `""` where there is none;
-    `mew_payload` for the payload of the message whose exact text the function gives), `about` one line on
-    what it says, with the section of the specification, `value` what makes it of an entry.
+    `dtype` is the pandas name of its type: `object` for text, which is `""` where there is none; `mew_payload` for the
+    payload of the message whose exact text the function returns. `about` is one line on its meaning, with the section
+    of the specification. `value` is the function of an entry.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Column(NamedTuple):
 
 
 def _get_from(entry: RecordedEntry) -> str:
-    """What the message itself says, which of a refused one may be why it was refused."""
+    """The `from` of the message itself, which in a refused one may be the reason of refusal."""
     name = entry.members.get("from")
     return name if type(name) is str else ""
 
@@ -89,34 +89,43 @@ def _get_what(entry: RecordedEntry) -> str:
 
 COLUMNS: tuple[Column, ...] = (
     Column("seq", "int64", "place in the journal", attrgetter("seq")),
-    Column("time", "datetime64[us, UTC]", "when the gateway received or made it", attrgetter("record.now")),
+    Column(
+        "time",
+        "datetime64[us, UTC]",
+        "the time when the gateway received or made it",
+        attrgetter("record.now"),
+    ),
     Column("event", "object", "received, sent, joined …", attrgetter("record.event")),
-    Column("from", "object", "the sender's id as the message says, §3.1", _get_from),
+    Column("from", "object", "the sender's id as the message states it, §3.1", _get_from),
     Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to")),
     Column("kind", "object", "§3.1", attrgetter("kind")),
-    Column("what", "object", "the message in a few words", _get_what),
+    Column("what", "object", "a short description of the message", _get_what),
     Column("context", "object", "§3.1", attrgetter("context")),
     Column(
         "correlation_id", "object", "the ids that it answers, a tuple, §3.1", attrgetter("correlation_id")
     ),
     Column("verdict", "object", "accepted, refused or sent; empty where unseen", attrgetter("verdict")),
-    Column("code", "object", "why it was refused, §3.8", attrgetter("code")),
+    Column("code", "object", "the reason of a refusal, §3.8", attrgetter("code")),
     Column("pattern", "object", "the capability that allowed it, §4", attrgetter("pattern")),
-    Column("grant", "object", "the grant that capability came from, §3.6.1", attrgetter("grant")),
+    Column("grant", "object", "the grant that conferred that capability, §3.6.1", attrgetter("grant")),
     Column("id", "object", "§3.1", attrgetter("id")),
     Column("ts", "object", "the time that the sender claims, §3.1", _get_ts),
     Column("method", "object", "its JSON-RPC method, §3.2", _get_method),
     Column("tool", "object", "the tool that it calls, §3.2", _get_tool),
-    Column("participant", "object", "who it came from, by the token", attrgetter("record.participant")),
-    Column("connection", "object", "the connection that it came by", attrgetter("record.connection")),
+    Column(
+        "participant", "object", "the participant that the token belongs to", attrgetter("record.participant")
+    ),
+    Column("connection", "object", "the connection that sent it", attrgetter("record.connection")),
     Column("via", "object", "memory, websocket or http", attrgetter("record.via")),
-    Column("detail", "object", "what else the record says", attrgetter("record.detail")),
+    Column("detail", "object", "further details of the record", attrgetter("record.detail")),
     Column("size", "int64", "bytes of the exact text", _get_size),
-    Column("payload", "mew_payload", "a dict, read from the exact text when asked", attrgetter("record.raw")),
+    Column(
+        "payload", "mew_payload", "a dict, parsed from the exact text on access", attrgetter("record.raw")
+    ),
     Column(
         "raw",
         "object",
-        "the exact text; of a long one that was refused the beginning",
+        "the exact text; only the beginning of a long refused one",
         attrgetter("record.raw"),
     ),
 )
@@ -127,7 +136,7 @@ def to_frame(
 ) -> pd.DataFrame:
     """One row an envelope, accepted or refused, in the order received.
 
-    Takes the records one after the other and keeps none of them, so a file need not fit into memory twice.
+    The records are read one after the other and not kept, so a file need not fit into memory twice.
 
     Args:
         events: Also a row for each record without a message: joins, leaves, decisions …
@@ -159,13 +168,13 @@ def to_frame(
             append_chunk()
     append_chunk()
     whole = {}
-    for column in columns:  # one after the other, so that only one of them stands there twice
+    for column in columns:  # one after the other, so that only one of them is in memory twice
         whole[column.name] = pd.concat(series.pop(0), ignore_index=True)
     return pd.DataFrame(whole, copy=False)
 
 
 def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:
-    """The values, equal ones being one object as long as there are few."""
+    """The values, with one object for equal ones while there are few different ones."""
     if len(seen) > SHARED:
         return values
     share = seen.setdefault

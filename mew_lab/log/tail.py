@@ -1,7 +1,7 @@
-"""Reads a journal while it is written: whole records as they come, over all files of the journal.
+"""Reads a journal while it is written: complete records as they arrive, over all files of the journal.
 
-A gateway takes back what a full disk let it write only in part. Whoever has read some of that by then is told by
-`JournalChanged`, and reads again from the first record.
+A gateway removes a batch that a full disk took only in part. A reader that has read a part of it gets `JournalChanged`,
+and reads again from the first record.
 
 Spec: §3.6.8.
 """
@@ -23,13 +23,13 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class JournalChanged(Exception):
-    """What was read of a journal does not stand in it any more."""
+    """A part of a journal that was read is no longer in it."""
 
 
 class Tail:
-    """The records of a journal from its first one on.
+    """A cursor over the records of a journal, from the first one on.
 
-    `bytes` counts what was read. To be closed.
+    `bytes` counts the bytes read. A tail must be closed.
 
     Args:
         first: The first file of the journal.
@@ -48,7 +48,7 @@ class Tail:
 
     @property
     def path(self) -> Path:
-        """The file that is read now."""
+        """The current file."""
         return self._paths[-1]
 
     def close(self) -> None:
@@ -58,10 +58,10 @@ class Tail:
             os.close(fd)
 
     def read(self, most: int) -> list[Record]:
-        """Whole records that follow, of about so many bytes at most; none when there are no more now.
+        """The next complete records, of about so many bytes at most; none when there are no more now.
 
         Raises:
-            JournalChanged: when the journal does not begin any more as it was read.
+            JournalChanged: when the journal no longer begins as it was read.
             JournalError: when a line is no record, or the file cannot be read.
         """
         try:
@@ -70,7 +70,7 @@ class Tail:
                 raise JournalChanged
             records = self._records(most)
             if not records and self._goes_on():
-                records = self._records(most)  # what came before it went on
+                records = self._records(most)  # records written before the journal continued in the next file
                 if not records:
                     self._advance()
                     records = self._records(most)

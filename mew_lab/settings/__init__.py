@@ -1,1 +1,1 @@
-"""Files, environment and key paths of settings, for everything that is set up from outside."""
+"""Reads settings from files and the environment, and reports their faults by key path."""

@@ -1,10 +1,10 @@
-"""Reads and writes YAML and JSON: data only, one meaning, bounded.
+"""Reads and writes YAML and JSON as bounded plain data with one unambiguous meaning.
 
-Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because peers in the
-field read so. Only values that JSON can hold come out: no other tags, no keys that are not text, no cycles.
+Scalars mean what YAML 1.2's core schema says (`no`, `on`, `12:30` and dates are text), because other implementations
+read them so. Only values that JSON can hold are accepted: no other tags, no keys that are not text, no cycles.
 
 `read_file` reads a file of settings. Such files hold secrets, so its errors quote no value of the file.
-`read_yaml` reads any other text and quotes the fault.
+`read_yaml` reads any other text, and its errors quote the fault.
 
 Spec: threats 8 and 26.
 """
@@ -33,8 +33,8 @@ _TAG = "tag:yaml.org,2002:"
 _KNOWN = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
 
 
-# What the reader says of these faults quotes no value of the file; of the others the place alone is told.
-_TELLABLE = re.compile(
+# The reader's messages for these faults quote no value of the file; for all others only the position is reported.
+_QUOTABLE = re.compile(
     r"stands twice|stands inside|nested|aliases unfold|must be text|another document"
     r"|expected [^,]*, but (?:found|got) '<?[a-z \[\]{}?:,-]{1,20}>?'|mapping values are not allowed here"
     r"|could not find expected|unexpected end of stream|cannot start any token"
@@ -43,7 +43,7 @@ _LINE = re.compile(r"line \d+, column \d+")
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether there is a regular file; no pipe or device, which would be read without end."""
+    """Whether a regular file is there; False for a pipe or device, which would be read without end."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):  # too long for a name, or a NUL in it
@@ -78,20 +78,20 @@ def read_file(path: str | Path, *, what: str) -> str:
 
 
 def read_document(text: str, *, path: str) -> object:
-    """The value of a document of settings: JSON where the text is that, else YAML; None when it is empty.
+    """The value of a settings document, read as JSON where it is JSON, else as YAML; None when it is empty.
 
     Raises:
-        ConfigError: with line and column; no value of the text is quoted.
+        ConfigError: it cannot be read; the error names line and column and quotes no value.
     """
     if text.lstrip().startswith("{"):
         try:
             return _read_json(text)
         except (ValueError, RecursionError):
-            pass  # a mapping of YAML may begin so, too, and its reader says what is wrong
+            pass  # a mapping of YAML may begin so, too; then the YAML reader reports the fault
     try:
         return read_yaml(text, path=path)
     except ConfigError as fault:
-        if _TELLABLE.search(str(fault)):
+        if _QUOTABLE.search(str(fault)):
             raise
         at = _LINE.search(str(fault))
         message = f"{path} is neither YAML nor JSON that is read here{f': see {at[0]}' if at else ''}"
@@ -99,7 +99,7 @@ def read_document(text: str, *, path: str) -> object:
 
 
 def _read_json(text: str) -> object:
-    """JSON with one meaning; raises ValueError for a key that stands twice, a number that no double holds, depth."""
+    """The value of a JSON text; ValueError for a duplicate key, a number beyond a double, or too deep nesting."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
@@ -165,8 +165,10 @@ _PAIR = re.compile("[\\ud800-\\udbff][\\udc00-\\udfff]")
 
 
 def _str(loader: _Loader, node: ScalarNode) -> str:
-    """A text; two escapes that JSON writes for one character beyond U+FFFF are that character."""
-    return _PAIR.sub(lambda two: two[0].encode("utf-16", "surrogatepass").decode("utf-16"), str(node.value))
+    """A string; a pair of JSON surrogate escapes becomes the one character that it encodes."""
+    return _PAIR.sub(
+        lambda match: match[0].encode("utf-16", "surrogatepass").decode("utf-16"), str(node.value)
+    )
 
 
 _Loader.add_constructor(_TAG + "int", _int)
@@ -175,7 +177,7 @@ _Loader.add_constructor(_TAG + "float", _float)
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's safe writer, which quotes what a reader of YAML 1.1 or of 1.2 would not take for text."""
+    """PyYAML's safe writer; it quotes each string that YAML 1.1 or 1.2 would read as another type."""
 
     yaml_implicit_resolvers = {
         first: [
@@ -200,7 +202,7 @@ def write_yaml(value: object) -> str:
     """The YAML of dicts, lists, texts, numbers, booleans and None, in their order; `read_yaml` gives them back.
 
     Raises:
-        ConfigError: something else is in it.
+        ConfigError: the value holds another type.
     """
     try:
         return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
@@ -211,9 +213,8 @@ def write_yaml(value: object) -> str:
 def read_yaml(text: str, *, path: str = "") -> object:
     """Returns the value of one YAML document: dicts, lists, strings, numbers, booleans and None; None when empty.
 
-    `path` names the source in errors. Refused are duplicate keys, tags beyond the core schema, keys that are not text
-    and
-    more than one document. So are aliases that would unfold to over 100 000 values or into themselves.
+    `path` names the source in errors. It refuses duplicate keys, tags beyond the core schema, keys that are not text,
+    and a second document. It also refuses aliases that unfold to over 100 000 values or into themselves.
 
     Raises:
         ConfigError: one sentence with line and column.
@@ -246,7 +247,7 @@ def _not_yaml(path: str, problem: str) -> ConfigError:
 
 
 def _check(root: Node) -> None:
-    """Refuses what no JSON could say, and counts what would be there with every alias written out."""
+    """Refuses values that JSON cannot hold, and bounds the number of values with every alias written out."""
     sizes: dict[int, int] = {}
     above: set[int] = set()
 

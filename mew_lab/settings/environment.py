@@ -1,6 +1,6 @@
-"""The environment: the variables that a started program inherits, and `${NAME}` in a setting.
+"""Selects the environment of a started program, and fills in `${NAME}` in settings.
 
-A started program gets only the variables that are named here and those that its configuration names. This module
+A started program gets only the variables that are named here and those in its configuration. This module
 starts nothing and reads no file.
 
 Spec: threat 28, api.md (environment and folder of a bridge).
@@ -28,20 +28,20 @@ def inherited_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 
 def fill_variables(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """`text` with each `${NAME}` replaced by that variable, once; a variable that is not set stays as it stands."""
+    """`text` with each `${NAME}` replaced once by that variable; that of an unset variable stays."""
     return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), text)
 
 
 def unset_variables(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The names of the variables that `text` asks for and that are not set, each once."""
+    """The names of the unset variables that `text` uses, each once."""
     return list(dict.fromkeys(name for name in _VARIABLE.findall(text) if name not in environ))
 
 
 def fill_settings(value: Any, environ: Mapping[str, str] = os.environ, *, key: str, source: str = "") -> Any:
-    """A setting with the variables of all its texts replaced, those in lists and mappings too.
+    """A setting with the variables in all its strings replaced, also within lists and mappings.
 
     Args:
-        value: what a file says: text, list, mapping, or what holds no text.
+        value: the value of the setting, of any type.
         environ: the variables.
         key: the key path of the value, for errors.
         source: the file or variable that the value is from, for errors.

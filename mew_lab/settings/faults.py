@@ -25,13 +25,13 @@ __all__ = [
     "printable",
 ]
 
-MAX_TOLD = 50  # faults; a file with more is another kind of file
+MAX_REPORTED = 50  # faults; a file with more is another kind of file
 MAX_STEP = 80  # characters of one step of a key path
-MAX_WORD = 60  # characters of a word that a spelling hint is looked for
+MAX_WORD = 60  # characters of the longest word that gets a spelling hint
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong, and its key path; `key` is empty where the whole file is at fault."""
+    """One fault and its key path; `key` is empty where the whole file is at fault."""
 
     key: str
     problem: str
@@ -51,8 +51,8 @@ class NestedFaults(ValueError):
 def faults_error(faults: Sequence[Fault], source: object) -> ConfigError:
     """One error about all faults of a file, a line each; its `key` is that of the first."""
     count = f"{len(faults)} faults" if len(faults) != 1 else "1 fault"
-    lines = [f"- {fault}" for fault in faults[:MAX_TOLD]]
-    more = [f"- and {len(faults) - MAX_TOLD} more"] if len(faults) > MAX_TOLD else []
+    lines = [f"- {fault}" for fault in faults[:MAX_REPORTED]]
+    more = [f"- and {len(faults) - MAX_REPORTED} more"] if len(faults) > MAX_REPORTED else []
     text = "\n".join([f"{source} has {count}:", *lines, *more])
     return ConfigError(text, path=str(source), key=faults[0].key)
 
@@ -84,7 +84,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value in the words of errors: `text`, `a list`, `nothing`."""
+    """The type of a value as errors name it: `text`, `a list`, `nothing`."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -98,7 +98,7 @@ def kind_of(value: object) -> str:
     return "text" if isinstance(value, str) else "a number" if isinstance(value, int) else "this"
 
 
-# --- faults that a model has found ------------------------------------------------------------------------------
+# --- faults that a model reports ---------------------------------------------------------------------------------
 
 WANTED = {
     "string_type": "text (in quotes, where it looks like something else)",
@@ -127,7 +127,7 @@ def model_faults(error: ValidationError, *, root: type[BaseModel]) -> Iterator[F
 
 
 def _sentence(detail: Any, root: type[BaseModel]) -> str:
-    """The fault and the remedy, without the value."""
+    """The sentence for a fault: what is wrong and the remedy, without the value."""
     kind, steps, value = detail["type"], detail["loc"], detail["input"]
     if kind == "extra_forbidden":
         known = list(_section(steps, root).model_fields)
@@ -151,7 +151,7 @@ def _sentence(detail: Any, root: type[BaseModel]) -> str:
 
 
 def _section(steps: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel]:
-    """The model of the mapping in which a key stands."""
+    """The model of the mapping that holds a key."""
     model = root
     for step in steps[:-1]:
         field = model.model_fields.get(str(step))

@@ -154,8 +154,8 @@ async def test_noise_on_either_output_is_neither_shown_nor_harmful(
     bridge = await site.odd("noisy")
     human = await site.seat("human")
     assert (await human.call("git/odd")).text == "as it came"
-    await until(lambda: bridge._process.last_words.endswith("quiet now\n"))
-    assert len(bridge._process.last_words) == 4096
+    await until(lambda: bridge._process.stderr_end.endswith("quiet now\n"))
+    assert len(bridge._process.stderr_end) == 4096
     assert capfd.readouterr() == ("", "")
 
 
@@ -206,7 +206,7 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(site: Site) -> 
 async def test_a_folder_that_is_not_there_and_a_variable_that_is_not_set(site: Site, tmp_path: Path) -> None:
     with pytest.raises(MewError, match="there is no folder"):
         await site.odd(cwd=tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is to be handed on, but it is not set here"):
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is to be passed on, but it is not set here"):
         McpBridge("git", ["python"], env=["NOT_SET_ANYWHERE"])
     with pytest.raises(ConfigError, match="no command is given"):
         McpBridge("git", [])

@@ -184,9 +184,9 @@ def test_a_token_is_looked_up_in_the_space_asked_for_or_in_the_only_one_that_kno
     tokens.add("one", "bert", twice)
     tokens.add("two", "bert", twice)
     spaces = ("one", "two")
-    assert identify(tokens, token, spaces=spaces, asked="one") == Identity("one", "anna")
-    assert identify(tokens, token, spaces=spaces, asked="") == Identity("one", "anna")
-    assert identify(tokens, token, spaces=spaces, asked="two") is None
-    assert identify(tokens, token, spaces=("two",), asked="one") is None  # that space is closed by now
-    assert identify(tokens, twice, spaces=spaces, asked="two") == Identity("two", "bert")
-    assert identify(tokens, twice, spaces=spaces, asked="") is None
+    assert identify(tokens, token, spaces=spaces, requested="one") == Identity("one", "anna")
+    assert identify(tokens, token, spaces=spaces, requested="") == Identity("one", "anna")
+    assert identify(tokens, token, spaces=spaces, requested="two") is None
+    assert identify(tokens, token, spaces=("two",), requested="one") is None  # that space is closed by now
+    assert identify(tokens, twice, spaces=spaces, requested="two") == Identity("two", "bert")
+    assert identify(tokens, twice, spaces=spaces, requested="") is None

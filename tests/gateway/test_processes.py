@@ -112,9 +112,7 @@ async def test_one_that_cannot_be_started_is_a_sentence_and_hinders_nobody(told:
     )
     await told.until(lambda: len(told.said) == 5)
     log = told.folder / "logs" / "none.log"
-    expected = (
-        f"none cannot be started: no-such-program: No such file or directory; what it said stands in {log}"
-    )
+    expected = f"none cannot be started: no-such-program: No such file or directory; its output is in {log}"
     assert expected in told.said
     assert any(f"lost cannot be started: {told.folder / 'nowhere'}: No such file" in one for one in told.said)
     assert set(both.pids) == {"bot"}
@@ -129,12 +127,12 @@ async def test_a_program_is_started_again_as_its_policy_says(
 ) -> None:
     program = told.program(f"print('life'); raise SystemExit({status})", restart=restart, restarts=2)
     await told.start(program)
-    await told.until(lambda: "what it said stands in" in told.said[-1])
+    await told.until(lambda: "its output is in" in told.said[-1])
     assert told.log().count("life") == lives
     ended = f"bot ended (exit {status})"
     again = [f"{ended}; restart 1 of 2 in 0.01 s", f"{ended}; restart 2 of 2 in 0.02 s"][: lives - 1]
-    last = "; given up after 2 restarts; what it said" if lives == 3 else "; what it said"
-    assert told.said[1:] == [*again, f"{ended}{last} stands in {program.log}"]
+    last = "; given up after 2 restarts; its output is" if lives == 3 else "; its output is"
+    assert told.said[1:] == [*again, f"{ended}{last} in {program.log}"]
     assert bool(told.faults) == (status != 0 or lives == 3)
 
 

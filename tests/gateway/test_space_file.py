@@ -195,7 +195,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{human}[2].payload.params.$[": "no JSONPath",
         f"{human}[3].kind": "needs a kind",
         f"{human}[3].to": "non-empty list",
-        "participants.Human": "called like 'human'",
+        "participants.Human": "differs only in case from 'human'",
         "participants.Human.tokens[0]": "tok_…-two is 'human''s too",
         "participants.a b": "cannot be a participant id",
         f"{bot}.auto_start": "true or false, not text",
@@ -211,7 +211,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         "participants.four": "must be a mapping of keys to values, not a number",
         "gateway_logging.enabled": "true or false, not text",
         "partcipants": "did you mean 'participants'?",
-        "ENVELOPE_HISTORY": "neither yes nor no",
+        "ENVELOPE_HISTORY": "no boolean value",
     }
     assert set(told) == set(expected)
     assert {key: words in told[key] for key, words in expected.items()} == dict.fromkeys(expected, True)

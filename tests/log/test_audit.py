@@ -76,12 +76,12 @@ def test_the_text_of_an_audit_reads_as_it_happened(stage: Stage) -> None:
         "sent by cora on c3 (memory)",
         'accepted, because cora held {"kind":"mcp/request","payload":{"method":"tools/call"}} (by grant "g-3")',
         f'grant "g-3": capability/grant from bert to cora, record {g3}, sent by {{"kind":"capability/grant"}} '
-        '(by grant "g-1"); given of what bert held: '
+        '(by grant "g-1"); covered by capabilities of bert: '
         '{"kind":"mcp/request","payload":{"method":["tools/call","tools/list"]}} (by grant "g-2")',
         f'grant "g-1": capability/grant from anna to bert, record {g1}, sent by {{"kind":"capability/*"}} '
-        '(configured); given of what anna held: {"kind":"capability/*"} (configured)',
+        '(configured); covered by capabilities of anna: {"kind":"capability/*"} (configured)',
         f'grant "g-2": capability/grant from anna to bert, record {g2}, sent by {{"kind":"capability/*"}} '
-        '(configured); given of what anna held: {"kind":"mcp/*"} (configured)',
+        '(configured); covered by capabilities of anna: {"kind":"mcp/*"} (configured)',
     ]
 
 
@@ -124,7 +124,7 @@ def test_an_invitation_is_a_grant_whose_starter_profile_needs_no_other(stage: St
     assert (starter.id, starter.kind, starter.giver, starter.recipient, starter.rests_on) == (
         "i-1", "space/invite", "anna", "dora", ()
     )  # fmt: skip
-    assert "it is of the starter profile, which whoever may invite may give" in str(starter)
+    assert "it is of the starter profile, which every participant that may invite may give" in str(starter)
     (more,) = audit(stage.records, "r-3").grants
     assert more.rests_on == (AuditedRight('{"kind":"mcp/*"}'),)
 
@@ -150,7 +150,7 @@ def test_of_several_messages_the_last_accepted_one_is_told_and_the_others_named(
     places = [one.seq for one in stage.records if '"m-1"' in (one.raw or "") and one.event == "received"]
     found = audit(stage.records, "m-1")
     assert (found.record.seq, found.others) == (places[1], (places[0], places[2]))
-    assert f"the same id stands in record {places[0]}, {places[2]}" in str(found)
+    assert f"the same id is in record {places[0]}, {places[2]}" in str(found)
 
 
 def test_who_posts_is_told_with_the_id_that_it_used(stage: Stage) -> None:
@@ -167,7 +167,7 @@ def test_a_journal_that_does_not_replay_still_tells_the_grants(stage: Stage) -> 
     found = audit(records, "r-1")
     assert [one.id for one in found.grants] == ["g-3", "g-1"]
     assert found.grants[0].rests_on is None
-    assert "what its giver held itself is not known" in str(found)
+    assert "the capabilities of its giver are not known" in str(found)
     assert "does not begin with the opening of a space" in found.doubt
     behind = records[seq_of(stage, "g-3") :]
     (lost,) = audit(behind, "r-1").grants
@@ -210,8 +210,8 @@ def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() ->
         Received(grant("g-1", "GIT", {"kind": "mcp/*"}), "c1"),
     )
     [freed] = [one for one in stage.records if one.event == "name_freed"]
-    owner = f"changed its owner: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
+    owner = f"this record: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
     for id, when in (("by-bert", "after"), ("to-bert", "after"), ("by-git", "before"), ("g-1", "before")):
-        assert f"{when} it the name git {owner}" in str(audit(stage.records, id)), id
+        assert f"the name git changed its owner {when} {owner}" in str(audit(stage.records, id)), id
     assert audit(stage.records, "to-anna").freed == ()
     assert "changed its owner" not in str(audit(stage.records, "to-anna"))

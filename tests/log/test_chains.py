@@ -141,7 +141,7 @@ def test_threat_09_long_envelopes_are_held_up_to_so_many_characters_and_the_last
 
 @pytest.mark.parametrize("which", ["nobody", 99, "#99", "", "²"])
 def test_an_envelope_that_is_not_there_is_an_error_that_says_what_is(which: str | int) -> None:
-    with pytest.raises(JournalError, match="the 1 from #1 on are held"):
+    with pytest.raises(JournalError, match="1 held, from #1 on"):
         chains_of([record(1, "a")]).exchange(which)
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mew_lab.log import drawing
-from mew_lab.log.drawing import Drawing, lasted, shape, words
+from mew_lab.log.drawing import Drawing, lasted, shape, text_line
 
 HERE = Path(__file__).parents[1]
 sys.path.insert(0, str(HERE / "browser"))
@@ -31,7 +31,7 @@ def test_only_listed_shapes_and_attributes_can_be_drawn() -> None:
 def test_threat_03_markup_in_any_text_of_a_drawing_is_text() -> None:
     from corpus import PAYLOADS
 
-    shapes = tuple(words(0, 0, one, one, data_seq=one) for one in PAYLOADS)
+    shapes = tuple(text_line(0, 0, one, one, data_seq=one) for one in PAYLOADS)
     picture = Drawing(PAYLOADS[0], PAYLOADS[1], 100, 100, shapes, tuple(PAYLOADS))
     root = ElementTree.fromstring(picture.svg())
     assert {node.tag.removeprefix(SPACE) for node in root.iter()} == {
@@ -52,14 +52,14 @@ def test_threat_03_markup_in_any_text_of_a_drawing_is_text() -> None:
 
 @pytest.mark.threat(17)
 def test_what_cannot_be_seen_is_an_escape_in_every_form() -> None:
-    picture = Drawing("a\u202eb", "\x00", 10, 10, (words(0, 0, "c\u2066d"),), ("e\u200bf",))
+    picture = Drawing("a\u202eb", "\x00", 10, 10, (text_line(0, 0, "c\u2066d"),), ("e\u200bf",))
     for text in (picture.svg(), picture.html(), str(picture), repr(picture.data())):
         assert not re.search("[\u202e\u2066\u200b\x00]", text)
     assert "c\\u2066d" in picture.svg()
 
 
 def test_a_notebook_gets_an_image_that_needs_nothing_from_elsewhere_and_words() -> None:
-    picture = Drawing("Title", "What it says.", 10, 20, (words(1, 2, "here"),), ("One line.",))
+    picture = Drawing("Title", "What it says.", 10, 20, (text_line(1, 2, "here"),), ("One line.",))
     bundle = picture._repr_mimebundle_()
     assert set(bundle) == {"image/svg+xml", "text/html", "text/plain"}
     assert bundle["text/plain"] == "Title\nOne line."
@@ -71,7 +71,7 @@ def test_a_notebook_gets_an_image_that_needs_nothing_from_elsewhere_and_words() 
 
 
 def test_the_data_for_a_front_end_is_the_same_tree() -> None:
-    group = shape("g", shape("title", text="t"), words(1, 2.04, "w"), css="is-chat", data_seq=3)
+    group = shape("g", shape("title", text="t"), text_line(1, 2.04, "w"), css="is-chat", data_seq=3)
     picture = Drawing("T", "A", 10, 20, (group,))
     assert picture.data()["shapes"] == [
         ["g", {"class": "is-chat", "data-seq": 3}, [["title", {}, "t"], ["text", {"x": 1, "y": 2.0}, "w"]]]

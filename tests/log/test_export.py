@@ -84,7 +84,7 @@ def test_no_link_is_followed(tmp_path: Path, force: bool) -> None:
     (tmp_path / HISTORY).symlink_to(outside / "mine")
     with pytest.raises(MewError, match="it is a link; name the folder itself"):
         export_as_peers(path, tmp_path / "link", force=force)
-    with pytest.raises(MewError, match="is a link or no plain file"):
+    with pytest.raises(MewError, match="is a link or no regular file"):
         export_as_peers(path, tmp_path, force=force)
     assert {one.name: one.read_text() for one in outside.iterdir()} == {"mine": "mine"}
 

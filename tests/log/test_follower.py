@@ -309,7 +309,7 @@ def test_a_journal_that_is_gone_is_said_once(tmp_path: Path) -> None:
     for _ in range(2):
         follow(tmp_path, one.first, faults=faults)
     assert faults == [
-        "what was left of gone.jsonl is missing in the log files of the peers: it is not beside this one any more; "
+        "the rest of gone.jsonl is missing in the log files of the peers: it is no longer beside this journal; "
         "mew-lab export --as peers makes them from the journal"
     ]
 

@@ -325,7 +325,7 @@ def test_a_chain_made_anew_as_a_whole_is_seen_by_the_heads_alone(tmp_path: Path)
         file.write_bytes(b"".join(lines))
     assert verify(kept.path).flaw is None
     flaw = verify(kept.path, kept.heads).flaw
-    assert flaw is not None and "written anew" in flaw.why
+    assert flaw is not None and "rewritten" in flaw.why
     vouched = [one for one in kept.heads if one.chain.encode() in b"".join(map(Path.read_bytes, kept.files))]
     last = vouched[-1].seq if vouched else 0
     line = lines_of(flaw.path)[flaw.line - 1]

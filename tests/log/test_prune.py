@@ -210,7 +210,7 @@ def test_a_snapshot_that_somebody_else_made_is_not_vouched_for(tmp_path: Path, k
     kept = write(tmp_path, 3)
     cut(kept._replace(heads=list(kept.heads)), keep)
     flaw = verify(kept.path, kept.heads).flaw
-    assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1) and "none behind it" in flaw.why
+    assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1) and "none after it" in flaw.why
 
 
 @pytest.mark.threat(44)
@@ -238,7 +238,7 @@ def test_a_snapshot_without_a_note_of_it_is_not_vouched_for(tmp_path: Path) -> N
     cut(kept)
     kept.files[-1].write_bytes(whole)  # as it was: nothing in it tells of a snapshot
     flaw = verify(kept.path).flaw
-    assert flaw is not None and flaw.path == kept.path and "no note" in flaw.why
+    assert flaw is not None and flaw.path == kept.path and "no later note" in flaw.why
 
 
 @pytest.mark.parametrize("keep", [0, 1])

@@ -143,7 +143,7 @@ def a_kept_refusal() -> list[Record]:
 
 
 def test_a_replay_says_how_many_it_could_not_judge() -> None:
-    assert "1 refused message was not judged again" in str(replay_records(a_kept_refusal()))
+    assert "1 refused message was not checked again" in str(replay_records(a_kept_refusal()))
 
 
 @pytest.mark.parametrize("change", [{"messages": 9}, {"messages": -1}, {"size": "x"}, {"sha256": None}])

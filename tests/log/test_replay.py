@@ -240,7 +240,7 @@ def test_a_record_that_nothing_caused_is_found() -> None:
 def test_a_journal_in_several_files_replays_from_the_first(tmp_path: Path) -> None:
     path = written(tmp_path / "j.jsonl", a_session().records, rotate_at=2000)
     assert len(list(tmp_path.iterdir())) > 3
-    with pytest.raises(JournalError, match=r'it goes on from "j-2\.jsonl"; name the first file'):
+    with pytest.raises(JournalError, match=r'it continues "j-2\.jsonl"; name the first file'):
         replay(tmp_path / "j-3.jsonl")
     assert str(replay(path)) == "29 events, no difference"
 
@@ -311,7 +311,7 @@ def test_a_record_that_does_not_tell_its_event_is_reported(event: str, detail: s
 
 def test_what_cannot_be_replayed_says_why(tmp_path: Path) -> None:
     seen = Record(0, START, "opened", "demo", detail='{"format":1,"epoch":null,"vantage":"participant"}')
-    with pytest.raises(JournalError, match="taken by a participant"):
+    with pytest.raises(JournalError, match="recorded by a participant"):
         replay_records([seen])
     with pytest.raises(JournalError, match="does not begin with the opening of a space"):
         replay_records(a_session().records[1:])

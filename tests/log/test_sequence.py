@@ -107,7 +107,7 @@ def test_what_was_left_out_is_said() -> None:
     ).exchange("e1")
     drawing = sequence(whole)
     assert len(rows(drawing)) == 200
-    assert drawing.lines[-1] == "100 more that hang together with these are not shown."
+    assert drawing.lines[-1] == "100 more related envelopes are not shown."
 
 
 def test_an_unreadable_message_has_its_row() -> None:

@@ -31,7 +31,7 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -301,15 +301,24 @@ R = TypeVar("R", bound=Rejection | Claim)
 
 
 class CallIndex(Generic[C]):
-    """The calls of one kind by id. Read-only for everybody but the ledger."""
+    """The calls of one kind by id. Read-only for everybody but the ledger.
 
-    def __init__(self) -> None:
+    Attributes:
+        limit: How many may be held, and `max_weight` how many characters of them.
+        weight: Characters of what is held.
+        is_over: Whether more is held than may be, and more than one call.
+    """
+
+    def __init__(self, *, limit: int, max_weight: int) -> None:
+        self.weight = 0
+        self.is_over = False
+        self.limit = limit
+        self.max_weight = max_weight
         self._undecided: dict[str, C] = {}
         self._decided: dict[str, C] = {}
         self._weights: dict[str, int] = {}  # of each call, as it was put
         self._decided_by_sender: dict[str, dict[str, None]] = {}  # sender -> ids, the oldest decision first
         self._shares: dict[str, int] = {}  # sender -> characters of its calls, each counted with SHARE
-        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._weights)
@@ -334,11 +343,13 @@ class CallIndex(Generic[C]):
     # --- for the ledger ---
 
     def put(self, call: C) -> None:
+        # Each request and answer of a space passes here, at each participant.
         id, sender, weight = call.entry.id, call.entry.sender, call.weight
         held = self._weights.get(id)
+        added = weight - (held or 0)
         self._weights[id] = weight
-        self._add_share(sender, weight + SHARE if held is None else weight - held)
-        self.weight += weight - (held or 0)
+        self._shares[sender] = self._shares.get(sender, 0) + (added + SHARE if held is None else added)
+        self._add_weight(added)
         if call.decided:
             self._undecided.pop(id, None)
             self._decided[id] = call
@@ -355,20 +366,15 @@ class CallIndex(Generic[C]):
             if not ids:
                 del self._decided_by_sender[sender]
         weight = self._weights.pop(id)
-        self._add_share(sender, -weight - SHARE)
-        self.weight -= weight
-
-    def is_over(self, *, limit: int, weight: int) -> bool:
-        """Whether more than this is held, of more than one call."""
-        calls = len(self._weights)
-        return calls > 1 and (calls > limit or self.weight > weight)
-
-    def _add_share(self, sender: str, added: int) -> None:
-        share = self._shares.get(sender, 0) + added
-        if share:
-            self._shares[sender] = share
-        else:
+        self._shares[sender] -= weight + SHARE
+        if not self._shares[sender]:
             del self._shares[sender]
+        self._add_weight(-weight)
+
+    def _add_weight(self, added: int) -> None:
+        self.weight += added
+        calls = len(self._weights)
+        self.is_over = calls > 1 and (calls > self.limit or self.weight > self.max_weight)
 
     @property
     def first(self) -> C:
@@ -389,10 +395,8 @@ class CallLedger:
     """
 
     def __init__(self, *, limit: int = MAX_CALLS, weight: int = MAX_WEIGHT) -> None:
-        self.requests: CallIndex[Request] = CallIndex()
-        self.proposals: CallIndex[Proposal] = CallIndex()
-        self.limit = limit
-        self.weight = weight
+        self.requests: CallIndex[Request] = CallIndex(limit=limit, max_weight=weight // OF_REQUESTS)
+        self.proposals: CallIndex[Proposal] = CallIndex(limit=limit, max_weight=weight)
         self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
         self._rules: dict[str, Callable[[Entry], Iterator[Change]]] = {
             "mcp/proposal": self._on_proposal,
@@ -407,14 +411,14 @@ class CallLedger:
         rule = self._rules.get(entry.kind)
         if rule is None:
             return ()
-        if entry.refused:
+        if entry.verdict == "refused":
             return tuple(self._on_refusal(entry))
         if entry.malformed:
             return ()
         changes = tuple(rule(entry))
-        if self.requests.is_over(limit=self.limit, weight=self.weight // OF_REQUESTS):
-            self._evict_requests()
-        if self.proposals.is_over(limit=self.limit, weight=self.weight):
+        while self.requests.is_over:
+            self.requests.drop(self.requests.first)
+        if self.proposals.is_over:
             changes += tuple(self._evict_proposals(entry))
         return changes
 
@@ -452,6 +456,8 @@ class CallLedger:
                 self.requests.drop(known)
             waits = not method_of(entry.payload).startswith("notifications/")
             yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
+        if not entry.correlation_id:
+            return
         room = MAX_COMPARED
         addressees = frozenset[str]()
         for proposal in self._related(entry):
@@ -486,10 +492,7 @@ class CallLedger:
             else:
                 answered = Request(request.entry, "answered", (entry,), response=entry, claims=request.claims)
                 yield self._keep("answered", answered, entry)
-        fulfilled = [
-            proposal_id for id in entry.correlation_id for proposal_id in self._fulfilments.get(id, ())
-        ]
-        for id in dict.fromkeys(fulfilled):
+        for id in self._find_fulfilled(entry):
             proposal = self.proposals.get(id)
             if proposal is None or proposal.request is None:
                 continue
@@ -523,11 +526,19 @@ class CallLedger:
 
     # --- keeping ---
 
-    def _related(self, entry: Entry) -> Iterator[Proposal]:
-        for id in dict.fromkeys(entry.correlation_id):
-            proposal = self.proposals.get(id)
-            if proposal is not None:
-                yield proposal
+    def _related(self, entry: Entry) -> list[Proposal]:
+        if not len(self.proposals):
+            return []
+        known = [self.proposals.get(id) for id in dict.fromkeys(entry.correlation_id)]
+        return [proposal for proposal in known if proposal is not None]
+
+    def _find_fulfilled(self, entry: Entry) -> Iterable[str]:
+        """The ids of the proposals that the requests fulfilled to which an entry correlates."""
+        if not self._fulfilments:
+            return ()
+        return dict.fromkeys(
+            proposal_id for id in entry.correlation_id for proposal_id in self._fulfilments.get(id, ())
+        )
 
     def _claim(self, call: Request | Proposal, entry: Entry, why: str) -> Change:
         claims = _add_remark(call.claims, Claim(entry.id, entry.kind, entry.sender, why))
@@ -548,12 +559,8 @@ class CallLedger:
             if not fulfilled:
                 del self._fulfilments[proposal.fulfilment or ""]
 
-    def _evict_requests(self) -> None:
-        while self.requests.is_over(limit=self.limit, weight=self.weight // OF_REQUESTS):
-            self.requests.drop(self.requests.first)
-
     def _evict_proposals(self, entry: Entry) -> Iterator[Change]:
-        while self.proposals.is_over(limit=self.limit, weight=self.weight):
+        while self.proposals.is_over:
             proposal = self.proposals.first
             self._forget(proposal)
             if proposal.state in ("open", "rejected", "fulfilled"):

@@ -173,8 +173,8 @@ class ReasoningLedger:
 
     def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
         """The sequence to which an entry belongs by what is known now, and the part of it. Spec: §2, §3.5.6."""
-        parts = parts_of(entry.context)
         unstarted: tuple[ReasoningSequence, str] | None = None
+        parts = parts_of(entry.context) if entry.context else []
         for n in range(len(parts) - 1, -1, -1):
             sequence = self.get(parts[n])
             if sequence is None:
@@ -206,7 +206,7 @@ class ReasoningLedger:
             return tuple(self._on_stream(entry))
         if kind == "reasoning/start" and entry.id:
             return tuple(self._on_start(entry))
-        if kind in _BESIDE:
+        if kind in _BESIDE or not (entry.context or entry.correlation_id):
             return ()
         return self._on_step(entry)
 
@@ -368,6 +368,8 @@ class ReasoningLedger:
 
 def parts_of(context: str) -> list[str]:
     """The first 16 parts of a context that may be ids or names of parts: neither empty nor longer than an id."""
+    if "/" not in context:  # as most do
+        return [context] if 0 < len(context) <= MAX_ID else []
     return [part for part in context.split("/", MAX_DEPTH)[:MAX_DEPTH] if 0 < len(part) <= MAX_ID]
 
 

@@ -200,7 +200,7 @@ def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab:
 def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so(
     lab: Lab, adding: Adding
 ) -> None:
-    lab.me.participant.ledger.calls.weight = 45_000
+    lab.me.participant.ledger.calls.proposals.max_weight = 45_000
     for n in range(10):
         propose(lab, f"p-{n}", a=n, b="x" * 10_000)
     assert [card.id for card in lab.decisions.pending()] == ["p-6", "p-7", "p-8", "p-9"]
@@ -220,7 +220,7 @@ def test_threat_09_of_whoever_floods_the_cards_lapse_and_no_others(
 ) -> None:
     me, decisions = lab.me.participant, lab.decisions
     if full == "book":
-        me.ledger.calls.weight = 45_000
+        me.ledger.calls.proposals.max_weight = 45_000
     else:
         monkeypatch.setattr("mew_lab.lab.decisions.card_queue.MAX_OPEN", 3)
         decisions = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
@@ -233,7 +233,7 @@ def test_threat_09_of_whoever_floods_the_cards_lapse_and_no_others(
 
 
 def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(lab: Lab, adding: Adding) -> None:
-    lab.me.participant.ledger.calls.weight = 25_000
+    lab.me.participant.ledger.calls.proposals.max_weight = 25_000
     first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
     lab.decisions.record_opened("p-1", first.digest, 1)
     click(lab, "p-1", first.digest)

@@ -150,7 +150,7 @@ def test_threat_09_what_was_answered_is_still_told_when_the_ledger_has_forgotten
     desk.hear(WITHDRAW, request(to=to), answer("git", "removed"), answer("bot", "nothing", id="a-2"))
     told = desk.outcome
     assert told.endswith("git: removed; bot, who proposed it: nothing")
-    desk.book.ledger.limit = 1
+    desk.book.ledger.requests.limit = 1
     desk.hear(said("mcp/request", "eve", "e-1", "x", CALL))
     assert desk.book.ledger.requests.get("r-1") is None and desk.outcome == told
 

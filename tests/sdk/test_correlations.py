@@ -527,7 +527,7 @@ async def test_a_question_ends_in_time_however_often_the_reasoning_about_it_is_c
 async def test_a_proposal_that_does_not_fit_in_any_more_ends_its_wait(room: Any) -> None:
     bot = await room.seat("bot")
     await room.seat("git")
-    bot.ledger.calls.limit = 2
+    bot.ledger.calls.proposals.limit = 2
     first, *others = [bot.propose("git/git_log", {"n": n}) for n in range(3)]
     with pytest.raises(NoReply, match="So much was proposed that git/git_log is not held here any more"):
         await asyncio.wait_for(first.outcome(), 5)

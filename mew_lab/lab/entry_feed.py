@@ -1,14 +1,15 @@
-"""Feeds every envelope of a live log to the models of views, once and in the order of the journal.
+"""Feeds every envelope of a live log to the models of the views, once and in the order of the journal.
 
-A `Follower` that comes late first gets what the log holds in memory, a few milliseconds at a time, while new envelopes
-queue behind. So a view opens at once and fills. Each text is parsed once for all followers that came together.
+A `Follower` that is added late first gets the envelopes that the log holds in memory, a few milliseconds at a time,
+while new ones queue. So a view opens at once and then fills. Each text is parsed once for all followers that were added
+together.
 
-What became of the calls is computed once for all followers. A `CallFollower` gets the changes of one `CallLedger` with
-each envelope. Followers that come late get those of a second one, which reads the earlier envelopes and is dropped when
-they have caught up. Without a follower of calls there is no ledger of calls.
+The outcomes of calls are computed once for all followers. A `CallFollower` gets the changes of one `CallLedger` with
+each envelope. Followers that are added late get those of a second one, which reads the earlier envelopes and is dropped
+when they have caught up. Without a follower of calls there is no ledger of calls.
 
-Everything happens on the loop's thread, so a follower needs no lock for what it writes; what other threads read of it
-must be replaced, not changed.
+Everything runs on the loop's thread, so a follower needs no lock for writing; state that other threads read must be
+replaced, not changed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 class Follower(Protocol):
     """A receiver of every envelope. `take` is called on the loop's thread; its exceptions are logged.
 
-    One that has `kinds`, the beginnings of kinds, is told of those alone.
+    `kinds`, where it has them, are prefixes of kinds: it then gets only envelopes of those.
     """
 
     def take(self, entry: Entry) -> None: ...
@@ -48,14 +49,14 @@ class Follower(Protocol):
 
 @runtime_checkable
 class CallFollower(Follower, Protocol):
-    """A follower that also gets what each envelope changed among the calls, before the envelope itself."""
+    """A follower that also gets the changes of calls by each envelope, before the envelope itself."""
 
     def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Takes note of the changes of one envelope; `calls` is the ledger that made them, to be read only."""
+        """Takes the changes by one envelope; `calls` is the ledger that made them, to be read only."""
 
 
 class _Audience:
-    """Followers, each told of what concerns it. `first` is the number of the first entry that `calls` has read."""
+    """Followers, each with the envelopes of its kinds; `first` is the number of the first entry in `calls`."""
 
     def __init__(self) -> None:
         self.followers: tuple[Follower, ...] = ()
@@ -64,14 +65,14 @@ class _Audience:
         self._concerned: dict[str, tuple[tuple[Follower, CallFollower | None], ...]] = {}  # by kind
 
     def add(self, follower: Follower, first: int) -> None:
-        """Adds a follower; the next entry that it is told is number `first`."""
+        """Adds a follower; the next entry that it gets is number `first`."""
         self.followers += (follower,)
         self._concerned.clear()
         if self.calls is None and isinstance(follower, CallFollower):
             self.calls, self.first = CallLedger(limit=MAX_CALLS, weight=MAX_WEIGHT), first
 
     def join(self, late: _Audience) -> None:
-        """Takes over followers that have caught up. Of the two ledgers, the one that has read more goes on."""
+        """Takes over followers that have caught up. Of the two ledgers, the one that has read more is kept."""
         self.followers += late.followers
         self._concerned.clear()
         if late.calls is not None and (self.calls is None or late.first < self.first):
@@ -114,7 +115,7 @@ class _Audience:
 
 
 class _Backlog:
-    """Followers that came together, and what they have not heard yet."""
+    """Followers that were added together, and the held envelopes that they have not received yet."""
 
     def __init__(self, records: list[Record], first: int) -> None:
         self.audience = _Audience()
@@ -130,7 +131,7 @@ class _Backlog:
         return bool(self.audience.followers) and self.told < len(self.records)
 
     def tell(self, most: int) -> None:
-        """Tells all of them of the next so many."""
+        """Feeds the next envelopes, up to `most`, to all of them."""
         for at in range(self.told, min(self.told + most, len(self.records))):
             self.audience.tell(entry_of(self.records[at], self.first + at))
             self.told += 1
@@ -146,7 +147,10 @@ class EntryFeed:
         self._live = _Audience()
 
     def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
-        """Takes the next record; only those that hold a message are told. `members` are its message's, where known."""
+        """Takes the next record; only records that hold a message are fed.
+
+        `members` are those of its message, where known.
+        """
         if record.raw is None:
             return
         self._last += 1
@@ -156,10 +160,10 @@ class EntryFeed:
             self._live.tell(entry_of(record, self._last, members))
 
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
-        """Tells it of all that is held (unless not `earlier`), then of what comes. To be called on the loop's thread.
+        """Adds a follower: it gets the held envelopes (if `earlier`), then new ones. To be called on the loop's thread.
 
-        Of a short log it is told at once. With a long one it waits a moment for others, so that the parts of a control
-        room are told together, and then takes half of the loop's time at most.
+        A short log is fed at once. For a long one it waits briefly for other followers, so that the parts of a control
+        room are fed together; it then takes at most half of the loop's time.
         """
         if not earlier:
             self._live.add(follower, self._last + 1)
@@ -184,12 +188,12 @@ class EntryFeed:
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
 
     def remove(self, follower: Follower) -> None:
-        """Ends what the follower is given."""
+        """Removes a follower; it gets no further envelopes."""
         for audience in (self._live, *(backlog.audience for backlog in self._late)):
             audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:
-        """Whether the follower has been given every envelope so far."""
+        """Whether the follower has received every envelope so far."""
         return follower in self._live.followers
 
     def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:

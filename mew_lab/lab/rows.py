@@ -1,8 +1,8 @@
-"""The rows of the feed: one for each journal record that holds a message, the newest of them.
+"""The rows of the feed: one for each of the newest journal records that hold a message.
 
-When a record comes, only its references are noted. A row is made when a reader asks for it, on the reader's thread. The
-loop's thread is the one writer. Readers on any thread get slices of a list that only grows, or of its successor, so no
-lock is needed.
+When a record arrives, only its references are read. A row is built when a reader requests it, on the reader's thread.
+The loop's thread is the only writer. Readers on any thread get slices of a list that only grows, or of its successor,
+so no lock is needed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ MOST_RELATED = 50
 
 
 class Row(NamedTuple):
-    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
-    its text.
+    """One envelope in the feed. `t` is the time at the gateway in seconds of the epoch, `size` the bytes of its text.
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
-    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
-    the error code or the pattern that decided, in few words.
+    `correlates` is the `seq` of the row that this one answers, 0 for none; `also` has those of the other messages in
+    its `correlation_id`. `verdict` is `accepted`, `refused`, `sent`, or empty where it is unknown. `code` is the error
+    code or the deciding pattern in short form.
     """
 
     seq: int
@@ -61,27 +60,26 @@ class Rows(Protocol):
         """The newest row's `seq`, 0 before the first."""
 
     def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
-        front."""
+        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
 
     def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it is not held any more."""
+        """The exact text of that row's envelope; empty when it was dropped."""
 
     def pattern(self, seq: int) -> str:
-        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after rows were added; returns what ends it."""
+        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
 
 
 class LiveRows:
-    """The newest rows of a space; implements `Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
+    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters."""
 
     def __init__(
         self,
@@ -115,17 +113,17 @@ class LiveRows:
         return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
         ties = self._ties.copy()
         return [(row, _all(*tie)) for row, tie in ties.items() if row > seq]
 
     def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it is not held any more."""
+        """The exact text of that row's envelope; empty when it was dropped."""
         record = self._record(seq)
         return record.raw or "" if record else ""
 
     def pattern(self, seq: int) -> str:
-        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
         record = self._record(seq)
         return record.pattern if record else ""
 
@@ -139,11 +137,14 @@ class LiveRows:
         return self._title()
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after rows were added; returns what ends it."""
+        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
         return self._subscribers.add(on_change)
 
     def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
-        """Takes a record; only those that hold a message become rows. `members` are its message's, where known."""
+        """Takes a record; only records that hold a message become rows.
+
+        `members` are those of its message, where known.
+        """
         if record.raw is None:
             return
         members = members or _members(record.raw)
@@ -169,7 +170,7 @@ class LiveRows:
         self._subscribers.tell()
 
     def _yields(self, id: str, record: Record) -> bool:
-        """Whether references to that id mean this record from now on: the first accepted record keeps its id."""
+        """Whether references to that id mean this record from now on; the first accepted record keeps its id."""
         holder = self._record(self._seq_of.get(id, 0))
         return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
@@ -213,7 +214,7 @@ def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages
 def _in_a_word(pattern: str) -> str:
-    """The kinds of a pattern; `(…)` where it is narrowed further."""
+    """The kinds of a pattern, with `(…)` where it has further conditions."""
     members = _members(pattern)
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
@@ -221,7 +222,7 @@ def _in_a_word(pattern: str) -> str:
 
 
 def members_of(raw: str) -> dict[str, Any] | None:
-    """The members of the JSON object in the text, integers of any size exact; None when it holds none."""
+    """The members of the JSON object in the text, with exact integers of any size; None when it holds no object."""
     try:
         members = json.loads(raw)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Capabilities in words: one phrase for a pattern, one sentence for a list.
+"""Describes capabilities in plain English: one phrase for a pattern, one sentence for a list.
 
 `phrase` states every condition of a pattern, and says `any` where there is none: a pattern that names no arguments, or
-`{}`, allows all of them. The words decide nothing, and nothing that a pattern may hold makes them fail.
+`{}`, allows all of them. The texts decide nothing, and no content of a pattern raises an error.
 
 Spec: §4.1 (Capability Pattern Structure).
 """
@@ -31,7 +31,7 @@ DEEDS: Mapping[str, str] = {
     "capability/*": "grant and revoke capabilities",
     "capability/grant": "grant capabilities",
     "capability/revoke": "revoke capabilities",
-    "participant/*": "steer participants (pause, clear, restart, shut down …)",
+    "participant/*": "control participants (pause, clear, restart, shut down …)",
     "participant/shutdown": "shut participants down",
     "participant/restart": "restart participants",
     "participant/clear": "clear the context of participants",
@@ -61,9 +61,9 @@ DEEDS: Mapping[str, str] = {
     "reasoning/thought": "think aloud",
     "reasoning/conclusion": "conclude reasoning",
     "reasoning/cancel": "cancel reasoning",
-    "participant/request-status": "ask for status",
-    "participant/status": "tell its status",
-    "participant/compact-done": "tell that it has compacted",
+    "participant/request-status": "request status",
+    "participant/status": "report its status",
+    "participant/compact-done": "report that it has compacted",
     "capability/grant-ack": "acknowledge grants",
 }
 _WEIGHT = {deed: n for n, deed in enumerate(DEEDS.values())}
@@ -82,12 +82,12 @@ _METHODS = {
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",
     "notifications/*": "send notifications",
-    "notifications/*/list_changed": "tell that its tools or resources have changed",
+    "notifications/*/list_changed": "report that its tools or resources have changed",
 }
 
 
 def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
-    """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
+    """The rights of a list of capabilities, such as `may make any MCP request; chat`; the strongest first."""
     held = list(patterns)
     weights: dict[str, int] = {}
     for pattern in held[:MOST_PATTERNS]:
@@ -159,7 +159,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _operation(kind: str, method: object, params: object) -> str:
-    """An MCP request by its method; what its parameters want."""
+    """An MCP request by its method, with the conditions on its parameters."""
     names = params if isinstance(params, Mapping) else {}
     if method == "tools/call":
         deed = f"call {_tool(names)}"
@@ -173,7 +173,7 @@ def _operation(kind: str, method: object, params: object) -> str:
             deed += f" where {_join(conditions, 'and')}" if conditions else ""
             deed += " with any arguments"
             if isinstance(arguments, Mapping):
-                deed += " ({} asks for nothing, so it allows all)"
+                deed += " ({} states no condition, so it allows all)"
     else:
         several = _several(method)
         if all(name in _METHODS for name in several):
@@ -187,7 +187,7 @@ def _operation(kind: str, method: object, params: object) -> str:
 
 
 def _several(method: object) -> list[str]:
-    """The methods that a pattern names; what is no text cannot be among those that are known."""
+    """The methods that a pattern names; an empty name stands for an alternative that is no text."""
     listed = method if isinstance(method, Sequence) and not isinstance(method, str) and method else [method]
     return [name if isinstance(name, str) else "" for name in listed[:MOST_PATTERNS]]
 

@@ -1,7 +1,7 @@
-"""Tells how everybody stands in a space: present or not, held back or not, with which rights. To be read on the loop.
+"""The standing of each participant in a space: presence, pause, shutdown, removal and rights. To be read on the loop.
 
-Where the space runs here, its own state is read. Elsewhere it is what the participant was told: its own rights, those
-of the others as they joined, and the grants that stand in its ledger. Pauses of others are in `ledger.members`.
+Where the space runs here, its own state is read. Elsewhere the sources are messages to this participant: its own
+rights, those of the others as they joined, and the grants in its ledger. Pauses of others are in `ledger.members`.
 
 Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
 """
@@ -19,12 +19,15 @@ from mew_lab.space.rights import End
 
 __all__ = ["HeldRight", "ParticipantStanding", "logical", "standings"]
 
-MOST = 1000  # participants; a space takes no more unless it is told to
+MOST = 1000  # participants; the default limit of a space
 
 
 class HeldRight(NamedTuple):
-    """A capability that is held. `grant` is the id of the grant or invite it came with, empty for what was configured;
-    `baseline` marks what everybody holds; `ends` is when it ends by itself, in few words."""
+    """A capability of a participant.
+
+    `grant` is the id of its grant or invite, empty for a configured one; `baseline` marks a capability of every
+    participant; `ends` is its own end as a short text.
+    """
 
     pattern: Mapping[str, Any]
     grant: str = ""
@@ -34,9 +37,12 @@ class HeldRight(NamedTuple):
 
 
 class ParticipantStanding(NamedTuple):
-    """One participant. `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once;
-    `until` (epoch, seconds) is None for a pause without end, and of no meaning where `paused_by` is empty; `certain`
-    whether the space itself says so."""
+    """The standing of one participant.
+
+    `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once. `until` (epoch,
+    seconds) is None for a pause without end, and has no meaning where `paused_by` is empty. `certain` tells whether the
+    state comes from the space itself.
+    """
 
     name: str
     ids: tuple[str, ...]
@@ -52,7 +58,7 @@ class ParticipantStanding(NamedTuple):
 
 
 def standings(session: Session) -> list[ParticipantStanding]:
-    """Everybody, in the order in which they came to be known; at most 1000. To be called on the loop's thread."""
+    """All participants, in the order in which they became known; at most 1000. To be called on the loop's thread."""
     core = session.host.core if session.host is not None else None
     return (_told(session) if core is None else _known(core))[:MOST]
 

@@ -37,7 +37,7 @@ def test_threat_14_what_was_confirmed_is_sent_and_the_proposer_is_told_what_was_
         ("a", "1", "1", False),
         ("b", "2", "40", True),
     ]
-    assert "edited; bot was told what was changed" in click(lab, pending.id, edit.digest)
+    assert "edited; the changes were sent to bot" in click(lab, pending.id, edit.digest)
     assert pending.result(10).structured == {"result": 41}
     [request] = [one for one in sent(lab, "mcp/request") if one.get("correlation_id") == [pending.id]]
     assert request["to"] == ["notebook"]
@@ -102,8 +102,8 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
         ({"index": 0, "json": '1,"c":2'}, "no JSON value"),
         ({"index": 0, "json": "NaN"}, "no JSON value"),
         ({"index": 0, "json": 7}, "its new value is missing"),
-        ({"index": 9, "json": "1"}, "neither an argument of it nor a new one"),
-        ({"index": True, "json": "1"}, "neither an argument of it nor a new one"),
+        ({"index": 9, "json": "1"}, "neither an existing argument nor a new one"),
+        ({"index": True, "json": "1"}, "neither an existing argument nor a new one"),
         ({"name": "a", "json": "1"}, "there is such an argument already"),
         ({"index": 0, "json": "1"}, "nothing is changed"),
         ({"index": 0, "text": "\ud800"}, "cannot be written as JSON"),
@@ -179,8 +179,8 @@ def test_an_edit_is_hinted_at_like_the_proposal_itself(lab: Lab, adding: Adding)
     lab.join("web", can="agent").chat("copy the orchid ledger to the silver island")
     pending = propose(lab, {"a": 1, "b": "copy the orchid ledger to the silver island"})
     [card] = eventually(lab.decisions.pending)
-    assert any("b quotes what web said in chat" in line for line in card.warnings)
+    assert any("b quotes a chat message of web" in line for line in card.warnings)
     edit = review(lab, pending.id, {"index": 0, "json": "2"})
-    assert any("b quotes what web said in chat" in line for line in edit.warnings)
+    assert any("b quotes a chat message of web" in line for line in edit.warnings)
     edit = review(lab, pending.id, {"index": 1, "json": "2"})
     assert not any("quotes" in line for line in edit.warnings)

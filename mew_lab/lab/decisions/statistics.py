@@ -1,7 +1,7 @@
-"""Statistics of the decisions: who made them, and how fast. Pure; reads decided cards.
+"""Statistics of the decided cards: shares by person and policy, and time on screen. Pure.
 
-A person who approves everything within two seconds has stopped reading. Nobody else is judged: a decision that no view
-showed has no time on screen. Spec: threat 30.
+A person who approves every proposal within two seconds no longer reads them. Only the human of the lab is measured, and
+only on proposals that a view showed. Spec: threat 30.
 """
 
 from __future__ import annotations

@@ -67,13 +67,15 @@ def mail(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Mail:
 
 @pytest.mark.threat(41)
 def test_a_tool_that_its_target_never_listed_is_remarked_upon(mail: Mail) -> None:
-    assert mail.remarks() == ["not listed: no tool list of mail was received here, so mail/send is unknown"]
+    assert mail.remarks() == [
+        "not listed: no list of the tools of mail was seen here, so mail/send is not known"
+    ]
     mail.lists({"name": "other"})
-    assert mail.remarks() == ["not listed: mail lists no tool mail/send"]
+    assert mail.remarks() == ["not listed: mail/send is no tool that mail lists"]
     mail.lists({"name": "other"}, tool())
     assert mail.remarks() == []
     mail.lists({"name": "other"})
-    assert mail.remarks() == ["not listed: mail lists no tool mail/send"]
+    assert mail.remarks() == ["not listed: mail/send is no tool that mail lists"]
 
 
 @pytest.mark.threat(41)

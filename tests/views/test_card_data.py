@@ -235,4 +235,4 @@ def test_of_two_rows_that_hold_it_the_one_that_the_warning_names_is_meant() -> N
         {"text": "destroys: the tool says so itself (annotations)"}
     ]
     pointed = [("/payload/params/arguments/a", '"x"'), ("/payload/params/arguments/b", '"x"')]
-    assert place_warnings(["b[2] quotes the result of git/log"], pointed)[0]["row"] == 1
+    assert place_warnings(["b[2] quotes what git/log returned"], pointed)[0]["row"] == 1

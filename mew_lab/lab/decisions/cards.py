@@ -87,13 +87,13 @@ class Card:
 
     `arguments` are the rows of the request that will be sent: pairs of a JSON pointer and the whole value as JSON text,
     which rebuild its payload and addressees (`sdk.request_rows`). `digest` is the sha-256 (hex) of the canonical bytes
-    from which the request will be built; `since` and `decided_at` are seconds of the epoch. `outcome` is one line: the
-    result or the reason. The state `lapsed` means that nobody decided it and nobody can any more. `Decisions.targets`
-    has the possible targets of a proposal without `to`. `last` are the arguments of the last request for the same tool
-    of the same target; None when there was none. `on_screen` is the time from the first display in a view to the
-    decision, in seconds; None when no view reported it. `participants` are pairs of a connection id on the card and its
-    participant's own name, where they differ. `request_id` is the id under which the request will be sent, `sent` the
-    id of one that was sent in this person's name. `refusal` is the reason why it cannot be approved; empty when it can.
+    from which the request will be built; `since` and `decided_at` are seconds of the epoch.
+    `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more. A proposal
+    without `to` names its possible targets in `Decisions.targets`. `last` are the arguments of the last request for the
+    same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
+    decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
+    with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
+    that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can.
     """
 
     id: str

@@ -461,7 +461,7 @@ class LimitedGrants:
         self._timers[id] = loop.call_later(minutes * 60 + LOOK, self._look_at, id, LOOK)
 
     def _look(self) -> None:
-        """Copies from the gateway which grants have ended, and how often the others were used."""
+        """Takes over from the gateway which grants have ended, and how often the others were used."""
         self._looking, taken = False, self._taken
         self._taken = {}
         core = self._session.host.core if self._session.host is not None else None

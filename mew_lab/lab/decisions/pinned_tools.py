@@ -65,7 +65,7 @@ class ListedTool(NamedTuple):
 class PinnedTools:
     """The tools whose calls a human approved, with their descriptions at that time.
 
-    `client` is the human's client; its id is known once it has joined.
+    `client` is the human's; its id is known once it has joined.
     """
 
     def __init__(self, client: MEWClient) -> None:
@@ -144,7 +144,7 @@ class PinnedTools:
         return None if key in self._absent else self._listed.get(key) or self._own(key)
 
     def _own(self, key: Key) -> ListedTool | None:
-        """The description that a participant of this process would list; None for any other tool."""
+        """The tool as a participant of this process would list it."""
         if key[0] in self._told:
             return None
         entries = [entry for entry in self._local(key[0]) or () if entry.get("name") == key[1]]
@@ -153,8 +153,10 @@ class PinnedTools:
 
     def _unlisted(self, who: str, what: str) -> str:
         if who in self._told or self._local(who) is not None:
-            return f"not listed: {one_line(who, 60)} lists no tool {what}"
-        return f"not listed: no tool list of {one_line(who, 60)} was received here, so {what} is unknown"
+            return f"not listed: {what} is no tool that {one_line(who, 60)} lists"
+        return (
+            f"not listed: no list of the tools of {one_line(who, 60)} was seen here, so {what} is not known"
+        )
 
     def _take(self, who: str, entries: Sequence[Any], *, whole: bool) -> None:
         if len(who) > MAX_NAME:

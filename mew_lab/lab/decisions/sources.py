@@ -87,7 +87,7 @@ class _Speaker:
 
 
 class Sources:
-    """The recent texts of tools and participants."""
+    """The recent texts of tools and people."""
 
     def __init__(self) -> None:
         # Request -> its words, its method.
@@ -116,7 +116,7 @@ class Sources:
         elif envelope.kind == "chat" and isinstance(text := payload.get("text"), str):
             if envelope.sender != me:
                 who = one_line(envelope.sender, 80)
-                self._keep(("chat", envelope.sender), text, f"a chat message of {who}", prose=True)
+                self._keep(("chat", envelope.sender), text, f"what {who} said in chat", prose=True)
             elif not any(id in self._asked for id in envelope.correlation_id):
                 # Chat about a request is written here, and holds the words of whoever proposed it.
                 self._mine.add(features_of(text[:MAX_TEXT], every=True), "")
@@ -134,7 +134,7 @@ class Sources:
         self._asked[envelope.id] = (one_line(f"{shown}/{what}", 120), method)
 
     def _answer(self, envelope: Envelope) -> None:
-        """Records an answer, also of a participant that had no request: another one may have read it all the same."""
+        """Keeps an answer, also of a participant that was not asked: somebody may have read it all the same."""
         known = next((self._asked[id] for id in envelope.correlation_id if id in self._asked), None)
         what, method = known or (one_line(envelope.sender, 80), "")
         payload = envelope.payload
@@ -142,7 +142,7 @@ class Sources:
         prose = method == "tools/list"
         texts, whole = _texts_of(_prose(body) if prose else body)
         source = ("answers", envelope.sender)
-        self._keep(source, texts, f"the result of {what}", prose=prose, whole=whole)
+        self._keep(source, texts, f"what {what} returned", prose=prose, whole=whole)
 
     def _keep(
         self, key: tuple[str, str], text: str, label: str, *, prose: bool = False, whole: bool = True
@@ -201,7 +201,7 @@ class Sources:
         if lost:
             more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
             names = ", ".join(lost[:NAMED])
-            yield f"{HINT}: not every answer could be compared ({names}{more})"
+            yield f"{HINT}: not all that tools and others answered could be looked at ({names}{more})"
 
 
 def _texts_of(body: Any) -> tuple[str, bool]:

@@ -126,7 +126,7 @@ class ParticipantActions:
         seconds = _number(options, "timeout_seconds", least=0.001)
         await self._controls.pause(target, timeout_seconds=seconds, reason=_reason(options))
         if seconds is None:
-            return f"{target} is paused until somebody resumes it"
+            return f"{target} is paused until it is resumed"
         until = self._clock() + timedelta(seconds=seconds)
         return f"{target} is paused until {until:%H:%M:%S} UTC"
 
@@ -174,7 +174,7 @@ class ParticipantActions:
 def _reason(options: Mapping[str, Any]) -> str | None:
     reason = options.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MOST_REASON):
-        raise MewError(f"a reason is a text of at most {MOST_REASON} characters")
+        raise MewError(f"a reason must be a text of at most {MOST_REASON} characters")
     return reason or None
 
 
@@ -189,12 +189,12 @@ def _number(options: Mapping[str, Any], name: str, *, least: float) -> float | N
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not least <= value <= MOST_NUMBER:
-        raise MewError(f"{name.replace('_', ' ')} is a number above 0; {one_line(str(value), 40)!r} is none")
+        raise MewError(f"{name.replace('_', ' ')} must be a number above 0, not {one_line(str(value), 40)!r}")
     return float(value)
 
 
 def _whole(options: Mapping[str, Any], name: str, *, least: int) -> int | None:
     value = _number(options, name, least=least)
     if value is not None and value != int(value):
-        raise MewError(f"{name.replace('_', ' ')} is a whole number; {value} is none")
+        raise MewError(f"{name.replace('_', ' ')} must be a whole number, not {value}")
     return None if value is None else int(value)

@@ -93,7 +93,7 @@ class _Audience:
             logger.exception("CallLedger: envelope %d was left out", entry.seq)
             return ()
 
-    def tell(self, entry: Entry) -> None:
+    def feed(self, entry: Entry) -> None:
         calls, changes = self.calls, self._observe(entry)
         concerned = self._concerned.get(entry.kind)
         if concerned is None:
@@ -122,19 +122,19 @@ class _Backlog:
         # Numbered when it is their turn: a tuple for each of a long log would be most of what opening a view costs.
         self.records = records
         self.first = first
-        self.told = 0
+        self.position = 0
         self.timer: asyncio.TimerHandle | None = None
         self.begun = False
 
     @property
     def waiting(self) -> bool:
-        return bool(self.audience.followers) and self.told < len(self.records)
+        return bool(self.audience.followers) and self.position < len(self.records)
 
-    def tell(self, most: int) -> None:
+    def feed(self, most: int) -> None:
         """Feeds the next envelopes, up to `most`, to all of them."""
-        for at in range(self.told, min(self.told + most, len(self.records))):
-            self.audience.tell(entry_of(self.records[at], self.first + at))
-            self.told += 1
+        for at in range(self.position, min(self.position + most, len(self.records))):
+            self.audience.feed(entry_of(self.records[at], self.first + at))
+            self.position += 1
 
 
 class EntryFeed:
@@ -157,7 +157,7 @@ class EntryFeed:
         for backlog in self._late:
             backlog.records.append(record)
         if self._live.followers:
-            self._live.tell(entry_of(record, self._last, members))
+            self._live.feed(entry_of(record, self._last, members))
 
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
         """Adds a follower: it gets the held envelopes (if `earlier`), then new ones. To be called on the loop's thread.
@@ -178,7 +178,7 @@ class EntryFeed:
             backlog = _Backlog(held, self._last - len(held) + 1)
             if loop is None or len(held) <= AT_ONCE:
                 backlog.audience.add(follower, backlog.first)
-                backlog.tell(len(held))
+                backlog.feed(len(held))
                 self._live.join(backlog.audience)
                 return
             self._late.append(backlog)
@@ -200,7 +200,7 @@ class EntryFeed:
         backlog.begun = True
         end = loop.time() + TURN
         while backlog.waiting and loop.time() < end:
-            backlog.tell(STEP)
+            backlog.feed(STEP)
         if backlog.waiting:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return

@@ -25,7 +25,7 @@ class HeadKeeper:
     """Appends the head of one journal to its file of heads, while it grows.
 
     Args:
-        folder: Where `.mew` lies.
+        folder: The folder that contains `.mew`.
         fault: Receives one sentence when the file cannot be written; this has no other effect.
     """
 

@@ -109,7 +109,7 @@ def join_line(url: str, **options: str) -> str:
 
 
 class Host:
-    """One space that runs here. `url` is where others reach it, empty when it is not served.
+    """One space that runs here. `url` is its address, empty when it is not served.
 
     Args:
         beside: Another host, not open yet. The space then runs in that host's gateway and on its port, and opens and

@@ -241,7 +241,7 @@ class Lab:
         return self.loop.call(lambda: list_agents(self))
 
     def leave(self, name: str) -> Note:
-        """Lets one of this process's participants leave the space."""
+        """Makes one of this process's participants leave the space."""
 
         async def leave() -> Note:
             if name == self.me.name:

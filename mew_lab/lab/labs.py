@@ -204,7 +204,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         _keep(lab)
         return lab
 
-    return loop.run(start(), timeout=timeout, doing=f"going on with the space {past.name!r}")
+    return loop.run(start(), timeout=timeout, doing=f"resuming the space {past.name!r}")
 
 
 def connect(

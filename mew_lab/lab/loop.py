@@ -127,7 +127,7 @@ class LoopThread:
                 raise
             self._cancel(future)
             raise NoReply(
-                f"{doing} took longer than {timeout:g} s and was given up; try again with a longer `lab.timeout`",
+                f"{doing} took longer than {timeout:g} s and was cancelled; try again with a longer `lab.timeout`",
                 after_s=timeout,
                 waiting_for=doing,
             ) from None

@@ -116,8 +116,8 @@ class Past:
             )
         except (TypeError, ValueError):
             raise JournalError(
-                f"Cannot go on with the journal {self.path}: the settings of the space in its last note on a port "
-                "cannot be. Open the space anew from its space.yaml.",
+                f"Cannot go on with the journal {self.path}: its last note on a port holds settings that are "
+                "not valid. Open the space anew from its space.yaml.",
                 path=str(self.path),
             ) from None
 

@@ -15,24 +15,24 @@ from typing import Generic, TypeVarTuple
 __all__ = ["Subscribers"]
 
 logger = logging.getLogger(__name__)
-Told = TypeVarTuple("Told")
+Arguments = TypeVarTuple("Arguments")
 
 
-class Subscribers(Generic[*Told]):
-    """Callbacks with the parameters `Told`. Any thread may add one, end one and call all of them."""
+class Subscribers(Generic[*Arguments]):
+    """Callbacks with the parameters `Arguments`. Any thread may add one, end one and call all of them."""
 
     __slots__ = ("_callbacks", "_replacing")
 
     def __init__(self) -> None:
-        self._callbacks: tuple[Callable[[*Told], object], ...] = ()
-        # Two that come at once must not replace each other's tuple; who tells takes whichever stands.
-        # One thread may come twice: a view that is collected while another ends here ends as well.
+        self._callbacks: tuple[Callable[[*Arguments], object], ...] = ()
+        # Two changes at once must not replace each other's tuple; a call takes the present one. The lock is reentrant,
+        # because a view that is collected while another one is removed here is removed as well.
         self._replacing = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._callbacks)
 
-    def add(self, callback: Callable[[*Told], object]) -> Callable[[], None]:
+    def add(self, callback: Callable[[*Arguments], object]) -> Callable[[], None]:
         """Adds a callback; returns a function that removes it again, and that may be called twice."""
         with self._replacing:
             self._callbacks = (*self._callbacks, callback)
@@ -53,7 +53,7 @@ class Subscribers(Generic[*Told]):
         with self._replacing:
             self._callbacks = ()
 
-    def tell(self, *what: *Told) -> None:
+    def tell(self, *what: *Arguments) -> None:
         """Calls all callbacks on this thread. An exception of one is logged and does not stop the others."""
         for callback in self._callbacks:
             try:

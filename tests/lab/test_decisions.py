@@ -65,7 +65,7 @@ def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the
         True
     ] * 2
     for digest in ("", "7" * 7, "0" * 64):
-        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; the digest that was shown"):
+        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; name one by an entry of"):
             lab.approve("7f3a", digest=digest)
     assert sent(lab, "mcp/request") == []
     lab.approve("7f3a", digest=f"{exact.digest[:4]} {exact.digest[4:8]}".upper())

@@ -82,7 +82,7 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
         "does not fit the tool: to is not known to this tool",
         "absolute path in to: /etc/x",
     )
-    assert edit.said == 'lines removed (was ["x"]); to added: "/etc/x"'
+    assert edit.summary == 'lines removed (was ["x"]); to added: "/etc/x"'
     at = "/payload/params/arguments"
     assert edit.arguments[:2] == ((f"{at}/path", '"a\\nb"'), (f"{at}/to", '"/etc/x"'))
     assert [pointer for pointer, _ in edit.arguments[2:]] == [

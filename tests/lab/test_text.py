@@ -105,7 +105,7 @@ def test_threat_36_an_entry_that_the_listing_cuts_is_approved_after_it_was_told_
     propose(lab, call(text=LONG), ["human"])
     told = str(lab.proposals())
     assert "the end" not in told and "open it before you approve" in told
-    assert "print(lab.proposals()[0]) opens what is cut" in told
+    assert "print(lab.proposals()[0]) shows it in full" in told
     entry = lab.proposals()[0]
     assert code_of(lambda: lab.approve(lab.proposals()[0])) == "not_opened"
     assert code_of(lambda: lab.approve(entry.card)) == "not_opened"

@@ -191,8 +191,8 @@ class CardQueue:
         what = f"cannot decide {prefix[:80]!r}"
         if matches:
             raise MewError(
-                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
-                "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
+                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; name one by an entry of "
+                "lab.proposals(), such as lab.proposals()[0], or, for an approval, by its shown digest"
             )
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
@@ -381,11 +381,11 @@ class Behalf:
                 message = self._chats.get(about)
                 if message is None or message.sender == proposal.proposer:
                     continue
-                who, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
+                sender, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
                 if message.to and proposal.proposer not in message.to:
-                    whom = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
-                    lines[f"refers to a message of {who} to {whom}: “{text}”"] = None
+                    addressees = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
+                    lines[f"refers to a message of {sender} to {addressees}: “{text}”"] = None
                 else:
-                    lines[f"asked by {who}: “{text}”"] = None
+                    lines[f"asked by {sender}: “{text}”"] = None
         more = f"; and {len(lines) - MAX_MESSAGES} more messages" if len(lines) > MAX_MESSAGES else ""
         return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more

@@ -187,7 +187,7 @@ class Decisions(Protocol):
         """The open cards, oldest first."""
 
     def decided(self) -> list[Card]:
-        """The cards that were decided last, oldest first; at most 200."""
+        """The last decided cards, oldest first; at most 200."""
 
     def targets(self) -> list[str]:
         """The possible targets of a proposal without `to`."""
@@ -241,8 +241,7 @@ LONG_NAME = 80  # characters of a row's name
 
 
 def lines_of(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
-    holds."""
+    """A JSON value as lines that hide nothing, indented, with strings broken after each `\\n` in them."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

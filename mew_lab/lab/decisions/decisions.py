@@ -202,7 +202,7 @@ class HumanDecisions(CardQueue):
             )
         if decision == "approve":
             if digest is None or card.refusal:
-                why = card.refusal or "no digest says which"
+                why = card.refusal or "no digest names the shown card"
                 raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
             if not policy:
                 self.gate.check_rows(card, rows, meant)
@@ -273,7 +273,7 @@ class HumanDecisions(CardQueue):
 
     async def _tell_changes(self, card: Card, edit: EditReview, request: str) -> str:
         """Sends the changes to the proposer; returns the addition to the sentence."""
-        text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
+        text = f"Approved with changes, {card.tool or card.method}: {edit.summary}"
         try:
             await self._me.chat(text, card.proposer, correlation_id=[request, card.id])
         except MewError as fault:
@@ -294,7 +294,7 @@ class HumanDecisions(CardQueue):
             return
         if decision is not None and not is_decision(decision):
             self._fault(
-                f"policy {policy.name!r:.80} says {decision!r:.80} of {card.request}, which is no Decision"
+                f"policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
             )
             return
         if decision is None or (decision.decision == "approve" and not card.to):

@@ -76,18 +76,18 @@ class EditReview:
         return tuple((line.pointer, line.now) for line in self.lines if line.now is not None)
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The changes as text, for the proposer."""
-        words = []
+        changes = []
         for line in self.lines:
             name = one_line(line.name, 60)
             if line.was is None:
-                words.append(f"{name} added: {one_line(line.now or '', 200)}")
+                changes.append(f"{name} added: {one_line(line.now or '', 200)}")
             elif line.now is None:
-                words.append(f"{name} removed (was {one_line(line.was, 200)})")
+                changes.append(f"{name} removed (was {one_line(line.was, 200)})")
             elif line.changed:
-                words.append(f"{name}: {one_line(line.was, 200)} → {one_line(line.now, 200)}")
-        return "; ".join(words[:20]) + ("; …" if len(words) > 20 else "")
+                changes.append(f"{name}: {one_line(line.was, 200)} → {one_line(line.now, 200)}")
+        return "; ".join(changes[:20]) + ("; …" if len(changes) > 20 else "")
 
 
 class Edits:
@@ -133,7 +133,7 @@ class Edits:
         if len(fields) > MAX_FIELDS or sum(len(field.text) for field in fields) > MAX_TEXT:
             raise MewError(
                 f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
-                "characters; reject it and say what to propose instead"
+                "characters; reject it with the wanted change as the reason"
             )
         return fields
 
@@ -190,26 +190,26 @@ class Edits:
         return proposed
 
     async def _ask(self, proposal: Proposal) -> None:
-        known = {
+        schemas_of = {
             (listed.participant, listed.name): listed.input_schema
             for listed in self._me.discovery.get_available_tools()
         }
-        for who in proposal.to[:3] if proposal.tool else ():
-            key = (who, proposal.tool)
-            if key in known:
-                self._schemas[key] = known[key]
+        for target in proposal.to[:3] if proposal.tool else ():
+            key = (target, proposal.tool)
+            if key in schemas_of:
+                self._schemas[key] = schemas_of[key]
             elif key not in self._schemas:
                 try:
-                    tools = await self._me.list_tools(who, timeout=ASKING)
-                except MewError:  # it is edited without a word of the tool's own
+                    tools = await self._me.list_tools(target, timeout=ASKING)
+                except MewError:  # it is edited without the tool's schema
                     continue
                 schemas = (tool.get("inputSchema") for tool in tools if tool.get("name") == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
 
     def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
-        for who in proposal.to:
-            if schema := self._schemas.get((who, proposal.tool)):
+        for target in proposal.to:
+            if schema := self._schemas.get((target, proposal.tool)):
                 return schema
         return {}
 

@@ -40,8 +40,8 @@ class Gate:
         self._opened: dict[
             str, dict[str, set[int]]
         ] = {}  # proposal -> digest of what was shown -> rows opened
-        self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
-        self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
+        self._whole: dict[str, _Shown] = {}  # proposal -> the card that was shown whole as text
+        self._listed: dict[str, _Shown] = {}  # proposal -> the card that a listing showed whole
 
     def record_shown(self, card: Card, *, view: str, digest: str) -> None:
         """Records that a view shows that digest, of the card or of an edit, from now on; an earlier start stands."""
@@ -57,7 +57,7 @@ class Gate:
         """Records that a view shows a folded row in full."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
 
-    def record_told(self, card: Card) -> None:
+    def record_whole(self, card: Card) -> None:
         """Records that a text has shown the whole card."""
         self._whole[card.id] = (card.seq, card.digest)
 
@@ -65,13 +65,13 @@ class Gate:
         """Records that a listing has shown the whole card, with the beginning of its digest."""
         self._listed[card.id] = (card.seq, card.digest)
 
-    def was_told(self, card: Card) -> bool:
+    def was_shown_whole(self, card: Card) -> bool:
         """Whether this card, with this digest, was shown whole as text."""
         return self._whole.get(card.id) == (card.seq, card.digest)
 
     def was_listed(self, card: Card) -> bool:
         """Whether this card, with this digest, was shown whole, alone or in a listing."""
-        return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
+        return self.was_shown_whole(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
     def on_screen(self, card: Card) -> float | None:
         """Seconds since a view first showed the proposal or an edit of it; None when none has."""
@@ -127,4 +127,4 @@ class Gate:
     def is_cut(self, card: Card) -> bool:
         """Whether a short text of the card omits something, and the whole card was not shown as text."""
         cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
-        return cut and not self.was_told(card)
+        return cut and not self.was_shown_whole(card)

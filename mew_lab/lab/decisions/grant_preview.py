@@ -111,7 +111,7 @@ def _value(value: Any, name: object) -> Any:
 
 
 MAX_OFFERS = 100
-OPEN_WORLD = "Arguments that do not stand here stay free: no pattern can forbid them."
+OPEN_WORLD = "Other arguments stay free: no pattern can forbid them."
 
 # What a grant may be limited to: minutes, uses.
 LIMITS: Mapping[str, tuple[float | None, int | None]] = {

@@ -130,7 +130,7 @@ def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = No
     A proposal counts as the request that it proposes; refused envelopes count as well.
 
     Raises:
-        ConfigError: the pattern is none.
+        ConfigError: The pattern is not valid.
     """
     *_, matches = _search(log, pattern, sender)
     assert matches is not None
@@ -143,7 +143,7 @@ async def count_matches(log: Log, pattern: Mapping[str, Any], *, sender: str | N
         if matches is not None:
             return matches
         await asyncio.sleep(0)
-    raise AssertionError("a search ends with what it found")
+    raise AssertionError("a search ends with its matches")
 
 
 def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
@@ -237,7 +237,7 @@ class LimitedGrants:
             uses: The number of envelopes after which it ends; None for no such limit.
 
         Raises:
-            ConfigError: a pattern is none.
+            ConfigError: A pattern is not valid.
             MewError: `minutes` or `uses` is not valid; or as `OwnCapabilities.grant`.
 
         Spec: §3.6.1.
@@ -247,9 +247,7 @@ class LimitedGrants:
         if not wanted:
             raise MewError(f"cannot grant an empty list to {to[:80]!r}: give at least one pattern")
         if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
-            raise MewError(
-                f"cannot grant for {minutes} minutes: it takes more than 0 and at most {MOST_MINUTES}"
-            )
+            raise MewError(f"cannot grant for {minutes} minutes: give more than 0 and at most {MOST_MINUTES}")
         if uses is not None and (isinstance(uses, bool) or uses < 1):
             raise MewError(f"cannot grant {uses} uses: give at least one, or leave it out for no limit")
         limited = minutes is not None or uses is not None
@@ -356,7 +354,7 @@ class LimitedGrants:
         """Counts the logged envelopes, of one sender or of all, that a capability would have matched; for any thread.
 
         Raises:
-            ConfigError: the pattern is none.
+            ConfigError: The pattern is not valid.
         """
         return would_match(self._session.log, pattern, sender=sender)
 

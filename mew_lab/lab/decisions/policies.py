@@ -53,14 +53,12 @@ class Policy:
     @classmethod
     def approve(cls) -> Policy:
         """Approves every proposal. For lessons and tests of spaces without danger."""
-        return cls("approve", lambda card: Decision("approve"), text="approves whatever is proposed")
+        return cls("approve", lambda card: Decision("approve"), text="approves every proposal")
 
     @classmethod
     def deny(cls, reason: str = "policy") -> Policy:
         """Rejects every proposal, with this reason."""
-        return cls(
-            "deny", lambda card: Decision("reject", reason), text=f"rejects whatever is proposed: {reason}"
-        )
+        return cls("deny", lambda card: Decision("reject", reason), text=f"rejects every proposal: {reason}")
 
     @classmethod
     def raising(cls) -> Policy:

@@ -25,20 +25,20 @@ def _decided(cards: Sequence[Card]) -> list[Card]:
 def describe_shares(cards: Sequence[Card], *, me: str) -> str:
     """The shares of the decisions by person and policy, as one line; empty before the first decision."""
     decided = _decided(cards)
-    who: Counter[str] = Counter()
+    deciders: Counter[str] = Counter()
     for card in decided:
         _, is_policy, policy = card.by.partition(POLICY)
-        who[
+        deciders[
             f"policy {one_line(policy, 40)}"
             if is_policy
             else "you"
             if card.by == me
             else one_line(card.by, 40)
         ] += 1
-    mine = who.pop("you", 0)
-    others = [f"{count} by {name}" for name, count in who.most_common(3)]
-    if len(who) > 3:
-        others.append(f"{len(who) - 3} more decided the rest")
+    mine = deciders.pop("you", 0)
+    others = [f"{count} by {name}" for name, count in deciders.most_common(3)]
+    if len(deciders) > 3:
+        others.append(f"{len(deciders) - 3} more decided the rest")
     return "; ".join([f"{mine} of {len(decided)} decided by you", *others]) if decided else ""
 
 

@@ -105,7 +105,7 @@ class ListedProposal(tuple[Any, ...]):
     def is_cut(self) -> bool:
         """Whether the listing cuts the card, and no text has shown the whole yet."""
         listed = self._number < MOST_LISTED
-        return self._gate.is_cut(self._card) if listed else not self._gate.was_told(self._card)
+        return self._gate.is_cut(self._card) if listed else not self._gate.was_shown_whole(self._card)
 
     def open(self) -> str:
         """The whole card as text; all its rows count as opened from now on."""
@@ -155,7 +155,7 @@ class Proposals(Listing):
             COLUMNS,
             list(rows),
             empty="no proposal is open; seat.call(…) of a seat that may only propose makes one",
-            note="lab.approve(lab.proposals()[0]) approves what stands at [0]; %mew reject ID [REASON]"
+            note="lab.approve(lab.proposals()[0]) approves the entry [0]; %mew reject ID [REASON]"
             if rows
             else "",
         )
@@ -176,7 +176,7 @@ class Proposals(Listing):
             first, *more = proposal.lines(record=record)
             lines += [f"[{n}] {first}", *more]
             if proposal.card.is_open and proposal.is_cut:
-                lines.append(f"  print(lab.proposals()[{n}]) opens what is cut")
+                lines.append(f"  print(lab.proposals()[{n}]) shows it in full")
         if len(self._listed) > MOST_LISTED:
             lines.append(
                 f"{len(self._listed) - MOST_LISTED} more: print(lab.proposals()[{MOST_LISTED}]) and so on"
@@ -200,7 +200,7 @@ def tell_whole_card(card: Card, gate: Gate) -> str:
             code="not_opened",
         )
     text = "\n".join(card_lines(card))
-    gate.record_told(card)
+    gate.record_whole(card)
     return text
 
 
@@ -283,14 +283,14 @@ def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
     elif digest and digest != card.digest and not gate.was_listed(card):
         # The beginning of a digest is short enough to be met on purpose: it counts for what was shown here.
         why, code = "the proposal with this digest was not shown here", "not_shown"
-    elif not digest and not gate.was_told(card):
+    elif not digest and not gate.was_shown_whole(card):
         why, code = "this is what would be sent", "not_shown"
     if not why:
         return digest or "yes"
     id, digits = visible(card.id), card.digest[:LEAST_DIGITS]
     raise NotApproved(
         f"Not approved yet: {why}.\n{tell_whole_card(card, gate)}\n"
-        f"To approve it say so once more, or with its digest: lab.approve({id!r}, digest={digits!r}), "
+        f"To approve it, repeat the command, or give its digest: lab.approve({id!r}, digest={digits!r}), "
         f"%mew approve {id} --digest {digits}, or /approve {id} digest={digits} in a terminal.",
         code=code,
     )

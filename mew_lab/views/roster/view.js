@@ -338,7 +338,7 @@ function render({ model, el }) {
     const patterns = make("textarea", { rows: 3, class: "mew-code", "aria-label": "capability patterns, a JSON list", hidden: true, spellcheck: "false", text: '[{"kind": "chat"}]' });
     const tell = () => {
       patterns.hidden = can.value !== "patterns";
-      write(words, can.value === "starter" ? "may propose; withdraw; answer; chat; report its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "what your patterns say");
+      write(words, can.value === "starter" ? "may propose; withdraw; answer; chat; tell its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "what your patterns say");
     };
     can.addEventListener("change", tell);
     tell();

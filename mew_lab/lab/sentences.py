@@ -31,7 +31,7 @@ DEEDS: Mapping[str, str] = {
     "capability/*": "grant and revoke capabilities",
     "capability/grant": "grant capabilities",
     "capability/revoke": "revoke capabilities",
-    "participant/*": "control participants (pause, clear, restart, shut down …)",
+    "participant/*": "steer participants (pause, clear, restart, shut down …)",
     "participant/shutdown": "shut participants down",
     "participant/restart": "restart participants",
     "participant/clear": "clear the context of participants",

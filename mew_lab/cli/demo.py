@@ -1,7 +1,7 @@
 """`mew-lab demo`: shows in half a minute how a participant proposes, a human decides and a real server acts.
 
 It makes a git repository with one commit. A participant that may only propose then proposes a call of the tool
-`git_log` of the MCP server of git. `tell` prints by `say` and puts its question by `ask`.
+`git_log` of the MCP server of git. `show_demo` prints by `say` and puts its question by `ask`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.labs import close_all, up
 from mew_lab.lab.seat import Seat
 
-__all__ = ["MESSAGE", "check", "make_repository", "run", "tell"]
+__all__ = ["MESSAGE", "check", "make_repository", "run", "show_demo"]
 
 MESSAGE = "Add the first page"
 DEADLINE = 30.0
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: The folder is not empty; or as `tell`.
+        MewError: The folder is not empty; or as `show_demo`.
     """
     check()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     ask = None if options.yes or not sys.stdin.isatty() else shell.ask_yes_or_no
     more: dict[str, Any] = {} if options.message is None else {"message": options.message}
     try:
-        tell(folder.resolve(), say=shell.say, ask=ask, colour=shell.use_colour(options), **more)
+        show_demo(folder.resolve(), say=shell.say, ask=ask, colour=shell.use_colour(options), **more)
     finally:
         close_all()
 
@@ -113,7 +113,7 @@ def make_repository(folder: Path, *, message: str = MESSAGE) -> Path:
     return folder
 
 
-def tell(
+def show_demo(
     folder: Path,
     *,
     message: str = MESSAGE,

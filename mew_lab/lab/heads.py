@@ -43,7 +43,7 @@ class HeadKeeper:
         self._every = every
         self._clock = clock
         self._fault = fault
-        self._kept = b""
+        self._written = b""
         self._failed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -67,7 +67,7 @@ class HeadKeeper:
     def keep(self) -> None:
         """Appends the head, unless it was written already."""
         head, epoch = self._journal.head, self._journal.epoch
-        if head.chain == self._kept or epoch is None:
+        if head.chain == self._written or epoch is None:
             return
         try:
             keep_head(
@@ -75,7 +75,7 @@ class HeadKeeper:
                 epoch,
                 KeptHead(self._clock(), head.seq, head.chain.decode()),
             )
-            self._kept = head.chain
+            self._written = head.chain
         except OSError as fault:
             if not self._failed:
                 self._failed = True

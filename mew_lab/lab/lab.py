@@ -112,7 +112,7 @@ class Lab:
             me,
             loop=self.loop,
             note=self._note,
-            annotations=lambda who, tool: self.local.annotations.get((who, tool), {}),
+            annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
             fault=self.fault,
         )

@@ -121,22 +121,22 @@ async def gather_tools(
     session: Session, participant: str | None, *, patience: float
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """(participant, tool) pairs, and the participants that did not answer. Sends requests, as any participant would."""
-    known = sorted(session.me.participant.client.participants)
-    if participant is not None and participant not in known:
-        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
-    asked = (
+    present = sorted(session.me.participant.client.participants)
+    if participant is not None and participant not in present:
+        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(present) or 'no others'}")
+    targets = (
         [participant]
         if participant is not None
-        else [name for name in known if _may_have_tools(session, name)]
+        else [name for name in present if _may_have_tools(session, name)]
     )
 
     async def ask(name: str) -> list[dict[str, Any]]:
         return await session.me.participant.list_tools(name, timeout=patience)
 
-    answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
+    answers = await asyncio.gather(*(ask(name) for name in targets), return_exceptions=True)
     tools: list[tuple[str, dict[str, Any]]] = []
     silent: list[str] = []
-    for name, answer in zip(asked, answers, strict=True):
+    for name, answer in zip(targets, answers, strict=True):
         if isinstance(answer, MewError):
             silent.append(name)
         elif isinstance(answer, BaseException):
@@ -154,13 +154,15 @@ def _may_have_tools(session: Session, name: str) -> bool:
 def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
     """Tools: participant/tool, arguments, description."""
     rows = []
-    for who, tool in listed:
+    for name, tool in listed:
         schema = tool.get("inputSchema")
         properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
         required = schema.get("required", []) if isinstance(schema, dict) else []
-        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
+        arguments = ", ".join(
+            argument if argument in required else f"[{argument}]" for argument in properties
+        )
         about = str(tool.get("description") or "").strip().split("\n")[0]
-        rows.append((f"{who}/{tool.get('name')}", arguments, about))
+        rows.append((f"{name}/{tool.get('name')}", arguments, about))
     return Listing(
         "tools",
         ("tool", "arguments", "what it does"),

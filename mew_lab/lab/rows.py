@@ -91,7 +91,7 @@ class LiveRows:
         self._title = title
         self._capacity = capacity
         self._characters, self._most = 0, max_characters
-        self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
+        self._records: tuple[int, list[Record]] = (0, [])  # the number of dropped records, and the rest
         # Members of the newest messages, which are shown next, so that their text is not parsed again for it.
         self._parsed: BoundedDict[int, Mapping[str, Any]] = BoundedDict(MOST_PARSED)
         self._seq_of: dict[str, int] = {}
@@ -102,12 +102,12 @@ class LiveRows:
     @property
     def last_seq(self) -> int:
         """The newest row's seq, 0 before the first."""
-        dropped, records = self._kept
+        dropped, records = self._records
         return dropped + len(records)
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`."""
-        dropped, records = self._kept
+        dropped, records = self._records
         start = max(0, seq - dropped)
         some = records[start : start + limit]
         return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
@@ -128,7 +128,7 @@ class LiveRows:
         return record.pattern if record else ""
 
     def _record(self, seq: int) -> Record | None:
-        dropped, records = self._kept
+        dropped, records = self._records
         at = seq - dropped - 1
         return records[at] if 0 <= at < len(records) else None
 
@@ -148,7 +148,7 @@ class LiveRows:
         if record.raw is None:
             return
         members = members or _members(record.raw)
-        dropped, records = self._kept
+        dropped, records = self._records
         seq = dropped + len(records) + 1
         if related := members.get("correlation_id"):
             self._tie(seq, related)
@@ -166,7 +166,7 @@ class LiveRows:
             self._characters -= sum(len(old.raw or "") for old in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
-            self._kept = (dropped, records[cut:])
+            self._records = (dropped, records[cut:])
         self._subscribers.tell()
 
     def _yields(self, id: str, record: Record) -> bool:
@@ -201,7 +201,7 @@ class LiveRows:
             _text(members.get("context")),
             first,
             record.verdict,
-            record.code or _in_a_word(record.pattern),
+            record.code or _shorten_pattern(record.pattern),
             _text(members.get("id")),
             known.size if known else utf8_size(raw),
             others,
@@ -213,7 +213,7 @@ def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages
-def _in_a_word(pattern: str) -> str:
+def _shorten_pattern(pattern: str) -> str:
     """The kinds of a pattern, with `(…)` where it has further conditions."""
     members = _members(pattern)
     kind = members.get("kind", "")

@@ -60,7 +60,7 @@ class ParticipantStanding(NamedTuple):
 def standings(session: Session) -> list[ParticipantStanding]:
     """All participants, in the order in which they became known; at most 1000. To be called on the loop's thread."""
     core = session.host.core if session.host is not None else None
-    return (_told(session) if core is None else _known(core))[:MOST]
+    return (_read_messages(session) if core is None else _read_state(core))[:MOST]
 
 
 def logical(session: Session, name: str) -> str:
@@ -69,7 +69,7 @@ def logical(session: Session, name: str) -> str:
     return name if core is None else core.state.logical(name)
 
 
-def _known(core: Space) -> list[ParticipantStanding]:
+def _read_state(core: Space) -> list[ParticipantStanding]:
     baseline = {id(capability) for capability in core.state.baseline}
     participants = []
     for member in tuple(core.state.members.values()):
@@ -103,16 +103,16 @@ def _known(core: Space) -> list[ParticipantStanding]:
 
 def _ends(core: Space, grant: str) -> str:
     end = core.state.ends.get(grant, End(""))
-    words = end_in_words(
+    limits = end_in_words(
         end.expires_at.timestamp() if end.expires_at else None,
         end.max_uses,
         (end.max_uses or 0) - (end.uses or 0),
     )
     resting = f"with {', '.join(end.rests_on)}" if end.rests_on else ""
-    return ", ".join(filter(None, (words, resting)))
+    return ", ".join(filter(None, (limits, resting)))
 
 
-def _told(session: Session) -> list[ParticipantStanding]:
+def _read_messages(session: Session) -> list[ParticipantStanding]:
     me = session.me.participant
     mine = tuple(map(HeldRight, me.client.capabilities.patterns))
     here = (me.client.id,) if me.client.state == "ready" else ()

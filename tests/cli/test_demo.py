@@ -18,7 +18,7 @@ from mew_lab.log.reading import read_journal
 def said_by(folder: Path, **how: object) -> list[str]:
     """What the story prints."""
     said: list[str] = []
-    demo.tell(folder, say=lambda text: said.extend(text.split("\n")), **how)  # type: ignore[arg-type]
+    demo.show_demo(folder, say=lambda text: said.extend(text.split("\n")), **how)  # type: ignore[arg-type]
     return said
 
 

@@ -108,7 +108,7 @@ class Edits:
         self._me = me
         self._request_id = request_id
         self._hints = hints
-        self._kept: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
+        self._reviews: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
     async def form(self, proposal: str) -> tuple[EditField, ...]:
@@ -171,17 +171,17 @@ class Edits:
         review = EditReview(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
-        self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
+        self._reviews.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
     def reviewed(self, proposal: str, digest: str) -> EditReview | None:
         """The reviewed edit with that digest; None when there is none."""
-        kept = self._kept.get(proposal)
-        return kept.get(digest) if kept else None
+        reviews = self._reviews.get(proposal)
+        return reviews.get(digest) if reviews else None
 
     def forget(self, proposal: str) -> None:
         """Discards the edits of a decided proposal."""
-        self._kept.pop(proposal, None)
+        self._reviews.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:
         proposed = self._me.proposals.get(id)

@@ -146,7 +146,7 @@ class GrantOffers:
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self._session = session
         self._granting = granting
-        self._kept: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
+        self._offers: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
 
     async def offer(
         self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ class GrantOffers:
             matches=matches,
             remarks=remarks,
         )
-        self._kept[key] = offer
+        self._offers[key] = offer
         return offer
 
     async def take(
@@ -202,24 +202,24 @@ class GrantOffers:
         Raises:
             MewError: Something was not done; the message says what and why.
         """
-        kept = self._kept.get(offer)
-        if kept is None or (kept.proposal, kept.proposed) != (proposal, digest):
+        shown = self._offers.get(offer)
+        if shown is None or (shown.proposal, shown.proposed) != (proposal, digest):
             raise MewError(
                 "nothing was approved or granted: this offer is not known here; open the preview again"
             )
         approved = await self._session.decisions.carry_out(
             proposal, digest=digest, decision="approve", click=click, target=target
         )
-        minutes, uses = LIMITS[kept.limit]
+        minutes, uses = LIMITS[shown.limit]
         try:
             id = await self._granting.grant(
-                kept.to,
-                [kept.pattern],
+                shown.to,
+                [shown.pattern],
                 minutes=minutes,
                 uses=uses,
                 reason=f"with the approval of {proposal[:80]}",
             )
         except MewError as refusal:
-            raise MewError(f"{approved}; but nothing was granted to {kept.to[:64]}: {refusal}") from refusal
-        del self._kept[offer]
-        return f"{approved}; granted to {kept.to[:64]} ({kept.limit}), grant {id}"
+            raise MewError(f"{approved}; but nothing was granted to {shown.to[:64]}: {refusal}") from refusal
+        del self._offers[offer]
+        return f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"

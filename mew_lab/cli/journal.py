@@ -107,7 +107,7 @@ def run_export(options: argparse.Namespace) -> None:
     """
     record = first_record(options.journal)
     above = (folder.parent for folder in options.journal.absolute().parents if folder.name == ".mew")
-    # A token of the space that stands in a message is masked.
+    # A token of the space in a message is masked.
     known_tokens(next(above, Path.cwd()) / ".mew" / "tokens", record.space if record else "")
 
     def progress(sentence: str) -> None:

@@ -16,7 +16,7 @@ from mew_lab.protocol.visible import visible_json
 
 __all__ = ["journal_lines", "run"]
 
-POLL = 0.2  # seconds between two looks at a file that is followed
+POLL = 0.2  # seconds between two readings of a followed file
 
 
 def run(options: argparse.Namespace) -> None:

@@ -82,7 +82,7 @@ class ParticipantActions:
         if not target.ids and not row.absent:
             return "It is not connected, so it would not answer."
         held = me.client.capabilities
-        if self._judged[0] is not held:  # a welcome has changed what one may do
+        if self._judged[0] is not held:  # a welcome has changed the rights
             self._judged = held, {}
         known = self._judged[1]
         if (action, target.name) not in known:

@@ -29,11 +29,11 @@ __all__ = ["CallFollower", "EntryFeed", "Follower"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 1000  # envelopes of which a follower is told in one go
-STEP = 16  # envelopes between two looks at the clock
-TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
+AT_ONCE = 1000  # envelopes that a follower gets at once
+STEP = 16  # envelopes between two readings of the clock
+TURN = 0.005  # seconds for late followers, and then for other work of the loop
 MOST_KINDS = 256
-GATHERING = 0.2  # seconds in which they wait for one another
+GATHERING = 0.2  # seconds of the wait for other followers
 MAX_CALLS = 5000  # requests, and proposals, that are held for all followers together
 MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 
@@ -97,7 +97,7 @@ class _Audience:
         calls, changes = self.calls, self._observe(entry)
         concerned = self._concerned.get(entry.kind)
         if concerned is None:
-            if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
+            if len(self._concerned) >= MOST_KINDS:  # any participant may invent kinds
                 self._concerned.clear()
             concerned = tuple(
                 (follower, follower if isinstance(follower, CallFollower) else None)
@@ -119,7 +119,7 @@ class _Backlog:
 
     def __init__(self, records: list[Record], first: int) -> None:
         self.audience = _Audience()
-        # Numbered when it is their turn: a tuple for each of a long log would be most of what opening a view costs.
+        # Numbered when they are fed: a tuple for each record of a long log would be most of the cost of a view.
         self.records = records
         self.first = first
         self.position = 0
@@ -170,7 +170,7 @@ class EntryFeed:
             return
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # where no loop runs nothing can be held up
+        except RuntimeError:  # without a running loop nothing can be delayed
             loop = None
         backlog = next((backlog for backlog in self._late if not backlog.begun), None)
         if loop is None or backlog is None:

@@ -78,7 +78,7 @@ def make_generators(owner: str) -> Generators:
 
 logger = logging.getLogger(__name__)
 
-# How a bridge is started: by this interpreter, with this very package, and with nothing from its folder.
+# A bridge is started by this interpreter, with this package, and without modules from its folder.
 BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
 BRIDGE_ENV = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
@@ -295,7 +295,7 @@ class Host:
                 self.enrol(person, "human")
             host, port = self._at
             if port == 0 and past.port:
-                with contextlib.suppress(ConfigError):  # somebody else has it by now
+                with contextlib.suppress(ConfigError):  # another process uses the port now
                     return await self._serve(config, host, past.port)
             if port is not None:
                 await self._serve(config, host, port)

@@ -83,7 +83,7 @@ class Lab:
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
         self.closed = False
-        self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
+        self.on_down: list[Callable[[Lab], None]] = []  # called by `down`
         self._view: Any = None
         self.seen = Echo()
 

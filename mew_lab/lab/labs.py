@@ -42,7 +42,7 @@ TIMEOUT = 10.0
 
 logger = logging.getLogger(__name__)
 
-# Written by the verbs below, which a person calls one after the other; views only read it.
+# Written by the functions below, which a person calls one after the other; views only read it.
 _labs: dict[str, Lab] = {}
 _current: list[str] = []
 

@@ -56,7 +56,7 @@ class LoopThread:
 
             thread = threading.Thread(target=serve, name=self._name, daemon=True)
             try:
-                # A new thread copies no context, so nothing of the calling cell clings to the loop.
+                # A new thread copies no context, so the loop keeps nothing of the calling cell.
                 thread.start()
             except RuntimeError:
                 loop.close()
@@ -123,7 +123,7 @@ class LoopThread:
         try:
             return future.result(timeout)
         except FutureTimeout:
-            if future.done():  # the work's own time-out, with its own sentence
+            if future.done():  # the time-out of the work itself, with its own message
                 raise
             self._cancel(future)
             raise NoReply(

@@ -25,7 +25,7 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["PeerLogs"]
 
-# This interpreter, with this very package and with nothing from the working directory.
+# This interpreter, with this package and without modules from the working directory.
 COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", follower.__name__)
 PACKAGE = Path(__file__).resolve().parents[2]
 SEEN = (
@@ -34,11 +34,11 @@ SEEN = (
     "PATH",
     "SYSTEMROOT",
     "TMPDIR",
-)  # of our environment; it may hold tokens beside
-FIRST_DELAY = 0.5  # seconds before it is started again, doubled each time
+)  # variables that are passed on; others may hold tokens
+FIRST_DELAY = 0.5  # seconds before a restart, doubled each time
 LONGEST_DELAY = 30.0
-CALM = 60.0  # seconds after which one that ran counts as well again
-GRACE = 8.0  # seconds that it has to write what is left; the next one writes what it did not
+CALM = 60.0  # seconds of a run after which the delay is reset
+GRACE = 8.0  # seconds to write the rest; the next process writes what is missing
 
 
 class PeerLogs:
@@ -83,7 +83,7 @@ class PeerLogs:
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._process: Process | None = None
-        self._final = False  # it has said that a further one could not do better
+        self._final = False  # the process has reported that a restart would not help
 
     @property
     def pid(self) -> int | None:
@@ -93,7 +93,7 @@ class PeerLogs:
 
     def register(self) -> None:
         """Registers the journal before its first message, so that this or a later process writes its logs whole."""
-        with contextlib.suppress(OSError):  # the process will say what is wrong with the folder
+        with contextlib.suppress(OSError):  # the process reports what is wrong with the folder
             follower.register(self._root, self._folder, self._journal, begun=time.time_ns())
 
     async def start(self) -> None:
@@ -140,7 +140,7 @@ class PeerLogs:
             begun.set()
             if not how or self._final or last:
                 return
-            if self._leave.is_set():  # once more, for what is left
+            if self._leave.is_set():  # one more run, for the rest
                 continue
             if loop.time() - started >= CALM:
                 delay = self._first_delay
@@ -159,7 +159,7 @@ class PeerLogs:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
-                start_new_session=True,  # who interrupts us in a terminal does not mean it
+                start_new_session=True,  # an interrupt in a terminal must not reach it
                 env={**environment, "PYTHONPATH": str(PACKAGE)},
             )
         except (OSError, NotImplementedError) as fault:

@@ -26,13 +26,13 @@ from mew_lab.space.events import Record
 
 __all__ = ["SERVED", "SETTINGS", "Past"]
 
-SERVED = "served"  # the note that tells on which port a space is reached, and with which settings
+SERVED = "served"  # the note with the port and the settings of a space
 SETTINGS = {
     "hosts",
     "origins",
     "limits",
     "queue_bytes",
-}  # of a space, beside what its own journal's first line tells
+}  # settings of a space that the first line of its journal does not have
 
 
 def _ignore(record: Record) -> None: ...

@@ -24,7 +24,7 @@ from mew_lab.space.events import Record, outline
 __all__ = ["LiveRows", "Row", "Rows", "members_of"]
 
 CAPACITY = 20_000
-MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
+MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
 MOST_PARSED, MAX_PARSED = 512, 4096  # messages whose members are kept, and characters of one of them
 MOST_RELATED = 50
 
@@ -95,7 +95,7 @@ class LiveRows:
         # Members of the newest messages, which are shown next, so that their text is not parsed again for it.
         self._parsed: BoundedDict[int, Mapping[str, Any]] = BoundedDict(MOST_PARSED)
         self._seq_of: dict[str, int] = {}
-        # Of a row that names others: the first of them, the rest.
+        # A row that names others -> the first of them, the rest.
         self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._subscribers: Subscribers[()] = Subscribers()
 
@@ -188,7 +188,7 @@ class LiveRows:
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))
         if known is None and ("e+" in what or "…" in what):
-            # It may show an integer beyond 64 bits, which is a float in the fast reading.
+            # It may show an integer beyond 64 bits, which the fast parser reads as a float.
             what = describe(kind, (members_of(raw) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
         return Row(  # by position: names cost three times as much, thousands of times a second

@@ -18,11 +18,11 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["DEEDS", "phrase", "sentence"]
 
 MOST = 400  # characters of a phrase
-MOST_PATTERNS = 60  # of a list that are told one by one
+MOST_PATTERNS = 60  # patterns of a list that are described one by one
 DEEPEST = 8
 WORD = 60  # characters of one text of a pattern
 
-# The heaviest first: what a reader must not overlook stands at the beginning of a sentence.
+# The strongest right first, so that a reader does not overlook it.
 DEEDS: Mapping[str, str] = {
     "*": "send any message",
     "space/*": "invite and remove participants",
@@ -67,7 +67,7 @@ DEEDS: Mapping[str, str] = {
     "capability/grant-ack": "acknowledge grants",
 }
 _WEIGHT = {deed: n for n, deed in enumerate(DEEDS.values())}
-# Kinds that are always given together, told as one.
+# Kinds that are always granted together, described as one.
 _TOGETHER: tuple[tuple[frozenset[str], str], ...] = (
     (
         frozenset({"reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"}),
@@ -133,7 +133,10 @@ def _deed(kind: str) -> tuple[str, int]:
     if deed is not None:
         return deed, _WEIGHT[deed]
     if not _is_plain(kind):
-        return f"send messages whose kind is {_text(kind)}", 0  # wide until somebody has looked at it
+        return (
+            f"send messages whose kind is {_text(kind)}",
+            0,
+        )  # counted as wide, because the expression is not analysed
     return f"send {one_line(kind, WORD)}", len(_WEIGHT)
 
 
@@ -150,7 +153,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
         method = rest["method"]
         deed = _operation(kind, method, rest.get("params"))
         if kind == "mcp/request" and all(name in _METHODS for name in _several(method)):
-            weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
+            weight = _WEIGHT[DEEDS["mcp/response"]]  # it only requests information
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
     conditions = list(_conditions(rest, "payload", DEEPEST))
     where = f", where {_join(conditions, 'and')}" if conditions else ""

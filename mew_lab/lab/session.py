@@ -21,7 +21,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.participant import MEWParticipant
 
 if TYPE_CHECKING:
-    from mew_lab.lab.host import Host  # with it the server of the gateway would be loaded (T-17)
+    from mew_lab.lab.host import Host  # its import would load the server of the gateway (T-17)
 
 __all__ = ["Echo", "Seated", "Session"]
 

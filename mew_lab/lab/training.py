@@ -60,7 +60,7 @@ def _force(pick: random.Random) -> Call:
 
 
 def _name(pick: random.Random) -> Call:
-    # The right-to-left override makes the end of the name read as another one.
+    # The right-to-left override makes the name look as if it had another end.
     return "write_file", {
         "path": f"notes/{pick.choice(('plan', 'beds'))}\u202ednm.sh",
         "content": pick.choice(_WORDS),

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "TYPES", "family_of", "install"]
 
-MOST_PARTS = 50  # parts of a result that are no text, each named
+MOST_PARTS = 50  # parts of a result other than text, each named
 
-# Glyph and accent of each kind family: Okabe–Ito, told apart without colour by the glyph.
+# Glyph and accent of each kind family: Okabe–Ito, distinct without colour by the glyph.
 FAMILIES: dict[str, tuple[str, str]] = {
     "chat": ("CH", "#56B4E9"),
     "mcp": ("MC", "#0072B2"),

@@ -23,7 +23,7 @@ MOST_ROWS = 200
 MOST_TEXT = 20_000  # characters of one text
 MOST_CELL = 1_000  # characters of one cell of a table
 MOST_TITLE = 500  # characters of an attribute
-LONG_WORD = 80  # characters beyond which a word in a cell is broken: short ones stay whole
+LONG_WORD = 80  # characters beyond which a word in a cell is broken
 
 # JupyterLab's variables, each with a fallback for front ends without them.
 _FONT = "font:13px var(--jp-ui-font-family, system-ui, sans-serif);color:var(--jp-ui-font-color1, inherit)"

@@ -94,7 +94,7 @@ def _size(card: Card) -> int:
     return sum(len(name) + len(value) for name, value in (*card.arguments, *(card.last or ())))
 
 
-MAX_OPEN = 10_000  # as many as the book of proposals holds
+MAX_OPEN = 10_000  # as many as the ledger holds
 MAX_DECIDED = 200
 MAX_NAMED = 10  # ids in an error
 MAX_REFERENCES = 20  # ids in a proposal that are looked up
@@ -135,8 +135,8 @@ class CardQueue:
         self._clock = clock
         self._open = CardStore(MAX_OPEN)  # in the order in which they were proposed
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
-        self._anew: set[str] = set()  # proposals that took the place of an open one
-        self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
+        self._anew: set[str] = set()  # proposals that replaced an open one
+        self._deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()

@@ -64,7 +64,7 @@ POLICY = "policy "  # in `by`, before the name of the policy that decided
 
 CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
 
-# The standardised reason codes with what they say to the proposer. Spec: §3.3.3.
+# The standard reason codes, each with its meaning for the proposer. Spec: §3.3.3.
 REASONS: Mapping[str, str] = {
     "disagree": "does not agree with the action",
     "inappropriate": "not suitable here",
@@ -251,7 +251,7 @@ def lines_of(text: str) -> list[str]:
         quoted = json.dumps(value, ensure_ascii=False)
         return [visible(line) for line in _broken(quoted)]
     if isinstance(value, dict | list) and len(text) > 100:
-        # One line an item: denser than full indentation, and a long item still stands there whole.
+        # One line for each item: denser than full indentation, and a long item is still shown whole.
         pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
         first, last = "{}" if isinstance(value, dict) else "[]"
@@ -305,7 +305,7 @@ def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
 
 
 MAX_CALLS = 500  # targets and tools whose last call is remembered
-MAX_TEXT = 200_000  # characters of one call; of a longer one nothing is remembered
+MAX_TEXT = 200_000  # characters of one call; a longer one is not remembered
 MOST_BESIDE = 10  # remarks about the request itself
 
 _PARAMS = "/payload/params"

@@ -209,9 +209,7 @@ class HumanDecisions(CardQueue):
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
             )
-            if (
-                target and not card.to
-            ):  # what the human chose stands in place of what the proposal leaves open
+            if target and not card.to:  # the human chose the target that the proposal leaves open
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
@@ -287,7 +285,7 @@ class HumanDecisions(CardQueue):
             return
         try:
             decision = policy.judge(card)
-        except Exception as fault:  # a policy is anybody's code: the card waits for the person
+        except Exception as fault:  # a policy may be any code: the card stays open for the person
             self._fault(
                 f"policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
             )
@@ -301,7 +299,7 @@ class HumanDecisions(CardQueue):
             return
 
         async def act() -> None:
-            with contextlib.suppress(MewError):  # somebody was faster: the card says who
+            with contextlib.suppress(MewError):  # another decision came first: the card names its author
                 await self.carry_out(
                     card.id,
                     digest=card.digest,

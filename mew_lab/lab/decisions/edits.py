@@ -26,11 +26,11 @@ from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, write
 
 __all__ = ["EditField", "EditReview", "EditedRow", "Edits", "misfits"]
 
-MAX_EDITS = 8  # kept of one proposal
+MAX_EDITS = 8  # edits of one proposal that are kept
 MAX_PROPOSALS = 200
 MAX_TEXT = 200_000  # characters that can be edited here
 MAX_FIELDS = 200
-ASKING = 2.0  # seconds for a target to tell its tools
+ASKING = 2.0  # seconds to wait for the tools of a target
 
 
 class EditField(NamedTuple):
@@ -157,7 +157,7 @@ class Edits:
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)
-        # What was empty and holds something now stands in the rows of what it holds.
+        # A value that was empty and has members now is shown by the rows of its members.
         filled = {at for at in was if at not in now and any(row.startswith(f"{at}/") for row in now)}
         arguments = [at for at in (*was, *now) if argument_of(at) is not None]
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]

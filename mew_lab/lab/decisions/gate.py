@@ -21,12 +21,12 @@ from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
 
-LEAST_DIGITS = 8  # characters of a digest that name it
-MOST_ROWS = 40  # rows of a card that a listing tells
-MOST_FACES = 200  # of one proposal, of which is kept since when which view shows them
+LEAST_DIGITS = 8  # characters of a digest that identify it
+MOST_ROWS = 40  # rows of a card in a listing
+MOST_FACES = 200  # pairs of view and digest that are recorded of one proposal
 
 
-_Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
+_Shown = tuple[int, str]  # the sequence number of the proposal among all messages, and its digest
 
 
 class Gate:
@@ -35,11 +35,9 @@ class Gate:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # proposal -> its number, a view, and the digest of what that view shows -> since when
+        # proposal -> its sequence number, a view, and the digest shown there -> start time
         self._seen: dict[str, dict[tuple[int, str, str], float]] = {}
-        self._opened: dict[
-            str, dict[str, set[int]]
-        ] = {}  # proposal -> digest of what was shown -> rows opened
+        self._opened: dict[str, dict[str, set[int]]] = {}  # proposal -> shown digest -> opened rows
         self._whole: dict[str, _Shown] = {}  # proposal -> the card that was shown whole as text
         self._listed: dict[str, _Shown] = {}  # proposal -> the card that a listing showed whole
 

@@ -113,7 +113,7 @@ def _value(value: Any, name: object) -> Any:
 MAX_OFFERS = 100
 OPEN_WORLD = "Other arguments stay free: no pattern can forbid them."
 
-# What a grant may be limited to: minutes, uses.
+# The limits of a grant: minutes, uses.
 LIMITS: Mapping[str, tuple[float | None, int | None]] = {
     "1 use": (None, 1),
     "10 uses": (None, 10),

@@ -17,7 +17,7 @@ from mew_lab.protocol.visible import middle, one_line
 
 __all__ = ["Outcomes"]
 
-MAX_SENT = 3  # requests of this human's kept of one proposal
+MAX_SENT = 3  # requests of this human that are kept for one proposal
 
 
 class Outcomes:
@@ -28,7 +28,7 @@ class Outcomes:
 
     def __init__(self, requests: CallIndex[Request]) -> None:
         self._requests = requests
-        self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human's -> their answers
+        self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human -> their answers
         self._fulfilments: dict[str, tuple[str, str]] = {}  # proposal -> its fulfilment, and the answers
         self._cards: dict[str, set[str]] = {}  # request -> proposals
 

@@ -17,7 +17,7 @@ from mew_lab.lab.decisions.cards import Card
 __all__ = ["Decision", "Policy", "is_decision", "policy_from_environment"]
 
 VARIABLE = "MEW_LAB_DECIDE"
-MAX_TEXT = 4000  # characters of what a policy says of itself
+MAX_TEXT = 4000  # characters of a policy's description
 
 
 class Decision(NamedTuple):

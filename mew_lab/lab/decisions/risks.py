@@ -33,14 +33,14 @@ LONG_NAME = 64  # characters
 SHOWN_TO = 3  # addressees that a title names
 SHOWN = 80
 
-# Commands whose name no sentence begins with.
+# Commands whose names do not begin sentences.
 _COMMANDS = (
     "rm|rmdir|sudo|su|sh|bash|zsh|dash|ksh|fish|curl|wget|nc|ncat|netcat|chmod|chown|chgrp|mkfs|dd|scp|ssh|rsync|telnet|"
     "python\\d?|perl|ruby|node|php|pwsh|powershell|cmd|eval|exec|xargs|tee|sed|awk|grep|base64|openssl|gpg|tar|unzip|"
     "crontab|systemctl|launchctl|useradd|usermod|passwd|whoami|uname|printenv|docker|kubectl|npm|npx|pip|git|echo|cat|"
     "mv|cp|ln|ls|kill|pkill|killall|mshta|rundll32|regsvr32|certutil|bitsadmin|schtasks|wmic|iex"
 )
-_BEFORE = r"(?:^|[\s\"'=:,;(\[{<>|&`])"  # what stands before a path
+_BEFORE = r"(?:^|[\s\"'=:,;(\[{<>|&`])"  # the characters before a path
 
 # Each pattern has bounded repeats and begins where a run begins, so that no text takes more than its length.
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -137,7 +137,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         "marks over letters",
     ),
 )
-# What a text must hold for the pattern to be tried at all: most texts are plain.
+# The characters that a text must contain before the pattern is tried: most texts contain none.
 _NEEDLES = {
     "address": (":", "//"),
     "path that leaves its folder": ("..",),
@@ -253,11 +253,11 @@ def _in_text(text: str, name: str) -> Iterator[str]:
 # --- alphabets ---
 
 _WORD = re.compile(r"\w+")
-# The scripts that are written together, and with Latin words among them.
+# Scripts that are written together, and mixed with Latin words.
 _TOGETHER = frozenset(
     {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}
 )
-# Letters that are dressed up, by the first word of their name.
+# Styled letters, by the first word of their Unicode name.
 _STYLED = frozenset(
     """
     FULLWIDTH HALFWIDTH MATHEMATICAL CIRCLED PARENTHESIZED SQUARED NEGATIVE DOUBLE-STRUCK SCRIPT BLACK-LETTER

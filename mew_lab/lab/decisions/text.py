@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "Approvable", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
 
 COLUMNS = ("id", "from", "to", "call", "since", "state")
-MOST_LISTED = 50  # proposals that a listing tells one by one
+MOST_LISTED = 50  # proposals that a listing shows in full
 MOST_TOLD = 2_000_000  # characters of one card
 
 
@@ -267,7 +267,7 @@ def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
         NotApproved: It was not shown yet; the error's text shows it.
     """
     if not card.is_open:
-        return "yes"  # it is refused where everything is carried out, with what became of it
+        return "yes"  # `carry_out` refuses it, with its outcome
     gate = decisions.gate
     why, code = "", ""
     if digest and len(digest) < LEAST_DIGITS:
@@ -281,7 +281,7 @@ def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
     elif digest and gate.is_cut(card):
         why, code = "not all of it was shown", "not_opened"
     elif digest and digest != card.digest and not gate.was_listed(card):
-        # The beginning of a digest is short enough to be met on purpose: it counts for what was shown here.
+        # A beginning of a digest is short enough to be matched on purpose, so it counts only for a card shown here.
         why, code = "the proposal with this digest was not shown here", "not_shown"
     elif not digest and not gate.was_shown_whole(card):
         why, code = "this is what would be sent", "not_shown"

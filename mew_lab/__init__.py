@@ -1,6 +1,6 @@
 """A workbench for the MEW Protocol v0.4 inside Jupyter.
 
-Importing this loads nothing: each public name brings its module when it is first used. `%load_ext mew_lab`
+The import loads nothing else: the module of a public name is loaded when the name is first used. `%load_ext mew_lab`
 adds `%mew` to a notebook; a script needs only the names.
 """
 
@@ -110,17 +110,20 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# What a lower room uses of a higher one. It is found at its first use, so no room imports upwards, and the order in
-# which modules are imported changes nothing. Where a library is named, the row holds only once that is loaded.
+# The objects of higher rooms that a lower room uses. They are resolved at their first use, so no room imports upwards,
+# and the order of imports changes nothing. A row that names a library applies only when that library is loaded.
 _ABOVE: dict[str, tuple[str, str]] = {
     "Views": ("views.views", ""),  # makes `lab.view`
-    "prepare": ("views.views", "ipykernel"),  # loads the widgets beside the person; a script shows none
-    "before_wait": ("notebook.waiting", "IPython"),  # may refuse a wait; in a script somebody else may decide
+    "prepare": ("views.views", "ipykernel"),  # loads the widgets early; a script shows none
+    "before_wait": (
+        "notebook.waiting",
+        "IPython",
+    ),  # may refuse a wait; a script waits for decisions elsewhere
 }
 
 
 def find_above(name: str) -> Any:
-    """The function or class of a higher room that has this name in the table above; None where it does not apply."""
+    """Returns the function or class of a higher room with this name in `_ABOVE`; None where the row does not apply."""
     import sys
     from importlib import import_module
 
@@ -131,14 +134,14 @@ def find_above(name: str) -> Any:
 
 
 def load_ipython_extension(ip: InteractiveShell) -> None:
-    """`%load_ext mew_lab`."""
+    """Loads the extension; IPython calls this for `%load_ext mew_lab`."""
     from mew_lab.notebook.extension import load
 
     load(ip)
 
 
 def unload_ipython_extension(ip: InteractiveShell) -> None:
-    """`%unload_ext mew_lab`: ends the labs and leaves the shell as it was."""
+    """Ends the labs and restores the shell; IPython calls this for `%unload_ext mew_lab`."""
     from mew_lab.notebook.extension import unload
 
     unload(ip)

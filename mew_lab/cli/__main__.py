@@ -1,4 +1,4 @@
-"""`python -m mew_lab.cli` is `mew-lab`."""
+"""Runs the command `mew-lab` as `python -m mew_lab.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mew-lab agent`: runs one agent in a space elsewhere, as its settings say, until it is ended.
+"""`mew-lab agent`: runs one agent in a space of another process, by its settings, until a signal ends it.
 
 Spec: SDK "Configuration", "Autonomous Agent".
 """
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: as the functions below.
+        MewError: As the functions below.
     """
     has_token = options.token_file is not None or options.token_env is not None
     token = token_from(file=options.token_file, variable=options.token_env) if has_token else None
@@ -47,13 +47,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read_agent_settings(file: Path | None, *, key_env: str | None, **options: Any) -> Settings:
-    """The settings that a file, the environment and these options make.
+    """The settings from a file, the environment and these options.
 
     Args:
         key_env: The environment variable that holds the key of the model's server.
 
     Raises:
-        ConfigError: as `read_settings`, or the variable is not set.
+        ConfigError: As `read_settings`, or the variable is not set.
     """
     if key_env is not None:
         if not os.environ.get(key_env):
@@ -63,30 +63,32 @@ def read_agent_settings(file: Path | None, *, key_env: str | None, **options: An
 
 
 async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[str], object]) -> None:
-    """Joins as the settings say, answers until `ended` is set or the connection is gone for good, and leaves.
+    """Joins by the settings, answers until `ended` is set or the connection is lost for good, and leaves.
 
     Raises:
-        ConfigError: a setting is missing or does not fit.
-        NotAdmitted, ConnectionLost, NoReply: it could not join, or can no longer be in the space.
+        ConfigError: A setting is missing or not valid.
+        NotAdmitted, ConnectionLost, NoReply: It could not join, or the gateway does not admit it again.
     """
     if not settings.gateway:
-        raise ConfigError("no gateway is named: give its address, or set MEW_GATEWAY", key="gateway")
+        raise ConfigError(
+            "no gateway is named: give its address with --gateway, or set MEW_GATEWAY", key="gateway"
+        )
     agent = MEWAgent.from_settings(settings)
-    gone = asyncio.Event()
+    lost = asyncio.Event()
 
     def check_connection(_: object) -> None:
         if agent.participant.client.state == "disconnected":
-            gone.set()
+            lost.set()
 
     agent.participant.client.on_disconnected(check_connection)
     async with agent:
         say(
             f"{agent.id} is in {settings.space or 'the space'} at {settings.gateway}, with {agent.model.name}"
         )
-        waits = [asyncio.ensure_future(event.wait()) for event in (ended, gone)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
     failure = agent.participant.client.failure
-    if gone.is_set() and not ended.is_set() and isinstance(failure, MewError):
+    if lost.is_set() and not ended.is_set() and isinstance(failure, MewError):
         raise failure

@@ -1,4 +1,4 @@
-"""`mew-lab bridge`: lets an MCP server take part in a space elsewhere, until it is told to stop."""
+"""`mew-lab bridge`: runs an MCP server as a participant of a space of another process, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: an option is missing; or as `bridge`.
+        MewError: An option is missing; or as `bridge`.
     """
     if not options.as_id:
-        raise MewError("cannot bridge: --as names no participant for the server to be")
+        raise MewError("cannot bridge: the server needs a participant id; give one with --as ID")
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
 
@@ -59,10 +59,10 @@ async def bridge(
     say: Say,
     ended: asyncio.Event,
 ) -> None:
-    """Lets an MCP server take part in the space at `url`, until `ended` or until the server ends.
+    """Runs an MCP server as a participant of the space at `url`, until `ended` is set or the server ends.
 
     Raises:
-        MewError: when the server does not start, the gateway does not let it in, or the server ends by itself.
+        MewError: The server does not start, the gateway does not admit it, or the server ends by itself.
     """
     why: list[str] = []
 

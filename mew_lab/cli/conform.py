@@ -27,10 +27,10 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        SystemExit: with the status of the run, unless it is 0.
+        SystemExit: The status of the run, unless it is 0.
     """
-    words = {name: value for name, value in vars(options).items() if name != "command"}
-    if status := conform(**words, say=shell.say, progress=shell.warn):
+    arguments = {name: value for name, value in vars(options).items() if name != "command"}
+    if status := conform(**arguments, say=shell.say, progress=shell.warn):
         raise SystemExit(status)
 
 
@@ -46,19 +46,21 @@ def conform(
     say: Say,
     progress: Say,
 ) -> int:
-    """Runs the whole command, and returns the exit status.
+    """Runs the whole command; returns the exit status.
 
-    With `write_space` it writes a space.yaml, and the tokens file beside it. An error is told through `progress`, in a
+    With `write_space` it writes a space.yaml, and the tokens file beside it. `progress` receives an error as one
     sentence.
     """
     try:
         if write_space is not None:
             if url is not None:
-                raise ConfigError("--write-space goes without a URL: write first, start a gateway, then run")
+                raise ConfigError(
+                    "--write-space takes no URL: write the files first, start a gateway, then run without --write-space"
+                )
             return _write(write_space, write_second, tokens, say)
         if url is None or tokens is None:
             missing = "a URL" if url is None else "--tokens FILE"
-            raise ConfigError(f"{missing} is missing; --write-space FILE makes what a run needs")
+            raise ConfigError(f"{missing} is missing; --write-space FILE makes the files for a run")
         if not timeout > 0:
             raise ConfigError("--timeout takes a number of seconds above 0")
         ids = [id for word in only for id in word.replace(",", " ").split()]
@@ -79,21 +81,21 @@ def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> i
     if len(set(files)) < len(files):
         raise ConfigError("the files to write must have different names")
     profile = fresh(second=second is not None)
-    if tokens.exists():  # a gateway may run with these tokens: they are kept
-        known = read_profile(tokens)
-        profile = known if known.second or not second else known._replace(second=profile.second)
+    if tokens.exists():  # a gateway may run with these tokens, so they stay
+        earlier = read_profile(tokens)
+        profile = earlier if earlier.second or not second else earlier._replace(second=profile.second)
     write_profile(tokens, profile)
     write_private(space, space_file(profile))
-    say(f"wrote {space}: the space {profile.space!r}, for a gateway to be started with")
+    say(f"wrote {space}: the space {profile.space!r}; start a gateway with it")
     if second is not None and profile.second is not None:
         write_private(second, space_file(profile.second))
         say(
-            f"wrote {second}: the space {profile.second.space!r}, for the same gateway to run beside it, as by"
+            f"wrote {second}: the space {profile.second.space!r}; start the same gateway with both, for example by"
         )
         say(
             f"  {shlex.join(['mew-lab', 'serve', '--space-config', str(space), '--space-config', str(second)])}"
         )
-    say(f"wrote {tokens}: when the gateway runs: mew-lab conform URL --tokens {tokens}")
+    say(f"wrote {tokens}; when the gateway runs: mew-lab conform URL --tokens {tokens}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """`mew-lab demo`: shows in half a minute how a participant proposes, a human decides and a real server acts.
 
-It makes a git repository with one commit, whose message the caller gives. A participant that may only propose asks for
-the log of it, from the MCP server of git. `tell` prints through `say` and asks through `ask`.
+It makes a git repository with one commit. A participant that may only propose then proposes a call of the tool
+`git_log` of the MCP server of git. `show_demo` prints by `say` and puts its question by `ask`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.labs import close_all, up
 from mew_lab.lab.seat import Seat
 
-__all__ = ["MESSAGE", "check", "make_repository", "run", "tell"]
+__all__ = ["MESSAGE", "check", "make_repository", "run", "show_demo"]
 
 MESSAGE = "Add the first page"
 DEADLINE = 30.0
 
-# Nothing of the user's git is read, and the same message always gives the same commit.
+# No git settings of the user are read, and the same message always gives the same commit.
 _GIT: Mapping[str, str] = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_SYSTEM": os.devnull,
@@ -54,29 +54,29 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: the folder is not empty; or as `tell`.
+        MewError: The folder is not empty; or as `show_demo`.
     """
     check()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise MewError(f"the folder {folder} is not empty; the demo wants an empty or a new one")
+        raise MewError(f"the folder {folder} is not empty; name an empty or a new one")
     ask = None if options.yes or not sys.stdin.isatty() else shell.ask_yes_or_no
     more: dict[str, Any] = {} if options.message is None else {"message": options.message}
     try:
-        tell(folder.resolve(), say=shell.say, ask=ask, colour=shell.use_colour(options), **more)
+        show_demo(folder.resolve(), say=shell.say, ask=ask, colour=shell.use_colour(options), **more)
     finally:
         close_all()
 
 
 def check() -> None:
-    """Checks that everything that the demo needs is installed.
+    """Checks that git and its MCP server are installed.
 
     Raises:
-        MewError: one sentence, when git or mcp-server-git is missing.
+        MewError: git or mcp-server-git is missing.
     """
     if shutil.which("git") is None:
-        raise MewError("the demo needs git, and there is none on PATH; install git and run it again")
+        raise MewError("the demo needs git, which is not on PATH; install git and run the demo again")
     if importlib.util.find_spec("mcp_server_git") is None:
         raise MewError(
             'the demo needs the MCP server of git; install it with: pip install "mew_lab[lessons]"'
@@ -87,18 +87,18 @@ def make_repository(folder: Path, *, message: str = MESSAGE) -> Path:
     """Makes a small git repository in `folder`, with one commit by a fixed author at a fixed date.
 
     Raises:
-        MewError: what git said, when it failed.
+        MewError: git failed; with the last line of its output.
     """
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# The first page\n", encoding="utf-8")
     environment = {key: os.environ[key] for key in ("PATH", "SYSTEMROOT") if key in os.environ}
-    for words in (
+    for command in (
         ("init", "--quiet", "--initial-branch=main"),
         ("add", "README.md"),
         ("commit", "--quiet", "--no-gpg-sign", "--no-verify", f"--message={message}"),
     ):
         done = subprocess.run(
-            ["git", *words],
+            ["git", *command],
             cwd=folder,
             env={**environment, "HOME": str(folder), **_GIT},
             stdin=subprocess.DEVNULL,
@@ -108,12 +108,12 @@ def make_repository(folder: Path, *, message: str = MESSAGE) -> Path:
             check=False,
         )
         if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
-            raise MewError(f"git {words[0]} failed in {folder}; it said: {lines[-1]}")
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+            raise MewError(f"git {command[0]} failed in {folder}: {lines[-1]}")
     return folder
 
 
-def tell(
+def show_demo(
     folder: Path,
     *,
     message: str = MESSAGE,
@@ -124,10 +124,10 @@ def tell(
     """Runs the demo in `folder`, which it fills with a repository and a journal.
 
     Args:
-        ask: Asks the human a yes-or-no question; with None a policy approves, which is told.
+        ask: Asks the human a yes-or-no question; with None a policy approves, and the output says so.
 
     Raises:
-        MewError: one sentence, when a part of it cannot be had.
+        MewError: A part of the demo is missing or does not start.
     """
     check()
     repository = make_repository(folder / "repository", message=message)
@@ -142,22 +142,22 @@ def tell(
         say("bot has joined. It may propose; it may not act.")
 
         def decide(card: Card) -> str:
-            """Decides the proposal; returns by whom it is approved if it is."""
+            """Decides the proposal; returns the name of the approver for the case of an approval."""
             if ask is None:
-                say("Nobody is asked here: the policy “approve” decides instead of you.")
+                say("No question is asked here: the policy “approve” decides instead of you.")
                 lab.decide = Policy.approve()
                 return f"the policy “approve” in the name of {lab.me.name}"
             say(str(lab.approve(card) if ask("Approve it?") else lab.reject(card.id)))
             return f"you ({lab.me.name})"
 
         _propose(bot, {"repo_path": str(repository)}, lab.decisions, decide=decide, say=say)
-        say("\nThe conversation, one line an envelope:")
+        say("\nThe conversation, one line for each envelope:")
         rows = lab.rows.since(0, 1000)
         for row in rows:
             say(row_line(row, start=rows[0].t, colour=colour))
     finally:
         lab.down()
-    say(f"\nEvery message stands in the journal {folder / 'journal.jsonl'}")
+    say(f"\nEvery message is in the journal {folder / 'journal.jsonl'}")
 
 
 def _propose(
@@ -168,7 +168,7 @@ def _propose(
     decide: Callable[[Card], str],
     say: Callable[[str], object],
 ) -> None:
-    """Lets `bot` propose a call, has it decided once its card has come, and tells the result."""
+    """Makes `bot` propose a call, has it decided when its card has arrived, and prints the result."""
     arrived = threading.Event()
     cards: list[Card] = []
 
@@ -184,7 +184,7 @@ def _propose(
             raise MewError(f"the proposal {pending.id} of bot did not reach you in {DEADLINE:.0f} s")
     finally:
         unsubscribe()
-    say("\nA proposal waits for you:")
+    say("\nA proposal waits for your decision:")
     for line in card_lines(cards[0]):
         say(f"  {line}")
     by = decide(cards[0])

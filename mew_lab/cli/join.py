@@ -1,4 +1,4 @@
-"""`mew-lab join`: takes part in a space from a terminal. A typed line is said, sent, or obeyed as a verb."""
+"""`mew-lab join`: takes part in a space from a terminal. A typed line is a chat message, an envelope or a command."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from mew_lab.protocol.envelope import read_strict
 __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
 
 HELP = """\
-TEXT                            says it to everybody
-{"kind": …}                     sends an envelope as it stands
-/approve ID [digest=D] [PARTICIPANT]  fulfils a proposal, once its card was shown and you say yes again, or with the
-                                first characters of its digest; the participant where it names none
+TEXT                            sends a chat message to all participants
+{"kind": …}                     sends this envelope
+/approve ID [digest=D] [PARTICIPANT]  fulfils a proposal: the first time shows its card, the second approves it;
+                                or at once with the first 8 characters of the shown digest;
+                                PARTICIPANT is the target of a proposal that names none
 /reject ID [REASON]             rejects a proposal
-/withdraw ID [REASON]           withdraws a proposal of yours
+/withdraw ID [REASON]           withdraws your own proposal
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
-/call PARTICIPANT/TOOL JSON     calls a tool, or proposes it where you may only propose
+/call PARTICIPANT/TOOL JSON     calls a tool, or proposes the call where you may only propose
 /proposals  /who  /tools [PARTICIPANT]  /status
-/quit                           leaves; //TEXT says a text that begins with a slash"""
+/quit                           leaves the space; //TEXT sends a text that begins with a slash"""
 
 
 class Quit(Exception):
-    """The person wants to leave."""
+    """Raised by `/quit`."""
 
 
 class Verbs(Protocol):
-    """The person's seat, and the verbs of a lab that decide and list: all that a typed line can call."""
+    """The person's seat, and the methods of a lab that a typed line can call."""
 
     @property
     def me(self) -> Seat: ...
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: the space cannot be joined, or the connection is gone for good.
+        MewError: The space cannot be joined, or the connection is lost for good.
     """
     shell.check_address(options.url, options)
     try:
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
             as_id=options.as_id,
         )
         client = lab.me.participant.client
-        shell.say(f"You are {client.id} in {lab.space}; /help lists what you can type.")
+        shell.say(f"You are {client.id} in {lab.space}; /help lists the commands.")
         console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
         for line in console.lines(reading=True):
             try:
@@ -77,11 +78,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def obey(verbs: Verbs, line: str) -> str:
-    """Carries out a typed line; returns the text that answers it.
+    """Carries out a typed line; returns the text to print.
 
     Raises:
-        Quit: on `/quit`.
-        MewError: one sentence about what cannot be done.
+        Quit: The line is `/quit` or `/exit`.
+        MewError: The line cannot be carried out; the message says why.
     """
     line = line.strip()
     seat = verbs.me
@@ -98,7 +99,7 @@ def obey(verbs: Verbs, line: str) -> str:
     if word == "help":
         return HELP
     if word not in _VERBS:
-        raise MewError(f"/{word[:40]} is not known here; /help lists what is")
+        raise MewError(f"there is no command /{word[:40]}; /help lists the commands")
     verb = _VERBS[word]
     first, _, more = rest.strip().partition(" ")
     if verb.needs and not first:
@@ -107,7 +108,7 @@ def obey(verbs: Verbs, line: str) -> str:
 
 
 class _Verb(NamedTuple):
-    needs: str  # the word that must follow it, for the sentence that asks for it
+    needs: str  # the argument that must follow it, for the error without it
     call: Callable[[Verbs, str, str], object]
 
 

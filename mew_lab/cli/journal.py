@@ -1,4 +1,4 @@
-"""`mew-lab replay`, `audit`, `journal` and `export`: what is done with the journal of a gateway."""
+"""`mew-lab replay`, `audit`, `journal` and `export`: work on the journal of a gateway."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ __all__ = ["run", "run_audit", "run_export", "run_replay"]
 
 
 def run_replay(options: argparse.Namespace) -> None:
-    """Replays a journal and reports whether a fresh space would have written the same.
+    """Replays a journal and reports whether a new space would have written the same records.
 
     Raises:
-        ReplayMismatch: it would not.
-        JournalError: the file is no journal of a gateway.
+        ReplayMismatch: It would not; with the first difference.
+        JournalError: The file is no journal of a gateway.
     """
     with _verified_after(options.file):
         shell.say(str(replay(options.file)))
 
 
 def run_audit(options: argparse.Namespace) -> None:
-    """Reports who sent an envelope, and by which right, or why it was refused.
+    """Reports the sender of an envelope, and the capability that permitted it or the reason of its refusal.
 
     Raises:
-        MewError: there is no such envelope, or more than one.
+        MewError: There is no such envelope, or more than one.
     """
-    with _verified_after(options.file, tell=False):
+    with _verified_after(options.file, report=False):
         shell.say(str(open_log(options.file).audit(options.id)))
 
 
 @contextlib.contextmanager
-def _verified_after(file: Path, heads: Path | None = None, *, tell: bool = True) -> Iterator[None]:
+def _verified_after(file: Path, heads: Path | None = None, *, report: bool = True) -> Iterator[None]:
     """Verifies a journal after the work on it, and reports the result.
 
     Args:
-        tell: Whether an intact journal is reported too.
+        report: Whether an intact journal is reported too.
 
     Raises:
-        SystemExit: with 1, when the journal is not as it was written.
+        SystemExit: 1, when the journal was changed after it was written.
     """
     flaw = None
     try:
@@ -59,18 +59,18 @@ def _verified_after(file: Path, heads: Path | None = None, *, tell: bool = True)
         if file.is_file() and read_journal(file).format == "own":
             result = verify(file, kept_heads(file, heads))
             flaw = result.flaw
-            if tell or flaw is not None:
+            if report or flaw is not None:
                 shell.say(str(result))
     if flaw is not None:
         raise SystemExit(1)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Verifies a journal, or deletes its older files once a person has agreed.
+    """Verifies a journal, or deletes its older files after the person has agreed.
 
     Raises:
-        MewError: nobody can be asked, or the file is no journal.
-        SystemExit: with 1, when the journal is not as it was written.
+        MewError: No terminal is there for the question, or the file is no journal.
+        SystemExit: 1, when the journal was changed after it was written.
     """
     if options.action == "verify":
         with _verified_after(options.file, options.heads):
@@ -81,7 +81,9 @@ def run(options: argparse.Namespace) -> None:
         if options.yes:
             return True
         if not sys.stdin.isatty():
-            raise MewError("nothing is deleted without a yes; say --yes where nobody can be asked")
+            raise MewError(
+                "nothing was deleted: this needs a yes, and there is no terminal to ask on; give --yes"
+            )
         return shell.ask_yes_or_no("Delete them for ever?")
 
     done = prune(
@@ -91,19 +93,21 @@ def run(options: argparse.Namespace) -> None:
         shell.say("nothing was deleted")
         return
     shell.say(f"deleted {len(done.files)} files")
-    kept = keep_pruned(options.file, options.heads, done.head)
-    shell.say(f"its head is kept in {kept}" if kept else f"keep its head elsewhere: {done.head.chain}")
+    head_file = keep_pruned(options.file, options.heads, done.head)
+    shell.say(
+        f"its head is kept in {head_file}" if head_file else f"keep its head elsewhere: {done.head.chain}"
+    )
 
 
 def run_export(options: argparse.Namespace) -> None:
-    """Writes the log files that a TypeScript gateway would have written of a journal.
+    """Writes the log files of a TypeScript gateway from a journal.
 
     Raises:
-        MewError: the journal cannot be read, or a file is there already.
+        MewError: The journal cannot be read, or a file exists already.
     """
     record = first_record(options.journal)
     above = (folder.parent for folder in options.journal.absolute().parents if folder.name == ".mew")
-    # A token of the space that stands in a message is masked.
+    # A token of the space in a message is masked.
     known_tokens(next(above, Path.cwd()) / ".mew" / "tokens", record.space if record else "")
 
     def progress(sentence: str) -> None:

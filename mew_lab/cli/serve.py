@@ -1,6 +1,6 @@
-"""`mew-lab serve`: runs one or more spaces, with nobody in front of them, until it is told to stop.
+"""`mew-lab serve`: runs one or more spaces without a human interface, until a signal ends it.
 
-The functions that serve print through `say` and end when `ended` is set; `run` gives them a shell's words and signals.
+The functions that serve print by `say` and end when `ended` is set; `run` passes the options and signals of a shell.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: as the functions below.
+        MewError: As the functions below.
     """
     enrolled = [
-        (name, profile or "proposer") for name, _, profile in (word.partition("=") for word in options.enrol)
+        (name, profile or "proposer")
+        for name, _, profile in (option.partition("=") for option in options.enrol)
     ]
     more: dict[str, Any] = {
         "enrolled": enrolled,
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
                 files, person=options.as_id, auto_start=not options.no_auto_start, ended=ended, **more
             )
 
-    # What is loaded by now stays: a full collection that walks all of it would hold everybody up for 20 ms.
+    # The objects loaded by now stay: a full collection over all of them would stop every connection for 20 ms.
     gc.collect()
     gc.freeze()
     with shell.new_runner() as runner:
@@ -75,14 +76,14 @@ async def serve(
     say: Say,
     ended: asyncio.Event,
 ) -> None:
-    """Serves a space; tells its address, its journal, and for each participant the line that joins as it.
+    """Serves a space; prints its address, its journal, and the shell line that joins as each participant.
 
     Args:
         enrolled: Participants besides the owner, each with its profile.
-        folder: Where token files and, unless `journal` names a file, the journal are put.
+        folder: The folder for the token files and, unless `journal` names a file, the journal.
 
     Raises:
-        MewError: when the space cannot be opened, the port is not to be had, or the journal cannot be made.
+        MewError: The space cannot be opened, the port is not free, or the journal cannot be created.
     """
     path = journal or journal_path(folder, space=name, now=datetime.now(UTC))
     space_host = Host(name, folder=folder, journal=path, host=host, port=port)
@@ -106,19 +107,19 @@ async def serve_files(
     say: Say,
     ended: asyncio.Event,
 ) -> None:
-    """Serves the spaces that files describe on one port, with their programs; tells of each what `serve` tells.
+    """Serves the spaces of files on one port, with their programs; prints of each the same as `serve`.
 
-    Each space has its own journal, tokens, logs and programs; nothing of one shows in another.
+    Each space has its own journal, tokens, logs and programs; none of them shows in another space.
 
     Args:
-        person: Who owns a space whose file names no owner; None: its default participant, or nobody.
-        enrolled: Participants besides those of the file, each with its profile; for one file alone.
-        journal: The file that records everything; for one file alone.
-        auto_start: Whether the programs of the files are started.
+        person: The owner of a space whose file names none; None: its default participant, or no owner.
+        enrolled: Participants besides those of the file, each with its profile; for a single file only.
+        journal: The journal file; for a single file only.
+        auto_start: Whether to start the programs of the files.
 
     Raises:
-        MewError: when a space cannot be opened, two cannot stand on one port, the port is not to be had, or a
-            journal cannot be made.
+        MewError: A space cannot be opened, two cannot share a port, the port is not free, or a journal cannot be
+            created.
     """
     enrolled = list(enrolled)
     if len(files) > 1:
@@ -130,7 +131,7 @@ async def serve_files(
     try:
         for at, file in enumerate(files):
             path = journal_path(file.folder, space=file.config.name, now=datetime.now(UTC))
-            # Two spaces of one folder would write into one log; the name of their own is that of the journals' folder.
+            # Two spaces of one folder would write into one log, so the second has a folder named after its journals.
             logs = path.parent.name if folders[at] in folders[:at] else ""
             journals.append(journal or path)
             space_host = Host(
@@ -144,7 +145,7 @@ async def serve_files(
             )
             first = first or space_host
             hosts.append(space_host)
-        # The first one, which opens the port, is opened last: all spaces are there by then.
+        # The first host, which opens the port, is opened last: all spaces exist by then.
         for file, space_host in reversed([*zip(files, hosts, strict=True)]):
             for remark in file.remarks:
                 say(f"note: {remark}")
@@ -154,7 +155,7 @@ async def serve_files(
             hosts[0].enrol(participant, profile)
         for space_host, path in zip(hosts, journals, strict=True):
             more = [name for name, _ in enrolled if name not in space_host.keys]
-            _tell(space_host, path, [*space_host.keys, *more], say)
+            _print_addresses(space_host, path, [*space_host.keys, *more], say)
         for file, space_host in zip(files, hosts, strict=True):
             if auto_start:
                 await space_host.start_programs(file, tell=say, fault=say)
@@ -167,10 +168,10 @@ async def serve_files(
 
 
 def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) -> None:
-    """Refuses spaces that cannot stand on one port, and options that mean one space.
+    """Checks that the spaces can share a port, and that no option for a single space is set.
 
     Raises:
-        ConfigError: with what stands in the way.
+        ConfigError: Two files conflict, or such an option is set.
     """
     for option, value in alone.items():
         if value:
@@ -189,7 +190,9 @@ def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) 
             raise ConfigError(sentence, path=str(file.path), key="space.id")
         for key in ("hosts", "origins"):
             if set(getattr(file.config, key)) != set(getattr(first.config, key)):
-                sentence = f"space.{key} of {file.path} differs from that of {first.path}; on one port they are the same"
+                sentence = (
+                    f"space.{key} of {file.path} differs from that of {first.path}; one port needs the same"
+                )
                 raise ConfigError(sentence, path=str(file.path), key=f"space.{key}")
         if file.config.limits.of_server != first.config.limits.of_server:
             sentence = f"the limits of a port in {file.path} differ from those of {first.path}; they must be the same"
@@ -212,10 +215,10 @@ async def serve_again(
     say: Say,
     ended: asyncio.Event,
 ) -> None:
-    """Serves a space that ran before, on from its journal, on its port where that is free; tells what `serve` tells.
+    """Resumes a space from its journal, on its port where that is free, and serves it; prints the same as `serve`.
 
     Raises:
-        MewError: when the journal cannot be read or gone on with, or the port is not to be had.
+        MewError: The journal cannot be read or resumed, or the port is not free.
     """
     past = Past(journal)
     space_host = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
@@ -242,15 +245,15 @@ async def _serve(
         for participant, profile in enrolled:
             space_host.enrol(participant, profile)
             names += [participant] if participant not in names else []
-        _tell(space_host, journal, names, say)
+        _print_addresses(space_host, journal, names, say)
         await ended.wait()
     finally:
         await space_host.close()
     say(f"space {space_host.name} is down; the journal stays in {journal}")
 
 
-def _tell(space_host: Host, journal: Path, names: Iterable[str], say: Say) -> None:
-    """Tells where a space is reached, what records it, and how each participant joins."""
+def _print_addresses(space_host: Host, journal: Path, names: Iterable[str], say: Say) -> None:
+    """Prints the address of a space, its journal, and the shell line that joins as each participant."""
     say(f"space {space_host.name} at {space_host.url}")
     say(f"journal {journal}")
     for participant in names:

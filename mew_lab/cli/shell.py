@@ -1,6 +1,6 @@
 """The shell that the programs run in: output, a yes-or-no question, signals and the event loop.
 
-Whatever a program prints goes through `say` or `tell_failure`, so that nothing a peer wrote moves a cursor or hides.
+All output goes through `say`, `warn` and `tell_failure`, so that no text of a peer moves the cursor or hides.
 """
 
 from __future__ import annotations
@@ -33,48 +33,48 @@ __all__ = [
 
 
 def say(text: str) -> None:
-    """Prints to stdout, the one way to it: control characters are made visible."""
+    """Prints a text to stdout, with control characters made visible."""
     print(for_terminal(text), flush=True)
 
 
 def warn(text: str) -> None:
-    """Prints a line to stderr, control characters made visible."""
+    """Prints a line to stderr, with control characters made visible."""
     print(for_terminal(text), file=sys.stderr, flush=True)
 
 
 def tell_failure(command: str, sentence: str) -> int:
-    """Prints to stderr, in one line, why a command failed; returns the exit status."""
+    """Prints the reason why a command failed, as one line on stderr; returns the exit status."""
     warn(f"mew-lab {command}: {' '.join(sentence.split())}")
     return 1
 
 
 def tell_error(error: BaseException | None) -> None:
-    """Prints an error of this package as Python does, control characters made visible: it may quote a peer."""
+    """Prints a traceback to stderr, with control characters made visible: it may quote a peer."""
     if error is not None:
         warn("".join(traceback.format_exception(error)).rstrip("\n"))
 
 
 class Formatter(logging.Formatter):
-    """Log lines for a terminal: what they quote is made visible."""
+    """Formats log lines for a terminal, with control characters made visible."""
 
     def format(self, record: logging.LogRecord) -> str:
         return for_terminal(super().format(record))
 
 
 def log_to_stderr(level: str) -> None:
-    """Sends the log of this process, from that level on, to stderr."""
+    """Sends the log of this process to stderr, from `level` on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Formatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
 
 
 def use_colour(options: argparse.Namespace) -> bool:
-    """Whether lines are coloured: on a terminal, unless an option or NO_COLOR forbids it."""
+    """Whether lines are coloured: on a terminal, unless --no-color or NO_COLOR is set."""
     return not options.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
 
 
 def ask_yes_or_no(question: str) -> bool:
-    """Asks until the answer is yes or no; the end of the input is a no."""
+    """Asks until the answer is yes or no; returns whether it is yes. The end of the input is a no."""
     while True:
         try:
             answer = input(f"{question} [y/n] ").strip().lower()
@@ -88,16 +88,16 @@ def check_address(url: str, options: argparse.Namespace) -> None:
     """Checks that the options name the space and the token with which `url` is joined.
 
     Raises:
-        MewError: one of them is missing.
+        MewError: One of them is missing.
     """
     if not options.space:
-        raise MewError(f"cannot join {url}: --space names no space; whoever runs it knows its name")
+        raise MewError(f"cannot join {url}: give --space NAME, as printed when the space was started")
     if options.token_file is None and options.token_env is None:
         raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
 
 
 def new_runner() -> asyncio.Runner:
-    """A runner of uvloop's event loop where that is installed, else of the standard one."""
+    """Returns a runner of uvloop's event loop where that is installed, else of the standard one."""
     try:
         import uvloop
     except ImportError:
@@ -107,7 +107,7 @@ def new_runner() -> asyncio.Runner:
 
 
 def end_on_signal() -> asyncio.Event:
-    """An event that SIGINT or SIGTERM sets. To be called on the running loop."""
+    """Returns an event that SIGINT or SIGTERM sets. To be called on the running loop."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -16,14 +16,14 @@ from mew_lab.protocol.visible import visible_json
 
 __all__ = ["journal_lines", "run"]
 
-POLL = 0.2  # seconds between two looks at a file that is followed
+POLL = 0.2  # seconds between two readings of a followed file
 
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command with these options.
 
     Raises:
-        MewError: the space cannot be joined, the connection is gone for good, or the file is no journal.
+        MewError: The space cannot be joined, the connection is lost for good, or the file is no journal.
     """
     if "://" in options.source:
         return _tail_space(options)
@@ -61,23 +61,23 @@ def _tail_space(options: argparse.Namespace) -> None:
 def journal_lines(
     path: Path, *, follow: bool = False, exact: bool = False, colour: bool = False
 ) -> Iterator[str]:
-    """The messages of a journal, one line each; with `follow` it waits for more and never ends.
+    """Yields the messages of a journal, one line each; with `follow` it waits for more and never ends.
 
-    `exact` gives the text of each envelope instead of the line a person reads.
+    With `exact` each line is the text of the envelope instead of a summary.
 
     Raises:
-        JournalError: when the file is no journal.
+        JournalError: The file is no journal.
     """
     rows = LiveRows(lambda: ("", 0))
     start: float | None = None
     read = 0
     while True:
         size = path.stat().st_size if follow else 0
-        known, read = read, 0
+        shown, read = read, 0
         for record in read_journal(path):
             read += 1
-            # A journal that grew is read again from its beginning: what was shown already is passed over.
-            if read <= known or record.raw is None:
+            # A journal that grew is read again from its beginning; the records that were shown are skipped.
+            if read <= shown or record.raw is None:
                 continue
             rows.observe(record)
             (row,) = rows.since(rows.last_seq - 1, 1)

@@ -1,6 +1,6 @@
-"""A space seen in a terminal: each envelope as one line, and a console that prints them as they come.
+"""Shows a space in a terminal: each envelope as one line, printed when it arrives.
 
-`join` and `tail` read the typed lines or the journal. What a peer wrote becomes visible text.
+`join` and `tail` use it. Control characters in texts of peers are made visible.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _FAMILIES = {
 
 
 def row_line(row: Row, *, start: float, colour: bool = False) -> str:
-    """One envelope as one line: number, seconds since `start`, from and to, kind, what it says, why it was refused."""
+    """One envelope as one line: number, seconds since `start`, sender, addressees, kind, summary, refusal."""
     kind = row.kind or "no kind"
-    who = f"{one_line(row.sender, 32)} → {one_line(', '.join(row.to) or 'all', 32)}"
+    route = f"{one_line(row.sender, 32)} → {one_line(', '.join(row.to) or 'all', 32)}"
     shown = f"{one_line(kind, 28):<20}"
     if colour:
         accent = _ACCENTS.get(_FAMILIES.get(kind, family(kind)), 245)
         shown = f"\x1b[38;5;{accent}m{shown}\x1b[0m"
-    parts = [f"{row.seq:>5}  {row.t - start:>7.2f}  {who:<28}  {shown}  {one_line(row.what, 160)}"]
+    parts = [f"{row.seq:>5}  {row.t - start:>7.2f}  {route:<28}  {shown}  {one_line(row.what, 160)}"]
     if row.kind == "mcp/proposal":
         parts.append(f"({visible(row.id)})")
     if row.correlates:
         parts.append(f"↳{row.correlates}")
     if row.verdict == "refused":
-        parts.append(f"refused: {one_line(row.code, 80) or 'no reason given'}")
+        parts.append(f"refused: {one_line(row.code, 80) or 'no reason stated'}")
     return "  ".join(parts)
 
 
 class Console:
-    """Prints the rows of a space as they come; `lines` gives the typed lines until the input or the connection ends.
+    """Prints the rows of a space when they arrive; `lines` gives the typed lines until input or connection ends.
 
-    `exact` prints the text of each envelope instead of a line for people.
+    With `exact` it prints the text of each envelope instead of a summary.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Console:
         self._exact = exact
         self._last = 0
         self._start: float | None = None
-        # Rows come on the loop's thread and, once at the start, on this one.
+        # Rows are printed on the loop's thread and, once at the start, on this one.
         self._printing = threading.Lock()
         self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._failure = ""
@@ -89,10 +89,10 @@ class Console:
         client.on_disconnected(self._on_disconnected)
 
     def lines(self, *, reading: bool) -> Iterator[str]:
-        """Typed lines until the input ends; none are read unless `reading`.
+        """Yields typed lines until the input or the connection ends; reads none unless `reading`.
 
         Raises:
-            MewError: the connection is gone for good.
+            MewError: The connection is lost for good.
         """
         if reading:
             threading.Thread(target=self._read, daemon=True, name="mew-lab-stdin").start()

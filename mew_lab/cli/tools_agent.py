@@ -1,4 +1,4 @@
-"""`mew-lab tools-agent`: checks an agent file, serves it as tools, lets it join a space, or runs one call of it.
+"""`mew-lab tools-agent`: checks an agent file, serves it as tools, joins a space with it, or runs one call of it.
 
 Spec: tools-agent.md "MCP Server Project", TA-16, TA-51, TA-52, TA-54, TA-64.
 """
@@ -35,15 +35,15 @@ __all__ = ["call", "check", "join", "read_key", "run", "serve"]
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
 SERVED = "tools-agents"  # the folder of their tokens in `.mew`
-MAX_SHOWN = 300  # characters of what a tool answered, in one line
+MAX_SHOWN = 300  # characters of the arguments or the result of a call, in one line
 
 
 def run(options: argparse.Namespace) -> None:
-    """Runs the action that the options name.
+    """Runs the action of the options.
 
     Raises:
-        MewError: as the functions below.
-        SystemExit: with 1, when the called tool answered with an error.
+        MewError: As the functions below.
+        SystemExit: 1, when the called tool returned an error.
     """
     if options.action == "join":
         shell.check_address(options.url, options)
@@ -78,10 +78,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read_key(variable: str | None) -> str | None:
-    """The key that an environment variable holds; None where none is named.
+    """The key in an environment variable; None where no variable is named.
 
     Raises:
-        ConfigError: it is not set.
+        ConfigError: The variable is not set.
     """
     if variable is None:
         return None
@@ -91,10 +91,10 @@ def read_key(variable: str | None) -> str | None:
 
 
 def check(file: Path, *, say: Say) -> None:
-    """Prints the tools of an agent file, and the remarks for its author.
+    """Prints the tools of an agent file, and remarks for its author.
 
     Raises:
-        ConfigError: it has faults; all of them are told.
+        ConfigError: The file has faults; the message has all of them.
     """
     agent = read_agent_file(file)
     remarks = [
@@ -123,13 +123,13 @@ async def serve(
     say: Say,
     token_file: Path | None = None,
 ) -> None:
-    """Serves an agent file until `ended` is set: over HTTP on this port, or else over stdio to one client.
+    """Serves an agent file until `ended` is set: over HTTP on the port `http`, or over stdio to one client.
 
-    Over HTTP every request must show the token that stands in `token_file`; None is a file beside the agent's,
-    made where it is not there.
+    Over HTTP every request must carry the token in `token_file`; None means a file beside the agent file, which is
+    created where it is missing.
 
     Raises:
-        MewError: the file has faults, a server of it does not start, or the port is taken.
+        MewError: The file has faults, one of its servers does not start, or the port is taken.
     """
     from mew_lab.bridge.mcp_http import McpHttpServer
     from mew_lab.bridge.mcp_server import serve_stdio
@@ -140,7 +140,7 @@ async def serve(
         else:
             place = token_file or _token_file(file)
             token = read_token_file(place, short=short_allowed())
-            name_of_token = "the token of the file that serve names"
+            name_of_token = "the token in the file that serve prints"
             async with McpHttpServer(home.agent, token=token, token_name=name_of_token, port=http) as server:
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
                 say(f"{name} is served at {server.url} with the token in {place}, tools: {tools}")
@@ -156,23 +156,23 @@ async def join(
     ended: asyncio.Event,
     say: Say,
 ) -> None:
-    """Lets an agent file take part in a space, until `ended` is set or the connection is gone for good.
+    """Runs an agent file as a participant of a space, until `ended` is set or the connection is lost for good.
 
-    Its tools are those of the other participants there; the servers of the file are not started, but what it says
-    of one counts for the participant of that name.
+    Its tools are those of the other participants. The servers of the file are not started; the settings of a server
+    apply to the participant of its name.
 
     Raises:
-        MewError: the file has faults, or the space does not let it in or no longer has it.
+        MewError: The file has faults, or the gateway does not admit it or removes it.
     """
     agent = read_agent_file(file)
     model = model_for(agent, base_url=base_url, api_key=api_key)
-    gone = asyncio.Event()
-    client.on_disconnected(lambda _: gone.set() if client.state == "disconnected" else None)
+    lost = asyncio.Event()
+    client.on_disconnected(lambda _: lost.set() if client.state == "disconnected" else None)
     try:
         async with ToolsAgent(agent, client, model=model) as member:
             sentence = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
             say(sentence + _names(member.agent.tools))
-            waits = [asyncio.ensure_future(event.wait()) for event in (ended, gone)]
+            waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for event in waits:
                 event.cancel()
@@ -185,29 +185,31 @@ async def join(
 async def call(
     file: Path, tool: str, arguments: str, *, base_url: str | None, api_key: str | None, say: Say
 ) -> Execution:
-    """Runs one call as a served agent does; tells each tool that was called, then the result.
+    """Runs one call as a served agent does; prints each tool call, then the result.
 
     Raises:
-        MewError: the arguments are no JSON object, the agent has no such tool, or as `serve`.
+        MewError: The arguments are no JSON object, the agent has no such tool, or as `serve`.
     """
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError) as fault:
-        raise ConfigError(f"the arguments are no JSON: {fault}", key="arguments") from None
+        raise ConfigError(f"the arguments are not JSON: {fault}", key="arguments") from None
     async with _home(file, base_url=base_url, api_key=api_key) as home:
         try:
             execution = await home.agent.call(tool, values)
         except RpcError as fault:
             raise ConfigError(fault.message, key="tool") from None
-    for made, answer in execution.calls:
-        words = json.dumps(dict(made.arguments), ensure_ascii=False)
-        say(f"called {one_line(made.name, 120)} {one_line(words, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}")
+    for request, answer in execution.calls:
+        text = json.dumps(dict(request.arguments), ensure_ascii=False)
+        say(
+            f"called {one_line(request.name, 120)} {one_line(text, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}"
+        )
     say(execution.text)
     return execution
 
 
 def _token_file(file: Path) -> Path:
-    """The token file beside a served agent file; it is made where there is none, readable by its owner alone."""
+    """The token file beside a served agent file; created where it is missing, readable by its owner alone."""
     folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
     path = token_path(folder, SERVED, name)

@@ -1,1 +1,1 @@
-"""A space put together: gateway, seats, decisions and grants of one person, without IPython and without widgets."""
+"""Runs or joins one space for one human: gateway, seats, decisions and grants, without IPython and without widgets."""

@@ -1,7 +1,7 @@
 """The actions by which the human of a lab controls other participants: pause, clear, shut down, remove and so on.
 
-Each action is one message. Whether it may be sent is known beforehand, so that a view can say why not. Each method
-returns one sentence about the outcome, as far as the other participant tells it.
+Each action is one message. `find_obstacle` gives the reason beforehand why it may not be sent. `perform` returns one
+sentence about the outcome, as far as the other participant reports it.
 
 Spec: §3.6.7, §3.9, ruling R14.
 """
@@ -26,29 +26,29 @@ MOST_NUMBER = 10**12
 
 
 class Action(NamedTuple):
-    """One row: the kind of its message, what it does, and whether it takes something away for good."""
+    """One action: the kind of its message, its effect as a sentence, and whether the effect cannot be undone."""
 
     kind: str
     about: str
     grave: bool = False
-    absent: bool = False  # whether it also makes sense for who is not here
+    absent: bool = False  # whether it also makes sense for a participant that is not connected
 
 
 ACTIONS: Mapping[str, Action] = {
-    "status": Action("participant/request-status", "asks how it is"),
+    "status": Action("participant/request-status", "requests its status"),
     "pause": Action("participant/pause", "it sends nothing new until it is resumed", absent=True),
     "resume": Action("participant/resume", "ends its pause", absent=True),
     "forget": Action("participant/forget", "it drops context from one end"),
     "compact": Action("participant/compact", "it summarises its context"),
     "clear": Action("participant/clear", "it erases its whole context", grave=True),
-    "restart": Action("participant/restart", "it goes back to its baseline", grave=True),
+    "restart": Action("participant/restart", "it returns to its baseline state", grave=True),
     "shutdown": Action("participant/shutdown", "it ends all activity and leaves", grave=True, absent=True),
-    "kick": Action("space/kick", "it is put out, and its tokens are void", grave=True, absent=True),
+    "kick": Action("space/kick", "it is removed, and its tokens become invalid", grave=True, absent=True),
 }
 
 
 class ParticipantActions:
-    """The actions that one lab's human can take; `perform` and `find_obstacle` are called on the loop's thread."""
+    """The actions available to the human of one lab. Call `perform` and `find_obstacle` on the loop's thread."""
 
     def __init__(
         self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -69,20 +69,20 @@ class ParticipantActions:
         }
 
     def find_obstacle(self, action: str, target: ParticipantStanding) -> str:
-        """The reason why the human may not, or need not, take this action on `target`; empty when there is none."""
+        """The reason why the human may not or need not take this action on `target`; empty when there is none."""
         row, me = ACTIONS[action], self._session.me.participant
         if self._session.closed or me.client.state != "ready":
             return "You are not connected to the space."
         if me.client.id in (target.name, *target.ids) or target.name == self._session.me.name:
-            return "This is you; the controls are for others."
+            return "This is you; these actions are for other participants."
         if action == "kick" and target.owner:
             return f"{target.name} owns this space, so it cannot be removed."
         if action == "resume" and not target.paused_by and target.certain:
             return "It is not paused."
         if not target.ids and not row.absent:
-            return "It is not here, so nobody would answer."
+            return "It is not connected, so it would not answer."
         held = me.client.capabilities
-        if self._judged[0] is not held:  # a welcome has changed what one may do
+        if self._judged[0] is not held:  # a welcome has changed the rights
             self._judged = held, {}
         known = self._judged[1]
         if (action, target.name) not in known:
@@ -100,14 +100,14 @@ class ParticipantActions:
         return f"You ({me}) do not hold {kind} for {one_line(name, 64)}{help}."
 
     async def perform(self, action: str, target: str, options: Mapping[str, Any]) -> str:
-        """Does it; one sentence about what came of it.
+        """Takes the action on `target`; returns one sentence about the outcome.
 
         Args:
             options: `reason` (text), `timeout_seconds`, `direction` (`oldest` or `newest`), `entries`, `target_tokens`:
-                what the action knows of them, None or absent for its default.
+                an action ignores those that it does not take; None or absent means the default.
 
         Raises:
-            MewError: the action or a value is none; or as the message was refused or not answered.
+            MewError: There is no such action, a value is not valid, or the message was refused or not answered.
 
         Spec: §3.6.7, §3.9.
         """
@@ -126,7 +126,7 @@ class ParticipantActions:
         seconds = _number(options, "timeout_seconds", least=0.001)
         await self._controls.pause(target, timeout_seconds=seconds, reason=_reason(options))
         if seconds is None:
-            return f"{target} is paused until somebody resumes it"
+            return f"{target} is paused until it is resumed"
         until = self._clock() + timedelta(seconds=seconds)
         return f"{target} is paused until {until:%H:%M:%S} UTC"
 
@@ -159,12 +159,12 @@ class ParticipantActions:
 
     async def _shutdown(self, target: str, options: Mapping[str, Any]) -> str:
         await self._controls.shutdown(target, _because(options))
-        return f"{target} was told to shut down"
+        return f"{target} was asked to shut down"
 
     async def _kick(self, target: str, options: Mapping[str, Any]) -> str:
         payload = {"participant_id": target, **_because(options)}
         await self._session.me.participant.sender.say_accepted("space/kick", payload)
-        return f"{target} was removed, and its tokens are void"
+        return f"{target} was removed, and its tokens are invalid"
 
     @property
     def _controls(self) -> Any:
@@ -174,7 +174,7 @@ class ParticipantActions:
 def _reason(options: Mapping[str, Any]) -> str | None:
     reason = options.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MOST_REASON):
-        raise MewError(f"a reason is a text of at most {MOST_REASON} characters")
+        raise MewError(f"a reason must be a text of at most {MOST_REASON} characters")
     return reason or None
 
 
@@ -189,12 +189,12 @@ def _number(options: Mapping[str, Any], name: str, *, least: float) -> float | N
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not least <= value <= MOST_NUMBER:
-        raise MewError(f"{name.replace('_', ' ')} is a number above 0; {one_line(str(value), 40)!r} is none")
+        raise MewError(f"{name.replace('_', ' ')} must be a number above 0, not {one_line(str(value), 40)!r}")
     return float(value)
 
 
 def _whole(options: Mapping[str, Any], name: str, *, least: int) -> int | None:
     value = _number(options, name, least=least)
     if value is not None and value != int(value):
-        raise MewError(f"{name.replace('_', ' ')} is a whole number; {value} is none")
+        raise MewError(f"{name.replace('_', ' ')} must be a whole number, not {value}")
     return None if value is None else int(value)

@@ -1,7 +1,7 @@
-"""An agent of this process as ordinary code holds it: started, stopped, asked and inspected through an `AgentSeat`.
+"""`AgentSeat` lets synchronous code start, stop, configure and inspect an agent of this process.
 
-The agent itself, with its awaitable methods, is `seat.agent`. Models are made on the caller's thread, because their
-libraries take long to load and the loop must not wait for them.
+`seat.agent` is the agent itself, with its awaitable methods. Models are created on the caller's thread: their libraries
+take long to load, and the loop must not wait for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN = 200  # characters of a system prompt in a listing
 
 
 class AgentSeat(Seat):
-    """An agent of this process. `agent` is the MEWAgent inside, `participant` what it speaks through."""
+    """An agent of this process. `agent` is its MEWAgent, `participant` its connection to the space."""
 
     def __init__(self, session: Session, agent: MEWAgent, *, name: str) -> None:
         super().__init__(
@@ -36,33 +36,33 @@ class AgentSeat(Seat):
         return self.agent.options
 
     def configure(self, **options: Any) -> Note:
-        """Changes options, such as `system_prompt`; requests in work keep the old ones.
+        """Changes options, such as `system_prompt`; requests already in progress keep the old ones.
 
         Raises:
-            ConfigError: an option is unknown, or a value is not what it takes; nothing is changed then.
+            ConfigError: An option is unknown or its value is not valid; nothing is changed then.
         """
         self._loop.call(lambda: self.agent.configure(**options))
         return Note(f"{self.name}: {', '.join(options)} set")
 
     def start(self) -> Note:
-        """Lets it join again after `stop`."""
+        """Joins the space again after `stop`."""
         self._loop.run(self.agent.start(), timeout=self.lab.timeout, doing=f"starting {self.name!r}")
         return Note(f"{self.name} is {self.participant.client.state}")
 
     def stop(self) -> Note:
-        """Ends what it works on, and lets it leave the space; `start` brings it back."""
+        """Ends its work and leaves the space; `start` joins again."""
         self._loop.run(self.agent.stop(), timeout=self.lab.timeout, doing=f"stopping {self.name!r}")
         return Note(f"{self.name} has stopped")
 
     def cancel(self, reason: str = "cancelled") -> Note:
-        """Stops what it works on, and takes back its open calls; it stays. Spec: §3.5.5."""
+        """Stops its work and withdraws its open calls; it stays in the space. Spec: §3.5.5."""
         count = len(self.agent.runs)
         doing = f"cancelling the work of {self.name!r}"
         self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)
         return Note(f"{self.name}: {count} request{'s' if count != 1 else ''} cancelled")
 
     def status(self) -> Listing:
-        """Its state, model, work, tools, memory and rights."""
+        """The agent's state, model, current work, tools, memory and capabilities."""
         return self._loop.call(lambda: status(self))
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class AgentSeat(Seat):
 
 
 def status(seat: AgentSeat) -> Listing:
-    """One agent, one line a fact."""
+    """The state of one agent as a listing, one fact a row."""
     agent, options = seat.agent, seat.options
     rows: list[tuple[Any, ...]] = [(key.replace("_", " "), value) for key, value in agent.status().items()]
     rows += [
@@ -86,10 +86,10 @@ CALL = {"method": "tools/call"}
 
 
 def as_agent_seat(seat: Seat) -> AgentSeat:
-    """The seat, where it is that of an agent.
+    """Returns `seat` itself when it is the seat of an agent.
 
     Raises:
-        MewError: when it is no agent.
+        MewError: It is the seat of another kind of participant.
     """
     if not isinstance(seat, AgentSeat):
         raise MewError(
@@ -99,7 +99,7 @@ def as_agent_seat(seat: Seat) -> AgentSeat:
 
 
 def list_agents(session: Session) -> Listing:
-    """The agents of this process."""
+    """The agents of this process as a listing."""
     agents = [seat for seat in session.seats.values() if isinstance(seat, AgentSeat)]
     rows = []
     for seat in agents:

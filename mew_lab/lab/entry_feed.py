@@ -1,14 +1,15 @@
-"""Feeds every envelope of a live log to the models of views, once and in the order of the journal.
+"""Feeds every envelope of a live log to the models of the views, once and in the order of the journal.
 
-A `Follower` that comes late first gets what the log holds in memory, a few milliseconds at a time, while new envelopes
-queue behind. So a view opens at once and fills. Each text is parsed once for all followers that came together.
+A `Follower` that is added late first gets the envelopes that the log holds in memory, a few milliseconds at a time,
+while new ones queue. So a view opens at once and then fills. Each text is parsed once for all followers that were added
+together.
 
-What became of the calls is computed once for all followers. A `CallFollower` gets the changes of one `CallLedger` with
-each envelope. Followers that come late get those of a second one, which reads the earlier envelopes and is dropped when
-they have caught up. Without a follower of calls there is no ledger of calls.
+The outcomes of calls are computed once for all followers. A `CallFollower` gets the changes of one `CallLedger` with
+each envelope. Followers that are added late get those of a second one, which reads the earlier envelopes and is dropped
+when they have caught up. Without a follower of calls there is no ledger of calls.
 
-Everything happens on the loop's thread, so a follower needs no lock for what it writes; what other threads read of it
-must be replaced, not changed.
+Everything runs on the loop's thread, so a follower needs no lock for writing; state that other threads read must be
+replaced, not changed.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["CallFollower", "EntryFeed", "Follower"]
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 1000  # envelopes of which a follower is told in one go
-STEP = 16  # envelopes between two looks at the clock
-TURN = 0.005  # seconds that those who came late take of the loop, and leave to it
+AT_ONCE = 1000  # envelopes that a follower gets at once
+STEP = 16  # envelopes between two readings of the clock
+TURN = 0.005  # seconds for late followers, and then for other work of the loop
 MOST_KINDS = 256
-GATHERING = 0.2  # seconds in which they wait for one another
+GATHERING = 0.2  # seconds of the wait for other followers
 MAX_CALLS = 5000  # requests, and proposals, that are held for all followers together
 MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 
@@ -40,7 +41,7 @@ MAX_WEIGHT = 16 * 1024 * 1024  # characters of the calls that are held
 class Follower(Protocol):
     """A receiver of every envelope. `take` is called on the loop's thread; its exceptions are logged.
 
-    One that has `kinds`, the beginnings of kinds, is told of those alone.
+    `kinds`, where it has them, are prefixes of kinds: it then gets only envelopes of those.
     """
 
     def take(self, entry: Entry) -> None: ...
@@ -48,14 +49,14 @@ class Follower(Protocol):
 
 @runtime_checkable
 class CallFollower(Follower, Protocol):
-    """A follower that also gets what each envelope changed among the calls, before the envelope itself."""
+    """A follower that also gets the changes of calls by each envelope, before the envelope itself."""
 
     def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Takes note of the changes of one envelope; `calls` is the ledger that made them, to be read only."""
+        """Takes the changes by one envelope; `calls` is the ledger that made them, to be read only."""
 
 
 class _Audience:
-    """Followers, each told of what concerns it. `first` is the number of the first entry that `calls` has read."""
+    """Followers, each with the envelopes of its kinds; `first` is the number of the first entry in `calls`."""
 
     def __init__(self) -> None:
         self.followers: tuple[Follower, ...] = ()
@@ -64,14 +65,14 @@ class _Audience:
         self._concerned: dict[str, tuple[tuple[Follower, CallFollower | None], ...]] = {}  # by kind
 
     def add(self, follower: Follower, first: int) -> None:
-        """Adds a follower; the next entry that it is told is number `first`."""
+        """Adds a follower; the next entry that it gets is number `first`."""
         self.followers += (follower,)
         self._concerned.clear()
         if self.calls is None and isinstance(follower, CallFollower):
             self.calls, self.first = CallLedger(limit=MAX_CALLS, weight=MAX_WEIGHT), first
 
     def join(self, late: _Audience) -> None:
-        """Takes over followers that have caught up. Of the two ledgers, the one that has read more goes on."""
+        """Takes over followers that have caught up. Of the two ledgers, the one that has read more is kept."""
         self.followers += late.followers
         self._concerned.clear()
         if late.calls is not None and (self.calls is None or late.first < self.first):
@@ -92,11 +93,11 @@ class _Audience:
             logger.exception("CallLedger: envelope %d was left out", entry.seq)
             return ()
 
-    def tell(self, entry: Entry) -> None:
+    def feed(self, entry: Entry) -> None:
         calls, changes = self.calls, self._observe(entry)
         concerned = self._concerned.get(entry.kind)
         if concerned is None:
-            if len(self._concerned) >= MOST_KINDS:  # anybody may make up kinds
+            if len(self._concerned) >= MOST_KINDS:  # any participant may invent kinds
                 self._concerned.clear()
             concerned = tuple(
                 (follower, follower if isinstance(follower, CallFollower) else None)
@@ -114,26 +115,26 @@ class _Audience:
 
 
 class _Backlog:
-    """Followers that came together, and what they have not heard yet."""
+    """Followers that were added together, and the held envelopes that they have not received yet."""
 
     def __init__(self, records: list[Record], first: int) -> None:
         self.audience = _Audience()
-        # Numbered when it is their turn: a tuple for each of a long log would be most of what opening a view costs.
+        # Numbered when they are fed: a tuple for each record of a long log would be most of the cost of a view.
         self.records = records
         self.first = first
-        self.told = 0
+        self.position = 0
         self.timer: asyncio.TimerHandle | None = None
         self.begun = False
 
     @property
     def waiting(self) -> bool:
-        return bool(self.audience.followers) and self.told < len(self.records)
+        return bool(self.audience.followers) and self.position < len(self.records)
 
-    def tell(self, most: int) -> None:
-        """Tells all of them of the next so many."""
-        for at in range(self.told, min(self.told + most, len(self.records))):
-            self.audience.tell(entry_of(self.records[at], self.first + at))
-            self.told += 1
+    def feed(self, most: int) -> None:
+        """Feeds the next envelopes, up to `most`, to all of them."""
+        for at in range(self.position, min(self.position + most, len(self.records))):
+            self.audience.feed(entry_of(self.records[at], self.first + at))
+            self.position += 1
 
 
 class EntryFeed:
@@ -146,27 +147,30 @@ class EntryFeed:
         self._live = _Audience()
 
     def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
-        """Takes the next record; only those that hold a message are told. `members` are its message's, where known."""
+        """Takes the next record; only records that hold a message are fed.
+
+        `members` are those of its message, where known.
+        """
         if record.raw is None:
             return
         self._last += 1
         for backlog in self._late:
             backlog.records.append(record)
         if self._live.followers:
-            self._live.tell(entry_of(record, self._last, members))
+            self._live.feed(entry_of(record, self._last, members))
 
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
-        """Tells it of all that is held (unless not `earlier`), then of what comes. To be called on the loop's thread.
+        """Adds a follower: it gets the held envelopes (if `earlier`), then new ones. To be called on the loop's thread.
 
-        Of a short log it is told at once. With a long one it waits a moment for others, so that the parts of a control
-        room are told together, and then takes half of the loop's time at most.
+        A short log is fed at once. For a long one it waits briefly for other followers, so that the parts of a control
+        room are fed together; it then takes at most half of the loop's time.
         """
         if not earlier:
             self._live.add(follower, self._last + 1)
             return
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # where no loop runs nothing can be held up
+        except RuntimeError:  # without a running loop nothing can be delayed
             loop = None
         backlog = next((backlog for backlog in self._late if not backlog.begun), None)
         if loop is None or backlog is None:
@@ -174,7 +178,7 @@ class EntryFeed:
             backlog = _Backlog(held, self._last - len(held) + 1)
             if loop is None or len(held) <= AT_ONCE:
                 backlog.audience.add(follower, backlog.first)
-                backlog.tell(len(held))
+                backlog.feed(len(held))
                 self._live.join(backlog.audience)
                 return
             self._late.append(backlog)
@@ -184,19 +188,19 @@ class EntryFeed:
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)
 
     def remove(self, follower: Follower) -> None:
-        """Ends what the follower is given."""
+        """Removes a follower; it gets no further envelopes."""
         for audience in (self._live, *(backlog.audience for backlog in self._late)):
             audience.remove(follower)
 
     def caught_up(self, follower: Follower) -> bool:
-        """Whether the follower has been given every envelope so far."""
+        """Whether the follower has received every envelope so far."""
         return follower in self._live.followers
 
     def _go_on(self, backlog: _Backlog, loop: asyncio.AbstractEventLoop) -> None:
         backlog.begun = True
         end = loop.time() + TURN
         while backlog.waiting and loop.time() < end:
-            backlog.tell(STEP)
+            backlog.feed(STEP)
         if backlog.waiting:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return

@@ -1,7 +1,7 @@
-"""Keeps the heads of a journal's chain beside the tokens: each minute, and when the space ends.
+"""Writes the heads of a journal's hash chain beside the tokens: each minute, and when the space ends.
 
-A journal shows by itself that nothing within it was changed. That its end is there, and that it was not written
-anew, only a head shows that was kept elsewhere. The file is readable by its owner alone and only grows.
+A journal proves by itself that no record within it was changed. Only a head that was kept elsewhere proves that its end
+is complete and that it was not rewritten. The file is readable by its owner alone and only grows.
 
 Runs on the loop; log/integrity.py reads the file.
 """
@@ -25,8 +25,8 @@ class HeadKeeper:
     """Appends the head of one journal to its file of heads, while it grows.
 
     Args:
-        folder: Where `.mew` lies.
-        fault: Is given a sentence, once, when the file cannot be written; nothing else happens then.
+        folder: The folder that contains `.mew`.
+        fault: Receives one sentence when the file cannot be written; this has no other effect.
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class HeadKeeper:
         self._every = every
         self._clock = clock
         self._fault = fault
-        self._kept = b""
+        self._written = b""
         self._failed = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Keeps the head of now, and from now on."""
+        """Writes the present head, then one each minute."""
         self.keep()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Keeps the last head. Before the journal is closed."""
+        """Writes the last head. To be called before the journal is closed."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -65,9 +65,9 @@ class HeadKeeper:
             self.keep()
 
     def keep(self) -> None:
-        """Appends the head, unless it is the one that was kept last."""
+        """Appends the head, unless it was written already."""
         head, epoch = self._journal.head, self._journal.epoch
-        if head.chain == self._kept or epoch is None:
+        if head.chain == self._written or epoch is None:
             return
         try:
             keep_head(
@@ -75,7 +75,7 @@ class HeadKeeper:
                 epoch,
                 KeptHead(self._clock(), head.seq, head.chain.decode()),
             )
-            self._kept = head.chain
+            self._written = head.chain
         except OSError as fault:
             if not self._failed:
                 self._failed = True

@@ -1,6 +1,7 @@
 """A space that runs in this process: gateway, server, journal, tokens and programs, opened and closed as one.
 
-With MEW_LAB_SEED set, clocks and ids follow from the seed, so that a lesson shows the same each time. Runs on the loop.
+With MEW_LAB_SEED set, clocks and ids are derived from the seed, so that a lesson's output is the same each time. Runs
+on the loop.
 
 Spec: §3.6, §5.
 """
@@ -61,7 +62,7 @@ class Generators(NamedTuple):
 
 
 def make_generators(owner: str) -> Generators:
-    """The times and ids of one owner: a gateway, or one participant."""
+    """The clock and the id generators of a gateway or of one participant."""
     seed = os.environ.get(VARIABLE, "")
     if not seed:
         return Generators(lambda: datetime.now(UTC), lambda: str(uuid.uuid4()), lambda: secrets.randbits(64))
@@ -77,16 +78,16 @@ def make_generators(owner: str) -> Generators:
 
 logger = logging.getLogger(__name__)
 
-# How a bridge is started: by this interpreter, with this very package, and with nothing from its folder.
+# A bridge is started by this interpreter, with this package, and without modules from its folder.
 BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
 BRIDGE_ENV = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
 
 def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The patterns that `can` means: a list of them as it is, or the name of a profile.
+    """The patterns for `can`: the list itself, or the patterns of the profile of that name.
 
     Raises:
-        ConfigError: when there is no such profile.
+        ConfigError: There is no such profile.
     """
     if isinstance(can, str):
         if can not in PROFILES:
@@ -99,7 +100,7 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def join_line(url: str, **options: str) -> str:
-    """The shell line with which another process joins a space, whatever its name is."""
+    """The shell line with which another process joins a space; names are quoted."""
     words = ["mew-lab", "join", url]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -108,15 +109,15 @@ def join_line(url: str, **options: str) -> str:
 
 
 class Host:
-    """One space that runs here. `url` is where others reach it, empty when it is not served.
+    """One space that runs here. `url` is its address, empty when it is not served.
 
     Args:
-        beside: another host, not open yet: the space then runs in its gateway and is reached on its port, opened
-            with it and closed with it. Journal, tokens and programs are its own all the same.
-        logs: a folder below that of the file's logs, for those of the programs and those in the peers' format.
+        beside: Another host, not open yet. The space then runs in that host's gateway and on its port, and opens and
+            closes with it. Journal, tokens and programs are still its own.
+        logs: A folder below the file's log folder, for the logs of the programs and those in the peers' format.
 
     Raises:
-        JournalError: when the journal cannot be made.
+        JournalError: The journal cannot be created.
     """
 
     def __init__(
@@ -165,9 +166,9 @@ class Host:
             self.journal = past.journal
         self.url = ""
         self.keys: dict[str, Key] = {}
-        """The own token of each participant that a space.yaml names, or that is left from before."""
+        """The token of each participant from a space.yaml, or from an earlier run."""
         self.minted: dict[str, Key] = {}
-        """Those that were minted since, for seats and for the invited."""
+        """The tokens minted since, for seats and for invited participants."""
         self._heads: HeadKeeper | None = None
         self._at = (host, port)
         self._server: Server | None = None
@@ -178,11 +179,11 @@ class Host:
         self._logs_as_peers: PeerLogs | None = None
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
-        """Opens the space with its owner, and the port; or leaves nothing behind.
+        """Opens the space with its owner, and the port; on an error it cleans up.
 
         Raises:
-            ConfigError: when the name, the profile or the port is not to be had.
-            JournalError: when the journal cannot be written.
+            ConfigError: The name or the profile is not valid, or the port is not free.
+            JournalError: The journal cannot be written.
         """
         try:
             config = SpaceConfig.model_validate(
@@ -199,16 +200,16 @@ class Host:
     async def open_file(
         self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
     ) -> None:
-        """Opens the space that a space.yaml describes, and the port; or leaves nothing behind. Starts no program.
+        """Opens the space of a space.yaml, and the port; on an error it cleans up. Starts no program.
 
         Args:
-            person: who runs it, enrolled as a human where the file does not name it; the owner where the file
-                names none.
-            fault: is given a sentence when an `output_log` or a log in the peers' format cannot be written.
+            person: The participant that runs the space. It is enrolled as a human where the file does not name it, and
+                is the owner where the file names none.
+            fault: Receives a sentence when an `output_log` or a log in the peers' format cannot be written.
 
         Raises:
-            ConfigError: when a token, the person's id or the port cannot be.
-            JournalError: when the journal cannot be written.
+            ConfigError: A token or the person's id is not valid, or the port is not free.
+            JournalError: The journal cannot be written.
         """
         config = file.config
         if person is not None:
@@ -233,16 +234,16 @@ class Host:
             await logs.start()
 
     def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:
-        """The keeper of the log files of the peers, as far as the file asks for them.
+        """The writer of the log files in the peers' format; None where the file or a missing journal excludes them.
 
         Raises:
-            ConfigError: when it asks for them, and there is no journal to make them from.
+            ConfigError: The file explicitly asks for them, and there is no journal as their source.
         """
         logs = file.config.logs
         if logs is None or not logs.any:
             return None
         if self.journal is None:
-            reason = "the log files of the peers are made from the journal, and this space keeps none"
+            reason = "the log files in the peers' format are made from the journal, and this space keeps none"
             if logs.asked:
                 raise ConfigError(
                     f"{reason}; give it a journal, or set gateway_logging.enabled to false",
@@ -264,14 +265,14 @@ class Host:
         )
 
     async def resume(self, *, person: str) -> None:
-        """Goes on with the space that ran before, on its port where that is free; or leaves nothing behind.
+        """Resumes a space that ran before, on its port where that is free; on an error it cleans up.
 
         Args:
-            person: who runs it, enrolled as a human where the space does not know it.
+            person: The participant that runs the space, enrolled as a human where the space does not know it.
 
         Raises:
-            ConfigError: when the person's id or the port cannot be.
-            JournalError: when the journal cannot be written.
+            ConfigError: The person's id is not valid, or the port is not free.
+            JournalError: The journal cannot be written.
         """
         past = self._past
         assert past is not None
@@ -294,7 +295,7 @@ class Host:
                 self.enrol(person, "human")
             host, port = self._at
             if port == 0 and past.port:
-                with contextlib.suppress(ConfigError):  # somebody else has it by now
+                with contextlib.suppress(ConfigError):  # another process uses the port now
                     return await self._serve(config, host, past.port)
             if port is not None:
                 await self._serve(config, host, port)
@@ -303,7 +304,7 @@ class Host:
             raise
 
     async def _open(self, config: SpaceConfig, first: Callable[[], None] = lambda: None) -> None:
-        """Opens space and port; `first` is called when the space is there, before anybody can come."""
+        """Opens space and port; calls `first` between the two, before any participant can join."""
         try:
             try:
                 self._epochs.append(self._epoch)
@@ -321,7 +322,7 @@ class Host:
             raise
 
     def _keep_heads(self) -> None:
-        """Keeps the head of the journal's chain beside the tokens while the space runs."""
+        """Writes the heads of the journal's chain beside the tokens while the space runs."""
         if self.journal is not None:
             self._heads = HeadKeeper(self.journal, self.folder, fault=logger.warning)
             self._heads.start()
@@ -352,18 +353,18 @@ class Host:
     async def start_programs(
         self, file: SpaceFile, *, tell: Callable[[str], object], fault: Callable[[str], object]
     ) -> None:
-        """Starts what the file wants to be run beside the space; each is ended with it.
+        """Starts the programs of the file; each ends with the space.
 
         Args:
-            tell: is given the exact command of each before it is started.
-            fault: is given a sentence when one cannot be started, or ends.
+            tell: Receives the exact command of each before it is started.
+            fault: Receives a sentence when one cannot be started, or ends.
 
         Raises:
-            ConfigError: on a system where programs cannot be ended for certain.
+            ConfigError: This system has no reliable way to end the programs.
         """
         if not self._port:
             if any(participant.starts for participant in file.config.participants.values()):
-                fault("no program is started: this space is in memory alone, where none could reach it")
+                fault("no program is started: this space is in memory only, where no program can reach it")
             return
         programs = programs_of(
             file,
@@ -386,10 +387,10 @@ class Host:
         await self._processes.start()
 
     def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
-        """Lets a participant join.
+        """Enrols a participant with its capabilities, so that it can join.
 
         Raises:
-            ConfigError: when the name or a capability cannot be.
+            ConfigError: The name or a capability is not valid.
         """
         capabilities = capabilities_of(can)
         if self._past is not None and self._past.is_enrolled(participant, capabilities):
@@ -400,10 +401,10 @@ class Host:
             raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
 
     def token_file(self, participant: str) -> Path:
-        """A file with a token of the participant that only the owner of this process can read; made where none is.
+        """The file with a token of the participant, readable by this process's user alone; written where there is none.
 
         Raises:
-            ConfigError: when it cannot be written.
+            ConfigError: It cannot be written.
         """
         for keys in (self.keys, self.minted):
             key = keys.get(participant)
@@ -420,7 +421,7 @@ class Host:
         return self.gateway.tokens.participant_of(self.name, key.token.reveal()) == participant
 
     def _keep(self, space: str, participant: str, token: Token) -> None:
-        """Writes a token that was minted, for us or for who was invited, so that it outlives this process."""
+        """Writes a minted token, of a seat or of an invited participant, to a file that outlives this process."""
         if self._logs_as_peers is not None:
             self._logs_as_peers.hide(token)
         try:
@@ -444,9 +445,9 @@ class Host:
         )
 
     async def close(self) -> None:
-        """Ends programs, port, connections and journal, those of the hosts beside it too. Twice is harmless.
+        """Closes programs, port, connections and journal, also those of the hosts beside it. Idempotent.
 
-        A host beside another one ends its programs alone: its space ends with the port.
+        A host beside another one closes its programs alone: its space closes with the other host's port.
         """
         for space_host in (self, *self._others):
             if space_host._processes is not None:

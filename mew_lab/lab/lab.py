@@ -1,17 +1,17 @@
-"""A `Lab`: one space, seen and controlled by one human, from ordinary code.
+"""`Lab`: one space, seen and controlled by one human from synchronous or asynchronous code.
 
-How it works. A lab puts rooms together and decides nothing itself. Its parts live on the thread of one event loop
-(`loop.py`). Every verb is a plain function that any other thread may call. It runs on the loop, blocks until it is done,
+How it works. A lab connects its parts and decides nothing itself. The parts run on the thread of one event loop
+(`loop.py`). Every public method is a plain function for any other thread. It runs on the loop, blocks until it is done,
 and returns a value that also awaits to itself, so `lab.who()` and `await lab.who()` are both legal.
 
-- `observe` takes each record of the space, from the gateway or from the connection, and hands it on: to `log`, which
-  keeps it, to `rows`, which the feed shows, and to `following`, which feeds the models of the views.
-- `local` has the participants of this process (`me`, seats, bridges, agents), and the `host` where the space runs here.
-- `decisions` has the proposals that wait for the human; `granting` the grants that the human gave.
-- `report` makes the listings, from a `Session`, which is the part of a lab that the other modules see.
-- `view` is found in a higher room at its first use.
+- `observe` takes each record of the space, from the gateway or from the connection, and passes it to `log`, to `rows`
+  for the feed, and to `following`, which feeds the models of the views.
+- `local` has the participants of this process (`me`, seats, bridges, agents), and the `host` if the space runs here.
+- `decisions` has the proposals to be decided by the human; `granting` the grants that the human gave.
+- `report` makes the listings from a `Session`, the part of a lab that other modules use.
+- `view` comes from a higher room at its first use.
 
-`labs.py` makes labs and keeps the list of them.
+`labs.py` creates labs and keeps the list of them.
 
 Spec: §3.2, §3.4, §3.6.
 """
@@ -63,8 +63,8 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 class Lab:
     """One space seen by one human. Get one from `up` or `connect`.
 
-    `me` is the human's seat, `seats` all of this process; `log` what happened so far; `decisions`, `rows`, `granting`
-    are what views are made of; `timeout` is how long a blocking verb may take, in seconds.
+    `me` is the human's seat, `seats` all seats of this process by name, `log` the envelopes so far. The views use
+    `decisions`, `rows` and `granting`. `timeout` limits a blocking method, in seconds.
     """
 
     def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
@@ -83,7 +83,7 @@ class Lab:
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
         self.closed = False
-        self.on_down: list[Callable[[Lab], None]] = []  # whoever keeps a list of labs
+        self.on_down: list[Callable[[Lab], None]] = []  # called by `down`
         self._view: Any = None
         self.seen = Echo()
 
@@ -107,12 +107,12 @@ class Lab:
         self.following.observe(record, members)
 
     async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
-        """Seats the human; called once, before anything else."""
+        """Seats the human; called once, before all other methods."""
         self.decisions = HumanDecisions(
             me,
             loop=self.loop,
             note=self._note,
-            annotations=lambda who, tool: self.local.annotations.get((who, tool), {}),
+            annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
             fault=self.fault,
         )
@@ -122,7 +122,7 @@ class Lab:
         self.decisions.set_policy(policy)
 
     async def close(self) -> None:
-        """Ends seats, bridges and the host; never raises for what is gone already."""
+        """Closes seats, bridges and the host; never raises for parts that are closed already."""
         if not self.closed:
             self.closed = True
             try:
@@ -131,7 +131,7 @@ class Lab:
                 await self.local.close()
 
     def fault(self, text: str) -> None:
-        """Keeps a sentence about something that went wrong in the background; `status()` shows the last ones."""
+        """Records a sentence about a failure in the background; `status()` shows the last ones."""
         logger.warning("%s: %s", self.name, text)
         self.faults = [*self.faults[-19:], text]
 
@@ -154,16 +154,16 @@ class Lab:
     # --- who takes part ---
 
     def join(self, name: str, can: Can = "proposer") -> Seat:
-        """Seats another participant of this process, with a profile's patterns or a list of your own.
+        """Seats another participant of this process, with the patterns of a profile or your own list.
 
         Raises:
-            ConfigError: when the name or `can` cannot be.
-            MewError: when it is seated already, or the space runs elsewhere.
+            ConfigError: The name or `can` is not valid.
+            MewError: It is seated already, or the space runs elsewhere.
         """
         return self._run(self.local.join(name, can), f"seating {name!r}")
 
     def enrol(self, name: str, can: Can = "proposer") -> Note:
-        """Lets a participant of another process join: writes its token file and gives the line that joins."""
+        """Enrols a participant of another process: writes its token file and returns the shell line that joins."""
 
         async def enrol() -> Note:
             self.local.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
@@ -172,11 +172,11 @@ class Lab:
         return self._run(enrol(), f"enrolling {name!r}")
 
     def token_file(self, name: str | None = None) -> Path:
-        """The file with a token of the participant `name` (yours, when absent), written at the first call."""
+        """The file with a token of the participant `name` (default: yours), written at the first call."""
         return self.loop.call(lambda: self.local.token_file(name or self.me.name))
 
     def join_line(self, name: str | None = None) -> str:
-        """The shell line with which another process joins as `name`; as somebody seated here, under a second id."""
+        """The shell line with which another process joins as `name`; a participant seated here gets a second id."""
         return self.loop.call(lambda: self._join_line(name or self.me.name))
 
     def _join_line(self, name: str) -> str:
@@ -192,16 +192,16 @@ class Lab:
         can: Can = "tool",
         timeout: float = 30.0,
     ) -> Seat:
-        """Starts an MCP server and lets it join as participant `name`; its tools are then the space's.
+        """Starts an MCP server as participant `name`; its tools are then tools of the space.
 
         Args:
-            command: Its words; `python` as the first one is this interpreter.
-            env: Names of environment variables to hand on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
-            cwd: Its working directory; this process's own when absent.
-            timeout: Seconds that the server may take to answer.
+            command: Program and arguments; `python` as the program is this interpreter.
+            env: Names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
+            cwd: Its working directory; default: that of this process.
+            timeout: Seconds to wait for the server's answers.
 
         Raises:
-            MewError: when the server does not start, with its own last words.
+            MewError: The server does not start; with the end of its error output.
         """
         folder = Path(cwd) if cwd is not None else Path.cwd()
         work = self.local.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
@@ -217,18 +217,18 @@ class Lab:
         can: Can = "agent",
         **options: Any,
     ) -> AgentSeat:
-        """Seats an agent: it hears, thinks aloud, calls tools or proposes calls, and answers.
+        """Seats an agent: it receives messages, publishes its reasoning, calls tools or proposes calls, and answers.
 
         Args:
-            model: A model's name at a server of the chat completions API; `"offline"`, also when absent, is the
-                built-in one, which follows rules; or any Model.
-            base_url: That server's address; the `openai` package's own when absent.
-            api_key: Its key; OPENAI_API_KEY when absent. It is shown nowhere.
+            model: A model's name at a server of the chat completions API; `"offline"` (the default), the built-in
+                model, which follows rules; or any Model.
+            base_url: That server's address; default: that of the `openai` package.
+            api_key: Its key; default: OPENAI_API_KEY. It is shown nowhere.
             options: See `AgentOptions`, such as `system_prompt` or `max_iterations`.
 
         Raises:
-            ConfigError: when an option, the model or `can` cannot be.
-            MewError: when the name is seated already, or the space runs elsewhere.
+            ConfigError: An option, the model or `can` is not valid.
+            MewError: The name is seated already, or the space runs elsewhere.
 
         Spec: SDK "Layer 3".
         """
@@ -237,11 +237,11 @@ class Lab:
         return self._run(seating, f"starting the agent {name!r}")
 
     def agents(self) -> Listing:
-        """The agents of this process: state, model, what they work on."""
+        """The agents of this process as a listing: state, model, current work."""
         return self.loop.call(lambda: list_agents(self))
 
     def leave(self, name: str) -> Note:
-        """Lets one of this process's participants leave the space."""
+        """Makes one of this process's participants leave the space."""
 
         async def leave() -> Note:
             if name == self.me.name:
@@ -254,7 +254,7 @@ class Lab:
     def tool(
         self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any
     ) -> Any:
-        """Makes a typed function a tool of the seat `notebook`, or of `seat`; use it as a decorator.
+        """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat`.
 
         Running the cell again replaces the tool. Spec: §3.1.
         """
@@ -275,10 +275,10 @@ class Lab:
     # --- speaking ---
 
     def seat(self, name: str | None) -> Seat:
-        """The seat of that name, yours when absent.
+        """The seat of that name; default: yours.
 
         Raises:
-            MewError: when nobody of this process is called so.
+            MewError: No participant of this process has that name.
         """
         if name is None:
             return self.me
@@ -287,7 +287,7 @@ class Lab:
         return self.seats[name]
 
     def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> SentEnvelope:
-        """Says something to everybody, or addressed to some. Spec: §3.4."""
+        """Sends a chat message to all participants, or to those in `to`. Spec: §3.4."""
         return self.seat(as_id).chat(text, to)
 
     def send(
@@ -301,7 +301,7 @@ class Lab:
         return self.me.call(target, arguments, **kw)
 
     def ask(self, name: str | Sequence[str], text: str, *, timeout: float | None = None) -> Pending:
-        """Asks somebody in words, such as an agent, as yourself; see `Seat.ask`."""
+        """Sends a question to a participant, such as an agent, as yourself; see `Seat.ask`."""
         return self.me.ask(text, name, timeout=timeout)
 
     def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
@@ -312,7 +312,7 @@ class Lab:
 
     @property
     def decide(self) -> Policy | None:
-        """The policy that decides instead of you; None when you do."""
+        """The policy that decides instead of you; None when you decide."""
         return self.decisions.policy
 
     @decide.setter
@@ -325,9 +325,9 @@ class Lab:
         """Fulfils a proposal as yourself: sends its request, correlated to it.
 
         Args:
-            proposal: An entry of `proposals()`; or an id or its beginning, whose whole card is shown first.
-            to: Whom to ask, for a proposal that names nobody; it is then marked as edited.
-            digest: 8 characters of the digest shown, for an id; else say so twice. Spec: §3.2.1.
+            proposal: An entry of `proposals()`; or an id or its beginning, for which the whole card is shown first.
+            to: The target, for a proposal that names none; it is then marked as edited.
+            digest: For an id, 8 characters of the shown digest; without it, approve twice. Spec: §3.2.1.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
         return self._run(
@@ -339,33 +339,33 @@ class Lab:
         return self._run(reject(self.decisions, proposal, reason), "rejecting a proposal")
 
     def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
-        """Withdraws a proposal that one of this process's seats made. Spec: §3.3.1."""
+        """Withdraws a proposal of one of this process's seats. Spec: §3.3.1."""
         return Note(self._run(self.local.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
 
     def undo(self) -> Note:
-        """Revokes the grant that you gave last, of those that stand. MewError when there is none. Spec: §3.6.2."""
+        """Revokes the last grant of yours that is in force. MewError when there is none. Spec: §3.6.2."""
         return Note(self._run(self.granting.undo(), "revoking the grant given last"))
 
     # --- looking ---
 
     def proposals(self, *, all: bool = False) -> Proposals:
-        """The proposals that wait for a decision, with all that would be sent; with `all`, the decided ones too."""
+        """The open proposals, each with everything that would be sent; with `all`, the decided ones too."""
         return self.loop.call(lambda: report.proposals(self, all=all))
 
     def history(self) -> Listing:
-        """The decisions so far: what, by whom, when, with which outcome."""
+        """The decisions so far: time, proposal, decision, participant and outcome."""
         return self.loop.call(lambda: report.history(self))
 
     def who(self) -> Listing:
-        """The participants of the space: who is here, and what each may send."""
+        """The participants of the space, and what each may send."""
         return self.loop.call(lambda: report.who(self))
 
     def status(self) -> Listing:
-        """Address, members, envelopes, what waits, what decides, what went wrong."""
+        """The state of the lab: address, members, envelopes, open proposals, policy, failures."""
         return self.loop.call(lambda: report.status(self))
 
     def tools(self, participant: str | None = None) -> Listing:
-        """The tools of every participant that answers within a few seconds, or of one. Spec: §3.1."""
+        """The tools of every participant that answers within a few seconds, or of `participant`. Spec: §3.1."""
 
         async def ask() -> Listing:
             tools, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
@@ -388,7 +388,7 @@ class Lab:
         return self._view
 
     def down(self) -> Note:
-        """Ends the space (or leaves it, where it runs elsewhere) and says what was still pending."""
+        """Ends the space, or leaves one that runs elsewhere; returns a sentence with the proposals still pending."""
         if self.closed:
             return Note(f"{self.name} is down already")
         note = self.loop.call(lambda: report.farewell(self))

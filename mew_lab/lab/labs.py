@@ -1,7 +1,7 @@
-"""The labs of this process: makes them, keeps the current one, and ends them when the process ends.
+"""The labs of this process: creates them, keeps the current one, and ends them when the process ends.
 
-A lab of a space that runs elsewhere sees what a participant receives. Verdicts, and refusals of others, are not among
-it: the gateway tells those to nobody else.
+A lab of a space that runs elsewhere sees only what its participant receives. Verdicts, and refusals of other
+participants' messages, are missing: the gateway sends those to the sender alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TIMEOUT = 10.0
 
 logger = logging.getLogger(__name__)
 
-# Written by the verbs below, which a person calls one after the other; views only read it.
+# Written by the functions below, which a person calls one after the other; views only read it.
 _labs: dict[str, Lab] = {}
 _current: list[str] = []
 
@@ -53,10 +53,10 @@ def labs() -> dict[str, Lab]:
 
 
 def current() -> Lab:
-    """The lab that `%mew` and friends speak of.
+    """The lab that the magics use.
 
     Raises:
-        MewError: when none is up.
+        MewError: No lab is up.
     """
     if not _current:
         raise MewError(
@@ -69,7 +69,7 @@ def use(name: str) -> Lab:
     """Makes another lab the current one.
 
     Raises:
-        MewError: when none is called so.
+        MewError: No lab has that name.
     """
     if name not in _labs:
         raise MewError(f"there is no lab {name[:80]!r}; there are {', '.join(_labs) or 'none'}")
@@ -79,7 +79,7 @@ def use(name: str) -> Lab:
 
 
 def forget(lab: Lab) -> None:
-    """Takes a lab that is down off the list."""
+    """Removes a lab that is down from the list."""
     if _labs.get(lab.name) is lab:
         del _labs[lab.name]
         _current.remove(lab.name)
@@ -115,22 +115,22 @@ def up(
     Args:
         name: The name of the space, and of the lab; or a space.yaml (`.yaml`, `.yml`, `.json`, or any `Path`) that
             describes it.
-        as_id: Your participant id: `human`, or the file's `default_participant`, when absent. You own the space
-            unless the file names another owner, and are enrolled where it does not name you.
-        auto_start: Whether the programs of the file are started.
+        as_id: Your participant id; default: the file's `default_participant`, or `human`. You own the space unless the
+            file names another owner, and are enrolled where it does not name you.
+        auto_start: Whether to start the programs of the file.
         journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, or beside the space.yaml;
             None for no journal.
         port: 0 for a free one; None for a space in memory that no other process can reach.
-        resume: The journal of a space that ran before, which then goes on under its own name and owner, in its own
-            file, and on its port where that is free: with its grants, invitations, pauses and history, and with the
-            tokens whose files are still there. Who was connected has left, and no open approval comes back.
-        timeout: How long blocking verbs may take, in seconds.
+        resume: The journal of a space that ran before. The space resumes under its own name and owner, in its own file,
+            and on its port where that is free. It has its grants, invitations, pauses and history, and the tokens whose
+            files still exist. Connections have ended, and open approvals do not come back.
+        timeout: The time limit of blocking methods, in seconds.
 
     Raises:
-        ConfigError: when the name or the port is not to be had; or with every fault of the file.
-        JournalError: when the journal cannot be made, or gone on with.
-        ReplayMismatch: when what `resume` names is not what a space would have written.
-        MewError: when a lab of that name is up already.
+        ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
+        JournalError: The journal cannot be created or resumed.
+        ReplayMismatch: The journal of `resume` differs from what a space would have written.
+        MewError: A lab of that name is up already.
 
     Spec: §3.6, §5.
     """
@@ -172,7 +172,7 @@ def up(
 
 
 def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:
-    """Goes on with a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
+    """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
     policy = policy_from_environment()
     loop = the_loop()
     made: list[Lab] = []
@@ -204,7 +204,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         _keep(lab)
         return lab
 
-    return loop.run(start(), timeout=timeout, doing=f"going on with the space {past.name!r}")
+    return loop.run(start(), timeout=timeout, doing=f"resuming the space {past.name!r}")
 
 
 def connect(
@@ -218,18 +218,19 @@ def connect(
     name: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Lab:
-    """Joins a space that runs elsewhere; everything works as far as a participant can see.
+    """Joins a space that runs elsewhere; the lab then shows what its participant receives.
 
     Args:
         url: `ws://host:port/ws`, or without the path.
-        token: Better: `token_file` (readable by you alone) or `token_env` (the name of an environment variable).
-        as_id: The id under which this connection speaks; the token's own participant when absent.
-        name: The lab's name; the space's when absent.
+        token: The token; `token_file` (readable by you alone) or `token_env` (name of an environment variable) is
+            safer.
+        as_id: The participant id of this connection; default: the token's own participant.
+        name: The lab's name; default: that of the space.
 
     Raises:
-        ConfigError: when there is no token.
-        NotAdmitted: when the gateway does not let it in.
-        ConnectionLost, NoReply: when nobody answers there.
+        ConfigError: There is no token.
+        NotAdmitted: The gateway does not admit it.
+        ConnectionLost, NoReply: No gateway answers there.
 
     Spec: §5.2.
     """
@@ -261,16 +262,16 @@ def connect(
 def token_from(
     token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
 ) -> Token:
-    """The token that is given, or stands in a file, or in an environment variable.
+    """The token from the argument, a file or an environment variable.
 
     Raises:
-        ConfigError: when not exactly one of them names one, or the one in the file is short (unless
-            MEW_SHORT_TOKENS says that it may be).
+        ConfigError: Not exactly one of them is set, or the token in the file is too short (unless MEW_SHORT_TOKENS
+            permits it).
     """
     sources = [source for source in (token, file, variable) if source is not None]
     if len(sources) != 1:
         raise ConfigError(
-            "give exactly one of token_file, token_env and token: the gateway must know who comes"
+            "give exactly one of token_file, token_env and token: the gateway needs it to identify you"
         )
     if token is not None:
         return Token(token)
@@ -285,7 +286,7 @@ def token_from(
 
 
 def close_all() -> None:
-    """Takes every lab down and stops the loop's thread. For the end of the process, and for unloading."""
+    """Takes every lab down and stops the loop's thread. For the end of the process, and for unloading the extension."""
     loop = the_loop()
     for lab in tuple(_labs.values()):
         with contextlib.suppress(MewError):

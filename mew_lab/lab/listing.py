@@ -1,6 +1,6 @@
-"""The values that a verb returns to a person: they read well as text and can be shown as tables.
+"""The values that a lab's methods return to a person: readable as text, and shown as tables in a notebook.
 
-They know neither IPython nor HTML. All of them await to themselves, so `await lab.who()` is legal everywhere.
+They use neither IPython nor HTML. All of them await to themselves, so `await lab.who()` is legal everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_LINES = 500  # rows in the text form
 
 
 class _Settled:
-    """A value that is there already: awaiting it gives it back at once."""
+    """A value that awaits to itself at once."""
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self
@@ -32,8 +32,8 @@ def _plain(value: object) -> str:
 class Listing(_Settled):
     """Rows under named columns; `empty` is the sentence shown when there are none, `note` one line below them.
 
-    Iterating gives the rows, `len` their number, `str` an aligned table of the last 500, long cells cut with an
-    ellipsis; `rows` has all of them whole.
+    Iterating gives the rows, `len` their number, `str` an aligned table of the last 500, with long cells cut. `rows`
+    has all rows uncut.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Listing(_Settled):
 
 
 class Note(_Settled):
-    """One sentence about what was done."""
+    """One sentence about the outcome of an operation."""
 
     def __init__(self, text: str) -> None:
         self.text = text

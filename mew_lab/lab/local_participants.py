@@ -42,15 +42,15 @@ class LocalParticipants:
         self._bridges: dict[str, McpBridge] = {}
 
     def own_host(self, doing: str) -> Host:
-        """The host of a space of our own.
+        """The host of the space, where it runs in this process.
 
         Raises:
-            MewError: when the space runs elsewhere.
+            MewError: The space runs elsewhere.
         """
         if self.host is None:
             raise MewError(
                 f"{doing}: the space {self._session.space!r} runs elsewhere, and only its own gateway can enrol "
-                "participants; ask whoever runs it for a token"
+                "participants; ask its owner for a token"
             )
         return self.host
 
@@ -63,11 +63,13 @@ class LocalParticipants:
     def _check_free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
         if name in self.seats:
-            raise MewError(f"{doing}: it is here already; choose another name, or let it leave first")
+            raise MewError(
+                f"{doing}: a participant of that name is here already; choose another name, or lab.leave(…) it first"
+            )
         return host
 
     async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
-        """Connects a participant and seats it under the id that its welcome gives, or under `name`."""
+        """Connects a participant and seats it under `name`, or under the id in its welcome."""
         seat = Seat(self._session, participant, name=name, what=what)
         participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
         await participant.start()
@@ -99,9 +101,9 @@ class LocalParticipants:
     async def agent(
         self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool
     ) -> AgentSeat:
-        """Enrols, connects and seats an agent; what cannot be set is refused before anybody is enrolled.
+        """Enrols, connects and seats an agent; invalid options are refused before it is enrolled.
 
-        `owns_model` tells whether the model ends with it.
+        With `owns_model` the model is closed with the agent.
         """
         AgentOptions.of(options)
         host = self._check_free(name, f"cannot seat the agent {name[:80]!r}")
@@ -123,7 +125,7 @@ class LocalParticipants:
             self._fault(why)
 
     async def leave(self, name: str) -> None:
-        """Lets one of them leave the space; a bridge's server ends with it."""
+        """Makes one of them leave the space; a bridge's server ends with it."""
         seat = self.seats.pop(name, None)
         if seat is None:
             raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
@@ -131,10 +133,10 @@ class LocalParticipants:
         await (bridge.stop() if bridge else _leave(seat))
 
     async def withdraw(self, proposal: str, reason: str) -> str:
-        """Withdraws the one open proposal of a seat whose id begins so; one sentence.
+        """Withdraws the one open proposal of a seat whose id begins with `proposal`; returns one sentence.
 
         Raises:
-            MewError: there is none, or not one alone; what `withdraw` of a participant raises.
+            MewError: There is none, or more than one; or as `withdraw` of a participant.
 
         Spec: §3.3.1.
         """
@@ -144,7 +146,7 @@ class LocalParticipants:
                 await seat.participant.withdraw(mine[0].id, reason)
                 return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
         raise MewError(
-            f"cannot withdraw {proposal[:80]!r}: no seat of this process has one open that begins so"
+            f"cannot withdraw {proposal[:80]!r}: no open proposal of a seat of this process begins with that id"
         )
 
     def join_line(self, name: str, *, url: str, space: str) -> str:
@@ -157,7 +159,7 @@ class LocalParticipants:
         return self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
 
     async def close(self) -> None:
-        """Ends bridges, seats and the host together; what is gone already is no fault."""
+        """Closes bridges, seats and the host together; never raises for parts that are closed already."""
         bridges, self._bridges = self._bridges, {}
         await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
         for name, seat in reversed(self.seats.items()):

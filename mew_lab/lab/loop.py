@@ -1,12 +1,12 @@
-"""The one event loop of this process, and the only border between synchronous and asynchronous code.
+"""The one event loop of this process, and the only place where synchronous code meets asynchronous code.
 
 How it works. One daemon thread with one event loop owns every gateway, participant and bridge, so none of them needs a
 lock. `run` blocks the calling thread until a coroutine is done; `submit` returns a future; `call` reads live state;
-`post` does not wait. Work starts in an empty context: a task begun by one notebook cell must not print into that cell
-for ever. Where threads do not exist (WebAssembly) the loop that runs already is used instead, and blocking verbs return
+`post` does not wait. Work starts in an empty context: a task that one notebook cell starts must not print into that
+cell for ever. Where threads do not exist (WebAssembly) the running loop is used instead, and blocking functions return
 a task to await.
 
-The one lock guards the start of the thread: two threads may ask for the first loop at once.
+The one lock guards the start of the thread: two threads may need the first loop at the same time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A loop in a daemon thread, started at the first use."""
+    """An event loop in a daemon thread, started at its first use."""
 
     def __init__(self, name: str = "mew_lab") -> None:
         self._name = name
@@ -56,7 +56,7 @@ class LoopThread:
 
             thread = threading.Thread(target=serve, name=self._name, daemon=True)
             try:
-                # A new thread copies no context, so nothing of the calling cell clings to the loop.
+                # A new thread copies no context, so the loop keeps nothing of the calling cell.
                 thread.start()
             except RuntimeError:
                 loop.close()
@@ -74,7 +74,7 @@ class LoopThread:
         """Starts `work` on the loop and returns at once. Cancelling the future cancels the work.
 
         Raises:
-            CannotWait: where there are no threads and no loop runs either.
+            CannotWait: There are no threads here, and no loop runs.
         """
         if not self.threadless:
             try:
@@ -88,7 +88,7 @@ class LoopThread:
         return future
 
     def _here(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """`work` as a task of the loop that runs already: the way where threads do not exist."""
+        """Starts `work` as a task of the running loop, where threads do not exist."""
         try:
             return asyncio.get_running_loop().create_task(work, context=contextvars.Context())
         except RuntimeError:
@@ -103,13 +103,13 @@ class LoopThread:
         Where there are no threads, returns a task to await instead.
 
         Raises:
-            NoReply: when it took longer; the work is cancelled.
-            CannotWait: when called on the loop's own thread.
+            NoReply: It took longer; the work is cancelled.
+            CannotWait: It was called on the loop's own thread.
         """
         if self.is_current():
             work.close()
             raise CannotWait(
-                f"{doing}: this blocks, and it was called on the very loop that would have to do it; "
+                f"{doing}: this blocks, and it was called on the loop that has to do the work; "
                 "use the awaitable form on `seat.participant` there"
             )
         if not self.threadless:
@@ -123,11 +123,11 @@ class LoopThread:
         try:
             return future.result(timeout)
         except FutureTimeout:
-            if future.done():  # the work's own time-out, with its own sentence
+            if future.done():  # the time-out of the work itself, with its own message
                 raise
             self._cancel(future)
             raise NoReply(
-                f"{doing} took longer than {timeout:g} s and was given up; try again with a longer `lab.timeout`",
+                f"{doing} took longer than {timeout:g} s and was cancelled; try again with a longer `lab.timeout`",
                 after_s=timeout,
                 waiting_for=doing,
             ) from None
@@ -136,13 +136,13 @@ class LoopThread:
             raise
 
     def _cancel(self, future: Future[Any]) -> None:
-        """Cancels and lets the work clean up before going on, so that nothing is left half done."""
+        """Cancels the work and waits until it has cleaned up."""
         future.cancel()
         with contextlib.suppress(FutureTimeout):
             self.submit(asyncio.sleep(0.05)).result(2.0)
 
     def call(self, function: Callable[[], T], *, timeout: float = 10.0) -> T:
-        """Calls a plain function on the loop's thread: a snapshot of live state."""
+        """Calls a plain function on the loop's thread and returns its result; for snapshots of live state."""
         if self.threadless or self._thread is None or self.is_current():
             return function()
 
@@ -159,7 +159,7 @@ class LoopThread:
             function()
 
     def stop(self, *, timeout: float = 2.0) -> None:
-        """Stops the thread and closes the loop; the next use starts afresh. Harmless when nothing runs."""
+        """Stops the thread and closes the loop; the next use starts a new one. Does nothing when none runs."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None

@@ -1,7 +1,7 @@
-"""Starts the process that keeps the peers' log files beside a journal, and starts it again when it has ended.
+"""Runs the process that writes the peers' log files beside a journal, and restarts it when it has ended.
 
-The gateway does no more for these files. The process ends with it: by itself, when its stdin closes, after it has
-written what the journal holds; `log/follower.py` is what it runs.
+The gateway has no other part in these files. The process runs `log/follower.py`. It ends by itself when its stdin
+closes, after it has written everything that the journal holds.
 
 Spec: §3.6.8.
 """
@@ -25,7 +25,7 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["PeerLogs"]
 
-# This interpreter, with this very package and with nothing from the working directory.
+# This interpreter, with this package and without modules from the working directory.
 COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", follower.__name__)
 PACKAGE = Path(__file__).resolve().parents[2]
 SEEN = (
@@ -34,11 +34,11 @@ SEEN = (
     "PATH",
     "SYSTEMROOT",
     "TMPDIR",
-)  # of our environment; it may hold tokens beside
-FIRST_DELAY = 0.5  # seconds before it is started again, doubled each time
+)  # variables that are passed on; others may hold tokens
+FIRST_DELAY = 0.5  # seconds before a restart, doubled each time
 LONGEST_DELAY = 30.0
-CALM = 60.0  # seconds after which one that ran counts as well again
-GRACE = 8.0  # seconds that it has to write what is left; the next one writes what it did not
+CALM = 60.0  # seconds of a run after which the delay is reset
+GRACE = 8.0  # seconds to write the rest; the next process writes what is missing
 
 
 class PeerLogs:
@@ -47,8 +47,8 @@ class PeerLogs:
     Args:
         journal: The journal's first file.
         root: The folder that the logs are below, and `folder` their path.
-        secrets: Tokens that are masked in the lines, where somebody has said one.
-        fault: Is given a sentence when something cannot be written, or the process has ended.
+        secrets: Tokens that are masked in the lines, where a participant has sent one.
+        fault: Receives a sentence when a file cannot be written, or the process has ended.
     """
 
     def __init__(
@@ -83,21 +83,21 @@ class PeerLogs:
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._process: Process | None = None
-        self._final = False  # it has said that a further one could not do better
+        self._final = False  # the process has reported that a restart would not help
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now."""
+        """The process id of the running process; None when none runs."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     def register(self) -> None:
-        """Registers the journal before its first message, so that this process or a later one writes it to its end."""
-        with contextlib.suppress(OSError):  # the process will say what is wrong with the folder
+        """Registers the journal before its first message, so that this or a later process writes its logs whole."""
+        with contextlib.suppress(OSError):  # the process reports what is wrong with the folder
             follower.register(self._root, self._folder, self._journal, begun=time.time_ns())
 
     async def start(self) -> None:
-        """Starts the process. One that cannot be started is told to `fault`, and hinders nobody."""
+        """Starts the process. A failure is reported to `fault` and has no other effect."""
         if os.name != "posix":
             self._fault(f"the log files of the peers are kept on Linux and macOS only{follower.HELP}")
             return
@@ -106,14 +106,14 @@ class PeerLogs:
         await begun.wait()
 
     def hide(self, token: Token) -> None:
-        """Masks one more token. Call it before the journal holds anything of the participant that has it."""
+        """Masks one more token. Call it before the journal holds a message of its participant."""
         self._secrets.add(token.reveal())
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(_secret(token.reveal()))
 
     async def stop(self) -> None:
-        """Ends it when it has written what the closed journal holds. Twice is harmless."""
+        """Ends the process after it has written everything in the closed journal. Idempotent."""
         self._leave.set()
         if self._task is None:
             return
@@ -127,12 +127,12 @@ class PeerLogs:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             self._fault(
-                f"the log files of the peers are not complete: there was no time for more{follower.HELP}"
+                f"the log files of the peers are not complete: the time limit was reached{follower.HELP}"
             )
             await asyncio.wait({task}, timeout=self._grace)
 
     async def _keep(self, begun: asyncio.Event) -> None:
-        """Runs the process, and starts it again after it has ended."""
+        """Runs the process, and restarts it after it has ended."""
         loop, delay = asyncio.get_running_loop(), self._first_delay
         while True:
             started, last = loop.time(), self._leave.is_set()
@@ -140,18 +140,18 @@ class PeerLogs:
             begun.set()
             if not how or self._final or last:
                 return
-            if self._leave.is_set():  # once more, for what is left
+            if self._leave.is_set():  # one more run, for the rest
                 continue
             if loop.time() - started >= CALM:
                 delay = self._first_delay
-            self._fault(f"what writes the log files of the peers {how}; it is started again in {delay:g} s")
+            self._fault(f"the writer of the peers' log files {how}; it is restarted in {delay:g} s")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._leave.wait()
             delay = min(delay * 2, self._longest_delay)
 
     async def _run(self, begun: asyncio.Event) -> str:
-        """One life of the process; says how it ended, unless it is done."""
+        """Runs the process once; returns how it failed, or empty when it is done."""
         environment = {name: os.environ[name] for name in SEEN if name in os.environ}
         try:
             process = self._process = await asyncio.create_subprocess_exec(
@@ -159,7 +159,7 @@ class PeerLogs:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
-                start_new_session=True,  # who interrupts us in a terminal does not mean it
+                start_new_session=True,  # an interrupt in a terminal must not reach it
                 env={**environment, "PYTHONPATH": str(PACKAGE)},
             )
         except (OSError, NotImplementedError) as fault:
@@ -189,7 +189,7 @@ class PeerLogs:
 
 
 async def _line(source: asyncio.StreamReader) -> bytes:
-    """The next line; of one that is too long, what comes behind."""
+    """The next line; a line that is too long is skipped."""
     while True:
         try:
             return await source.readline()

@@ -1,8 +1,8 @@
-"""A call or proposal on its way: it can be looked at, awaited, waited for and withdrawn.
+"""`Pending`: a call or proposal that was sent; it can be inspected, awaited, waited for and withdrawn.
 
-Waiting is opt-in and never decides anything: an interrupted or cancelled wait leaves the call as it was. In a notebook
-`before_wait` of a higher room is called on the waiting thread first. It may raise CannotWait with advice, and may
-return a `Watch`, which is called each second that the wait lasts, and at its end.
+Waiting is optional and never decides anything: an interrupted or cancelled wait does not change the call. In a notebook
+`before_wait` of a higher room is called on the waiting thread first. It may raise CannotWait with advice. It may return
+a `Watch`, which is called each second of the wait, and at its end.
 
 Spec: §3.2.1, §3.3.
 """
@@ -29,17 +29,17 @@ class Watch(Protocol):
     """An observer of a wait; both methods are called on the waiting thread."""
 
     def tick(self) -> None:
-        """The wait goes on."""
+        """Called each second while the wait lasts."""
 
     def end(self) -> None:
-        """The wait is over, however it ended."""
+        """Called when the wait is over, for any reason."""
 
 
 class Pending:
-    """A call or proposal on its way: `id`, `kind`, `state`, `by` whom it was decided; await it or ask `result()`.
+    """A call or proposal that was sent: `id`, `kind`, `state`, `by` (who decided it); `await` it or call `result()`.
 
-    `await p` works on any running loop; `p.result()` blocks a thread. Both give the tool's result or raise what
-    ended it: ProposalRejected, ProposalWithdrawn, ToolFailed, CapabilityViolation, NoReply, ConnectionLost.
+    `await p` works on any running loop; `p.result()` blocks a thread. Both return the tool's result or raise one of
+    ProposalRejected, ProposalWithdrawn, ToolFailed, CapabilityViolation, NoReply, ConnectionLost.
     """
 
     def __init__(self, call: Call, loop: LoopThread, *, seat: str) -> None:
@@ -49,7 +49,7 @@ class Pending:
 
     @property
     def id(self) -> str:
-        """The id of the request or proposal that went out."""
+        """The id of the request or proposal."""
         return self._call.id
 
     @property
@@ -59,7 +59,7 @@ class Pending:
 
     @property
     def state(self) -> str:
-        """Its state: open, fulfilled, answered, rejected, withdrawn or failed."""
+        """`open`, `fulfilled`, `answered`, `rejected`, `withdrawn` or `failed`."""
         return self._call.state
 
     @property
@@ -74,7 +74,7 @@ class Pending:
 
     @property
     def what(self) -> str:
-        """`participant/tool`, as it was called."""
+        """The target as the caller wrote it: `participant/tool`."""
         return self._call.what
 
     def _begin_watch(self, *, blocking: bool) -> Watch | None:
@@ -105,11 +105,11 @@ class Pending:
                 watch.end()
 
     def result(self, timeout: float = 60.0) -> ToolResult:
-        """Blocks this thread for up to `timeout` seconds and gives the result.
+        """Blocks this thread for up to `timeout` seconds and returns the result.
 
         Raises:
-            NoReply: when nobody answered by then; the call stays open.
-            CannotWait: where this wait could never end.
+            NoReply: No answer arrived in time; the call stays open.
+            CannotWait: This wait could never end.
         """
         if self._loop.is_current() or self._loop.threadless:
             raise CannotWait(

@@ -1,4 +1,4 @@
-"""The listings of a lab: participants, tools, proposals, decisions and status. Reads live state on the loop."""
+"""Makes the listings of a lab: participants, tools, proposals, decisions and status. Reads live state on the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_NAMED = 20  # proposals that a farewell names
 
 
 def _kinds(patterns: Any) -> str:
-    """The kinds of a capability list, one word each; what is narrowed further is marked."""
+    """The kinds of a capability list, one word each; kinds with further conditions are marked."""
     words = []
     for pattern in patterns:
         kind = pattern.get("kind")
@@ -29,7 +29,7 @@ def _kinds(patterns: Any) -> str:
 
 
 def who(session: Session) -> Listing:
-    """Participants: id, what it is here, under which ids it is connected, what it may send."""
+    """Participants: id, role in this process, connection ids, permitted kinds."""
     rows = []
     if session.host is not None:
         for participant in session.host.gateway.participants(session.space):
@@ -60,7 +60,7 @@ def _what(session: Session, name: str) -> str:
 
 
 def proposals(session: Session, *, all: bool) -> Proposals:
-    """The proposals that wait, and with `all` the decided ones before them, each with all that would be sent."""
+    """The open proposals, each with everything that would be sent; with `all` the decided ones before them."""
     cards = [*(session.decisions.decided() if all else []), *session.decisions.pending()]
     rows = [
         ListedProposal(card, n, since=local_time(card.since), gate=session.decisions.gate)
@@ -70,7 +70,7 @@ def proposals(session: Session, *, all: bool) -> Proposals:
 
 
 def history(session: Session) -> Listing:
-    """Decisions: when, what, proposer, decision, by whom, how long it was on screen, outcome."""
+    """Decisions: time, tool, proposer, decision, its author, time on screen, outcome."""
     decided, me = session.decisions.decided(), session.me.participant.client.id
     rows = [
         (
@@ -88,13 +88,13 @@ def history(session: Session) -> Listing:
         f"{session.space}: decisions",
         ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
-        empty="nothing was decided yet",
+        empty="no proposal was decided yet",
         note=" ".join(filter(None, (describe_shares(decided, me=me), describe_hurry(decided, me=me)))),
     )
 
 
 def status(session: Session) -> Listing:
-    """The state of the lab, one line a fact."""
+    """The state of the lab, one fact a row."""
     policy = session.decisions.policy
     journal = (
         session.host.journal.path if session.host is not None and session.host.journal is not None else "none"
@@ -120,23 +120,23 @@ def status(session: Session) -> Listing:
 async def gather_tools(
     session: Session, participant: str | None, *, patience: float
 ) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
-    """(participant, tool) pairs and the participants that did not answer. Asks over the wire, as anybody would."""
-    known = sorted(session.me.participant.client.participants)
-    if participant is not None and participant not in known:
-        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(known) or 'no others'}")
-    asked = (
+    """(participant, tool) pairs, and the participants that did not answer. Sends requests, as any participant would."""
+    present = sorted(session.me.participant.client.participants)
+    if participant is not None and participant not in present:
+        raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(present) or 'no others'}")
+    targets = (
         [participant]
         if participant is not None
-        else [name for name in known if _may_have_tools(session, name)]
+        else [name for name in present if _may_have_tools(session, name)]
     )
 
     async def ask(name: str) -> list[dict[str, Any]]:
         return await session.me.participant.list_tools(name, timeout=patience)
 
-    answers = await asyncio.gather(*(ask(name) for name in asked), return_exceptions=True)
+    answers = await asyncio.gather(*(ask(name) for name in targets), return_exceptions=True)
     tools: list[tuple[str, dict[str, Any]]] = []
     silent: list[str] = []
-    for name, answer in zip(asked, answers, strict=True):
+    for name, answer in zip(targets, answers, strict=True):
         if isinstance(answer, MewError):
             silent.append(name)
         elif isinstance(answer, BaseException):
@@ -152,15 +152,17 @@ def _may_have_tools(session: Session, name: str) -> bool:
 
 
 def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
-    """Tools: participant/tool, its arguments, what it says of itself."""
+    """Tools: participant/tool, arguments, description."""
     rows = []
-    for who, tool in listed:
+    for name, tool in listed:
         schema = tool.get("inputSchema")
         properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
         required = schema.get("required", []) if isinstance(schema, dict) else []
-        arguments = ", ".join(name if name in required else f"[{name}]" for name in properties)
+        arguments = ", ".join(
+            argument if argument in required else f"[{argument}]" for argument in properties
+        )
         about = str(tool.get("description") or "").strip().split("\n")[0]
-        rows.append((f"{who}/{tool.get('name')}", arguments, about))
+        rows.append((f"{name}/{tool.get('name')}", arguments, about))
     return Listing(
         "tools",
         ("tool", "arguments", "what it does"),
@@ -171,7 +173,7 @@ def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listin
 
 
 def farewell(session: Session) -> Note:
-    """A sentence about the proposals that end with the lab, and the place of its journal."""
+    """A sentence with the proposals that end with the lab, and the path of its journal."""
     open_cards = session.decisions.pending()
     text = f"{session.name} is down: {len(session.log)} envelopes"
     if open_cards:

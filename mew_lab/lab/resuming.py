@@ -1,7 +1,7 @@
-"""A space that ran before, read again from its journal, with the port and the tokens that it had.
+"""Restores a space that ran before from its journal, with its port and its tokens.
 
-Nothing is started here: a host goes on with the result. Connections are gone, and so are their streams; grants,
-invitations, pauses and messages are as they were.
+Nothing is started here: a host continues with the result. Connections and their streams are gone; grants, invitations,
+pauses and messages are restored.
 
 Spec: §3.6.8.
 """
@@ -26,26 +26,26 @@ from mew_lab.space.events import Record
 
 __all__ = ["SERVED", "SETTINGS", "Past"]
 
-SERVED = "served"  # the note that tells on which port a space is reached, and with which settings
+SERVED = "served"  # the note with the port and the settings of a space
 SETTINGS = {
     "hosts",
     "origins",
     "limits",
     "queue_bytes",
-}  # of a space, beside what its own journal's first line tells
+}  # settings of a space that the first line of its journal does not have
 
 
 def _ignore(record: Record) -> None: ...
 
 
 class Past:
-    """A space that ran before, read again from its journal, which it goes on writing.
+    """A space that ran before, restored from its journal, to which it then appends.
 
-    `port` is the one that it had last, 0 where it had none; `folder` the one in which its `.mew` lies.
+    `port` is its last port, 0 where it had none; `folder` the one that contains its `.mew`.
 
     Raises:
-        JournalError: when there is no such journal, another process is writing it, or it cannot be replayed.
-        ReplayMismatch: when a fresh space would not do what it tells.
+        JournalError: There is no such journal, another process is writing it, or it cannot be replayed.
+        ReplayMismatch: A new space would have decided otherwise than the journal records.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Past:
         observe: Callable[[Record], None] = _ignore,
         meet: Callable[[str, Journal], None] = lambda name, journal: None,
     ) -> None:
-        """Reads the journal; `meet` is given the name and the journal before `observe` gets the first record."""
+        """Reads the journal; `meet` receives the name and the journal before `observe` gets the first record."""
         self.path = Path(path)
         self.port = 0
         self._settings: dict[str, Any] | None = None
         self.used: dict[str, int] = {}
-        """About how many bytes of the journal each participant has caused."""
+        """The approximate number of journal bytes that each participant has caused."""
         self._payer = ""
         self._enrolled: dict[str, str] = {}
         self.journal = Journal.resume(self.path)
@@ -100,15 +100,15 @@ class Past:
 
     @property
     def folder(self) -> Path:
-        """The folder of `.mew`: the one above the journal, else the working directory."""
+        """The folder that contains `.mew`: the one above the journal, else the working directory."""
         above = (path.parent for path in self.path.resolve().parents if path.name == ".mew")
         return next(above, Path.cwd())
 
     def config(self) -> SpaceConfig:
-        """The settings of the space beside its participants, as far as a port and a journal need them.
+        """The settings of the space apart from its participants, as far as port and journal need them.
 
         Raises:
-            JournalError: when the journal tells of settings that cannot be.
+            JournalError: The journal records settings that are not valid.
         """
         try:
             return SpaceConfig.model_validate(
@@ -116,8 +116,8 @@ class Past:
             )
         except (TypeError, ValueError):
             raise JournalError(
-                f"Cannot go on with the journal {self.path}: the settings of the space in its last note on a port "
-                "cannot be. Open the space anew from its space.yaml.",
+                f"Cannot go on with the journal {self.path}: its last note on a port holds settings that are "
+                "not valid. Open the space anew from its space.yaml.",
                 path=str(self.path),
             ) from None
 
@@ -133,13 +133,13 @@ class Past:
             self.port, self._settings = int(note["port"]), note.get("settings", {})
 
     def is_enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether it was enrolled with just these rights and was not removed since: rights lost since stay lost."""
+        """Whether the participant was enrolled with exactly these rights, which it may have lost, and not removed."""
         member = self.space.state.members.get(participant)
         text = compact([dict(pattern) for pattern in capabilities])
         return member is not None and not member.kicked and self._enrolled.get(participant) == text
 
     def keys(self) -> dict[str, Key]:
-        """The tokens that are still valid and whose files are there, readable by this user alone."""
+        """The tokens that are still valid and whose files exist, readable by this user alone."""
         keys: dict[str, Key] = {}
         for name in self.space.state.members:
             path = token_path(self.folder / ".mew" / "tokens", self.name, name)

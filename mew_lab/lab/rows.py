@@ -1,8 +1,8 @@
-"""The rows of the feed: one for each journal record that holds a message, the newest of them.
+"""The rows of the feed: one for each of the newest journal records that hold a message.
 
-When a record comes, only its references are noted. A row is made when a reader asks for it, on the reader's thread. The
-loop's thread is the one writer. Readers on any thread get slices of a list that only grows, or of its successor, so no
-lock is needed.
+When a record arrives, only its references are read. A row is built when a reader requests it, on the reader's thread.
+The loop's thread is the only writer. Readers on any thread get slices of a list that only grows, or of its successor,
+so no lock is needed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from mew_lab.space.events import Record, outline
 __all__ = ["LiveRows", "Row", "Rows", "members_of"]
 
 CAPACITY = 20_000
-MAX_CHARACTERS = 128 * 1024 * 1024  # of the texts that are kept
+MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
 MOST_PARSED, MAX_PARSED = 512, 4096  # messages whose members are kept, and characters of one of them
 MOST_RELATED = 50
 
 
 class Row(NamedTuple):
-    """One envelope in the feed. `t` in seconds of the epoch as the gateway received it, `size` in bytes of
-    its text.
+    """One envelope in the feed. `t` is the time at the gateway in seconds of the epoch, `size` the bytes of its text.
 
-    `correlates` is the `seq` of the row that this one answers, 0 for none, `also` those of the others that its
-    `correlation_id` names; `verdict` is `accepted`, `refused`, `sent` or empty where it cannot be known; `code`
-    the error code or the pattern that decided, in few words.
+    `correlates` is the `seq` of the row that this one answers, 0 for none; `also` has those of the other messages in
+    its `correlation_id`. `verdict` is `accepted`, `refused`, `sent`, or empty where it is unknown. `code` is the error
+    code or the deciding pattern in short form.
     """
 
     seq: int
@@ -61,27 +60,26 @@ class Rows(Protocol):
         """The newest row's `seq`, 0 before the first."""
 
     def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; what was dropped already is missing at the
-        front."""
+        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
 
     def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it is not held any more."""
+        """The exact text of that row's envelope; empty when it was dropped."""
 
     def pattern(self, seq: int) -> str:
-        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after rows were added; returns what ends it."""
+        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
 
 
 class LiveRows:
-    """The newest rows of a space; implements `Rows`. Kept are the newest 20 000 to 40 000, 128 Mi characters."""
+    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters."""
 
     def __init__(
         self,
@@ -93,44 +91,44 @@ class LiveRows:
         self._title = title
         self._capacity = capacity
         self._characters, self._most = 0, max_characters
-        self._kept: tuple[int, list[Record]] = (0, [])  # how many were dropped before, and the rest
+        self._records: tuple[int, list[Record]] = (0, [])  # the number of dropped records, and the rest
         # Members of the newest messages, which are shown next, so that their text is not parsed again for it.
         self._parsed: BoundedDict[int, Mapping[str, Any]] = BoundedDict(MOST_PARSED)
         self._seq_of: dict[str, int] = {}
-        # Of a row that names others: the first of them, the rest.
+        # A row that names others -> the first of them, the rest.
         self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._subscribers: Subscribers[()] = Subscribers()
 
     @property
     def last_seq(self) -> int:
         """The newest row's seq, 0 before the first."""
-        dropped, records = self._kept
+        dropped, records = self._records
         return dropped + len(records)
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`."""
-        dropped, records = self._kept
+        dropped, records = self._records
         start = max(0, seq - dropped)
         some = records[start : start + limit]
         return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Those of the rows after `seq` that name others, oldest first, each with the rows that it names."""
+        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
         ties = self._ties.copy()
         return [(row, _all(*tie)) for row, tie in ties.items() if row > seq]
 
     def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it is not held any more."""
+        """The exact text of that row's envelope; empty when it was dropped."""
         record = self._record(seq)
         return record.raw or "" if record else ""
 
     def pattern(self, seq: int) -> str:
-        """The whole capability that let that row's envelope pass; empty where none did, or it is not known."""
+        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
         record = self._record(seq)
         return record.pattern if record else ""
 
     def _record(self, seq: int) -> Record | None:
-        dropped, records = self._kept
+        dropped, records = self._records
         at = seq - dropped - 1
         return records[at] if 0 <= at < len(records) else None
 
@@ -139,15 +137,18 @@ class LiveRows:
         return self._title()
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after rows were added; returns what ends it."""
+        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
         return self._subscribers.add(on_change)
 
     def observe(self, record: Record, members: Mapping[str, Any] | None = None) -> None:
-        """Takes a record; only those that hold a message become rows. `members` are its message's, where known."""
+        """Takes a record; only records that hold a message become rows.
+
+        `members` are those of its message, where known.
+        """
         if record.raw is None:
             return
         members = members or _members(record.raw)
-        dropped, records = self._kept
+        dropped, records = self._records
         seq = dropped + len(records) + 1
         if related := members.get("correlation_id"):
             self._tie(seq, related)
@@ -165,11 +166,11 @@ class LiveRows:
             self._characters -= sum(len(old.raw or "") for old in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
-            self._kept = (dropped, records[cut:])
+            self._records = (dropped, records[cut:])
         self._subscribers.tell()
 
     def _yields(self, id: str, record: Record) -> bool:
-        """Whether references to that id mean this record from now on: the first accepted record keeps its id."""
+        """Whether references to that id mean this record from now on; the first accepted record keeps its id."""
         holder = self._record(self._seq_of.get(id, 0))
         return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
@@ -187,7 +188,7 @@ class LiveRows:
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))
         if known is None and ("e+" in what or "…" in what):
-            # It may show an integer beyond 64 bits, which is a float in the fast reading.
+            # It may show an integer beyond 64 bits, which the fast parser reads as a float.
             what = describe(kind, (members_of(raw) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
         return Row(  # by position: names cost three times as much, thousands of times a second
@@ -200,7 +201,7 @@ class LiveRows:
             _text(members.get("context")),
             first,
             record.verdict,
-            record.code or _in_a_word(record.pattern),
+            record.code or _shorten_pattern(record.pattern),
             _text(members.get("id")),
             known.size if known else utf8_size(raw),
             others,
@@ -212,8 +213,8 @@ def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages
-def _in_a_word(pattern: str) -> str:
-    """The kinds of a pattern; `(…)` where it is narrowed further."""
+def _shorten_pattern(pattern: str) -> str:
+    """The kinds of a pattern, with `(…)` where it has further conditions."""
     members = _members(pattern)
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
@@ -221,7 +222,7 @@ def _in_a_word(pattern: str) -> str:
 
 
 def members_of(raw: str) -> dict[str, Any] | None:
-    """The members of the JSON object in the text, integers of any size exact; None when it holds none."""
+    """The members of the JSON object in the text, with exact integers of any size; None when it holds no object."""
     try:
         members = json.loads(raw)
     except (ValueError, RecursionError):

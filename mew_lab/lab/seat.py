@@ -1,7 +1,7 @@
-"""A seat: one participant of this process, used from ordinary code.
+"""`Seat`: one participant of this process, for synchronous code.
 
-Verbs that finish by themselves block and return what they made. `call`, `propose` and `ask` wait for nobody and return
-a `Pending`. The participant itself, with its awaitable methods, is `seat.participant`.
+Methods that need no answer of another participant block and return their result. `call`, `propose` and `ask` return a
+`Pending` at once. `seat.participant` is the participant itself, with its awaitable methods.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class Seat:
 
     @property
     def capabilities(self) -> tuple[dict[str, Any], ...]:
-        """The patterns that say what it may send, as its welcome told. Spec: §3.8.1."""
+        """The patterns of the messages that it may send, from its welcome and later changes. Spec: §3.8.1."""
         return tuple(dict(pattern) for pattern in self.participant.client.capabilities.patterns)
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
-        """Calls `participant/tool`: as a request if this seat may, else as a proposal. Returns at once.
+        """Calls `participant/tool`: by a request if this seat may send it, else by a proposal. Returns at once.
 
         Raises:
-            CapabilityViolation: when it may do neither.
+            CapabilityViolation: It may send neither.
 
         Spec: §3.1.1, §3.2.
         """
         return self._start(target, arguments, kw, propose=False)
 
     def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
-        """Proposes a call of `participant/tool`, whatever else this seat may. Returns at once. Spec: §3.2."""
+        """Proposes a call of `participant/tool`, even if this seat may send the request. Returns at once. Spec: §3.2."""
         return self._start(target, arguments, kw, propose=True)
 
     def _start(
@@ -72,10 +72,10 @@ class Seat:
         return self._loop.run(start(), timeout=self.lab.timeout, doing=doing)
 
     def ask(self, text: str, to: str | Sequence[str], *, timeout: float | None = None) -> Pending:
-        """Asks somebody in words, such as an agent; the result is the text of what they answer. Returns at once.
+        """Sends a chat question, for example to an agent, and returns at once; the result is the text of the answer.
 
         Args:
-            timeout: Seconds until it is taken back, for everybody to see; None waits on.
+            timeout: Seconds until the question is cancelled with a `chat/cancel`; None for no limit.
 
         Spec: §3.4.
         """
@@ -88,10 +88,10 @@ class Seat:
         return self._loop.run(start(), timeout=self.lab.timeout, doing=f"asking {to} as {self.name!r}")
 
     def chat(self, text: str, to: str | Sequence[str] = ()) -> SentEnvelope:
-        """Says something to everybody, or addressed to some, and waits until the gateway has accepted it.
+        """Sends a chat message to all participants, or to those in `to`, and waits until the gateway has accepted it.
 
         Raises:
-            Refused: with the gateway's own sentence.
+            Refused: The gateway refused it; with the gateway's message.
 
         Spec: §3.4.
         """
@@ -109,7 +109,7 @@ class Seat:
         """Sends an envelope of any kind and waits until the gateway has accepted it.
 
         Raises:
-            Refused: with the gateway's own sentence.
+            Refused: The gateway refused it; with the gateway's message.
         """
         draft: dict[str, Any] = {"kind": kind, "payload": dict(payload or {})}
         for key, value in (("to", to), ("correlation_id", correlation_id)):
@@ -124,20 +124,20 @@ class Seat:
         return self._loop.run(speak(), timeout=self.lab.timeout, doing=f"sending {kind} as {self.name!r}")
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
-        """Runs what `participant` can do and this seat has no verb for, such as writing a stream, and gives its value.
+        """Runs a coroutine of `participant`, such as writing a stream, and returns its result.
 
         Args:
-            work: A coroutine, as `async def` makes it; it runs where the participant lives, beside the cells.
-            timeout: Seconds that it may take; `lab.timeout` unless given.
+            work: A coroutine object; it runs on the loop of the participant.
+            timeout: Time limit in seconds; default: `lab.timeout`.
 
         Raises:
-            NoReply: when it takes longer; it is then ended.
+            NoReply: It took longer; it is then cancelled.
         """
         doing = f"running {getattr(work, '__qualname__', 'work')} as {self.name!r}"
         return self._loop.run(work, timeout=timeout or self.lab.timeout, doing=doing)
 
     def leave(self) -> Note:
-        """Leaves the space; the others see the leave presence."""
+        """Leaves the space; the others receive a leave presence."""
         return self.lab.leave(self.name)
 
     def __repr__(self) -> str:

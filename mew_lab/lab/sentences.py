@@ -1,7 +1,7 @@
-"""Capabilities in words: one phrase for a pattern, one sentence for a list.
+"""Describes capabilities in plain English: one phrase for a pattern, one sentence for a list.
 
 `phrase` states every condition of a pattern, and says `any` where there is none: a pattern that names no arguments, or
-`{}`, allows all of them. The words decide nothing, and nothing that a pattern may hold makes them fail.
+`{}`, allows all of them. The texts decide nothing, and no content of a pattern raises an error.
 
 Spec: §4.1 (Capability Pattern Structure).
 """
@@ -18,11 +18,11 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["DEEDS", "phrase", "sentence"]
 
 MOST = 400  # characters of a phrase
-MOST_PATTERNS = 60  # of a list that are told one by one
+MOST_PATTERNS = 60  # patterns of a list that are described one by one
 DEEPEST = 8
 WORD = 60  # characters of one text of a pattern
 
-# The heaviest first: what a reader must not overlook stands at the beginning of a sentence.
+# The strongest right first, so that a reader does not overlook it.
 DEEDS: Mapping[str, str] = {
     "*": "send any message",
     "space/*": "invite and remove participants",
@@ -61,13 +61,13 @@ DEEDS: Mapping[str, str] = {
     "reasoning/thought": "think aloud",
     "reasoning/conclusion": "conclude reasoning",
     "reasoning/cancel": "cancel reasoning",
-    "participant/request-status": "ask for status",
-    "participant/status": "tell its status",
-    "participant/compact-done": "tell that it has compacted",
+    "participant/request-status": "request status",
+    "participant/status": "report its status",
+    "participant/compact-done": "report that it has compacted",
     "capability/grant-ack": "acknowledge grants",
 }
 _WEIGHT = {deed: n for n, deed in enumerate(DEEDS.values())}
-# Kinds that are always given together, told as one.
+# Kinds that are always granted together, described as one.
 _TOGETHER: tuple[tuple[frozenset[str], str], ...] = (
     (
         frozenset({"reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"}),
@@ -82,12 +82,12 @@ _METHODS = {
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",
     "notifications/*": "send notifications",
-    "notifications/*/list_changed": "tell that its tools or resources have changed",
+    "notifications/*/list_changed": "report that its tools or resources have changed",
 }
 
 
 def sentence(patterns: Iterable[Mapping[str, Any]]) -> str:
-    """`may make any MCP request; chat`: what a list of capabilities allows, the heaviest first."""
+    """The rights of a list of capabilities, such as `may make any MCP request; chat`; the strongest first."""
     held = list(patterns)
     weights: dict[str, int] = {}
     for pattern in held[:MOST_PATTERNS]:
@@ -133,7 +133,10 @@ def _deed(kind: str) -> tuple[str, int]:
     if deed is not None:
         return deed, _WEIGHT[deed]
     if not _is_plain(kind):
-        return f"send messages whose kind is {_text(kind)}", 0  # wide until somebody has looked at it
+        return (
+            f"send messages whose kind is {_text(kind)}",
+            0,
+        )  # counted as wide, because the expression is not analysed
     return f"send {one_line(kind, WORD)}", len(_WEIGHT)
 
 
@@ -150,7 +153,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
         method = rest["method"]
         deed = _operation(kind, method, rest.get("params"))
         if kind == "mcp/request" and all(name in _METHODS for name in _several(method)):
-            weight = _WEIGHT[DEEDS["mcp/response"]]  # it asks, and nothing is done
+            weight = _WEIGHT[DEEDS["mcp/response"]]  # it only requests information
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
     conditions = list(_conditions(rest, "payload", DEEPEST))
     where = f", where {_join(conditions, 'and')}" if conditions else ""
@@ -159,7 +162,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _operation(kind: str, method: object, params: object) -> str:
-    """An MCP request by its method; what its parameters want."""
+    """An MCP request by its method, with the conditions on its parameters."""
     names = params if isinstance(params, Mapping) else {}
     if method == "tools/call":
         deed = f"call {_tool(names)}"
@@ -173,7 +176,7 @@ def _operation(kind: str, method: object, params: object) -> str:
             deed += f" where {_join(conditions, 'and')}" if conditions else ""
             deed += " with any arguments"
             if isinstance(arguments, Mapping):
-                deed += " ({} asks for nothing, so it allows all)"
+                deed += " ({} states no condition, so it allows all)"
     else:
         several = _several(method)
         if all(name in _METHODS for name in several):
@@ -187,7 +190,7 @@ def _operation(kind: str, method: object, params: object) -> str:
 
 
 def _several(method: object) -> list[str]:
-    """The methods that a pattern names; what is no text cannot be among those that are known."""
+    """The methods that a pattern names; an empty name stands for an alternative that is no text."""
     listed = method if isinstance(method, Sequence) and not isinstance(method, str) and method else [method]
     return [name if isinstance(name, str) else "" for name in listed[:MOST_PATTERNS]]
 

@@ -1,7 +1,7 @@
-"""The members of a lab that its parts need: nothing but the façade and the magics takes a whole `Lab`.
+"""`Session`: the members of a lab that its parts need, so that only the façade and the magics take a whole `Lab`.
 
-A `Lab` is a `Session`. A part takes the session, and what it needs beside it (such as the grants) by itself, so no part
-knows the module that puts all of them together.
+A `Lab` is a `Session`. A part takes the session, and other objects (such as the grants) as arguments of their own, so
+no part knows the module that connects all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.participant import MEWParticipant
 
 if TYPE_CHECKING:
-    from mew_lab.lab.host import Host  # with it the server of the gateway would be loaded (T-17)
+    from mew_lab.lab.host import Host  # its import would load the server of the gateway (T-17)
 
 __all__ = ["Echo", "Seated", "Session"]
 
@@ -37,12 +37,15 @@ class Echo:
         self._news = asyncio.Event()
 
     def take(self, envelope: Envelope) -> None:
-        """Notes the id of a message that was received."""
+        """Records the id of a received message."""
         self._ids[envelope.id] = None
         self._news.set()
 
     async def wait(self, id: str, *, unless: Callable[[], bool]) -> None:
-        """Returns once that message was received, after a second, or when `unless` holds: a refused one never is."""
+        """Returns when that message was received, when `unless` holds, or after a second.
+
+        A refused message is never received.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEEN_WITHIN):
                 while id not in self._ids and not unless():
@@ -51,7 +54,7 @@ class Echo:
 
 
 class Seated(Protocol):
-    """One participant of this process: its id, what it is, and the participant itself."""
+    """One participant of this process: its id, a description of its role, and the participant itself."""
 
     @property
     def name(self) -> str: ...
@@ -65,15 +68,15 @@ class Session(Protocol):
     """One space seen by one human.
 
     Attributes:
-        name: The lab's name; `space` is that of the space, `url` where it is reached, empty in memory.
-        me: The human's seat; `seats` are all of this process, by name.
-        log: What happened so far; `following` tells of what comes.
-        decisions: What waits for the human.
-        host: What runs the space here; None when it runs elsewhere.
-        loop: The thread of all async code; `timeout` is how long a blocking verb may take, in seconds.
-        faults: What went wrong in the background, as sentences.
+        name: The lab's name; `space` is the name of the space, `url` its address, empty in memory.
+        me: The human's seat; `seats` are all seats of this process, by name.
+        log: The records so far; `following` feeds new ones to the views.
+        decisions: The proposals for the human.
+        host: Runs the space here; None when it runs elsewhere.
+        loop: The thread of all async code; `timeout` limits a blocking method, in seconds.
+        faults: Failures in the background, as sentences.
         closed: Whether it is down.
-        seen: Which envelopes of its own came back.
+        seen: The human's own envelopes that were received back.
     """
 
     @property
@@ -106,7 +109,7 @@ class Session(Protocol):
     def seen(self) -> Echo: ...
 
     def fault(self, text: str) -> None:
-        """Keeps a sentence about something that went wrong in the background."""
+        """Records a sentence about a failure in the background."""
 
     def leave(self, name: str) -> Note:
-        """Lets a participant of this process leave the space."""
+        """Makes a participant of this process leave the space."""

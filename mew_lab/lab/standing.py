@@ -1,7 +1,7 @@
-"""Tells how everybody stands in a space: present or not, held back or not, with which rights. To be read on the loop.
+"""The standing of each participant in a space: presence, pause, shutdown, removal and rights. To be read on the loop.
 
-Where the space runs here, its own state is read. Elsewhere it is what the participant was told: its own rights, those
-of the others as they joined, and the grants that stand in its ledger. Pauses of others are in `ledger.members`.
+Where the space runs here, its own state is read. Elsewhere the sources are messages to this participant: its own
+rights, those of the others as they joined, and the grants in its ledger. Pauses of others are in `ledger.members`.
 
 Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
 """
@@ -19,12 +19,15 @@ from mew_lab.space.rights import End
 
 __all__ = ["HeldRight", "ParticipantStanding", "logical", "standings"]
 
-MOST = 1000  # participants; a space takes no more unless it is told to
+MOST = 1000  # participants; the default limit of a space
 
 
 class HeldRight(NamedTuple):
-    """A capability that is held. `grant` is the id of the grant or invite it came with, empty for what was configured;
-    `baseline` marks what everybody holds; `ends` is when it ends by itself, in few words."""
+    """A capability of a participant.
+
+    `grant` is the id of its grant or invite, empty for a configured one; `baseline` marks a capability of every
+    participant; `ends` is its own end as a short text.
+    """
 
     pattern: Mapping[str, Any]
     grant: str = ""
@@ -34,9 +37,12 @@ class HeldRight(NamedTuple):
 
 
 class ParticipantStanding(NamedTuple):
-    """One participant. `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once;
-    `until` (epoch, seconds) is None for a pause without end, and of no meaning where `paused_by` is empty; `certain`
-    whether the space itself says so."""
+    """The standing of one participant.
+
+    `ids` are those of its connections, the newest last; `texts` its patterns as JSON, each once. `until` (epoch,
+    seconds) is None for a pause without end, and has no meaning where `paused_by` is empty. `certain` tells whether the
+    state comes from the space itself.
+    """
 
     name: str
     ids: tuple[str, ...]
@@ -52,9 +58,9 @@ class ParticipantStanding(NamedTuple):
 
 
 def standings(session: Session) -> list[ParticipantStanding]:
-    """Everybody, in the order in which they came to be known; at most 1000. To be called on the loop's thread."""
+    """All participants, in the order in which they became known; at most 1000. To be called on the loop's thread."""
     core = session.host.core if session.host is not None else None
-    return (_told(session) if core is None else _known(core))[:MOST]
+    return (_read_messages(session) if core is None else _read_state(core))[:MOST]
 
 
 def logical(session: Session, name: str) -> str:
@@ -63,7 +69,7 @@ def logical(session: Session, name: str) -> str:
     return name if core is None else core.state.logical(name)
 
 
-def _known(core: Space) -> list[ParticipantStanding]:
+def _read_state(core: Space) -> list[ParticipantStanding]:
     baseline = {id(capability) for capability in core.state.baseline}
     participants = []
     for member in tuple(core.state.members.values()):
@@ -97,16 +103,16 @@ def _known(core: Space) -> list[ParticipantStanding]:
 
 def _ends(core: Space, grant: str) -> str:
     end = core.state.ends.get(grant, End(""))
-    words = end_in_words(
+    limits = end_in_words(
         end.expires_at.timestamp() if end.expires_at else None,
         end.max_uses,
         (end.max_uses or 0) - (end.uses or 0),
     )
     resting = f"with {', '.join(end.rests_on)}" if end.rests_on else ""
-    return ", ".join(filter(None, (words, resting)))
+    return ", ".join(filter(None, (limits, resting)))
 
 
-def _told(session: Session) -> list[ParticipantStanding]:
+def _read_messages(session: Session) -> list[ParticipantStanding]:
     me = session.me.participant
     mine = tuple(map(HeldRight, me.client.capabilities.patterns))
     here = (me.client.id,) if me.client.state == "ready" else ()

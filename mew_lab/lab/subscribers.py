@@ -1,7 +1,7 @@
-"""Callbacks of the views of a model, called in the order in which they came when the model has changed.
+"""Callbacks of the views of a model, called in the order of subscription when the model has changed.
 
-None is waited for, so none may be a coroutine function. The tuple of callbacks is replaced, never changed: calling them
-needs no lock, and may happen thousands of times a second.
+The caller does not wait, so no callback may be a coroutine function. The tuple of callbacks is replaced, never changed:
+a call needs no lock, and may happen thousands of times a second.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import Generic, TypeVarTuple
 __all__ = ["Subscribers"]
 
 logger = logging.getLogger(__name__)
-Told = TypeVarTuple("Told")
+Arguments = TypeVarTuple("Arguments")
 
 
-class Subscribers(Generic[*Told]):
-    """Callbacks that take `Told`. Any thread may add one, end one and tell them all."""
+class Subscribers(Generic[*Arguments]):
+    """Callbacks with the parameters `Arguments`. Any thread may add one, end one and call all of them."""
 
     __slots__ = ("_callbacks", "_replacing")
 
     def __init__(self) -> None:
-        self._callbacks: tuple[Callable[[*Told], object], ...] = ()
-        # Two that come at once must not replace each other's tuple; who tells takes whichever stands.
-        # One thread may come twice: a view that is collected while another ends here ends as well.
+        self._callbacks: tuple[Callable[[*Arguments], object], ...] = ()
+        # Two changes at once must not replace each other's tuple; a call takes the present one. The lock is reentrant,
+        # because a view that is collected while another one is removed here is removed as well.
         self._replacing = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._callbacks)
 
-    def add(self, callback: Callable[[*Told], object]) -> Callable[[], None]:
-        """From now on `callback` is told, too; the result, when called, ends that. Twice is harmless."""
+    def add(self, callback: Callable[[*Arguments], object]) -> Callable[[], None]:
+        """Adds a callback; returns a function that removes it again, and that may be called twice."""
         with self._replacing:
             self._callbacks = (*self._callbacks, callback)
         held = [callback]
@@ -49,12 +49,12 @@ class Subscribers(Generic[*Told]):
         return end
 
     def clear(self) -> None:
-        """Nobody is told any more."""
+        """Removes all callbacks."""
         with self._replacing:
             self._callbacks = ()
 
-    def tell(self, *what: *Told) -> None:
-        """Calls all of them, on this thread. What one raises is logged and keeps no other from being told."""
+    def tell(self, *what: *Arguments) -> None:
+        """Calls all callbacks on this thread. An exception of one is logged and does not stop the others."""
         for callback in self._callbacks:
             try:
                 callback(*what)

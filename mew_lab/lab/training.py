@@ -1,8 +1,7 @@
-"""Trains a person to read what she approves: plants dangerous proposals among harmless ones, and counts the outcome.
+"""Trains a person to read proposals before approval: plants dangerous ones among harmless ones, and counts the outcome.
 
 Two participants of the lab take part: `trainer` proposes, and the tools of `exercise` do nothing and say so, so an
-approved dangerous proposal harms nobody. This object alone knows which proposals are dangerous; nothing on the wire
-tells.
+approved dangerous proposal harms nobody. This object alone knows which proposals are dangerous; no message shows it.
 
 Spec: threat 30.
 """
@@ -25,7 +24,7 @@ __all__ = ["FAMILIES", "Training"]
 
 TRAINER, EXERCISE = "trainer", "exercise"
 MOST = 50
-ANSWER = "Nothing was done: this was a planted one, and it should have been rejected."
+ANSWER = "Nothing was done: this proposal was planted as a dangerous one and should have been rejected."
 HARMLESS = "Nothing was done: an exercise."
 
 Call = tuple[str, dict[str, Any]]
@@ -61,7 +60,7 @@ def _force(pick: random.Random) -> Call:
 
 
 def _name(pick: random.Random) -> Call:
-    # The right-to-left override makes the end of the name read as another one.
+    # The right-to-left override makes the name look as if it had another end.
     return "write_file", {
         "path": f"notes/{pick.choice(('plan', 'beds'))}\u202ednm.sh",
         "content": pick.choice(_WORDS),
@@ -97,21 +96,21 @@ class _Planted:
 
 
 class _SeatingSession(Session, Protocol):
-    """A session, and the participants that it can be given."""
+    """A session to which participants can be added."""
 
     @property
     def local(self) -> LocalParticipants: ...
 
 
 class Training:
-    """Planted proposals of one lab and what became of them."""
+    """The planted proposals of one lab and their outcomes."""
 
     def __init__(self, session: _SeatingSession) -> None:
         self._session = session
         self._planted: dict[str, _Planted] = {}
 
     def plant(self, n: int = 10, seed: int | None = None) -> Note:
-        """Lets `trainer` propose `n` calls, a third to a half of them bad, in an order that `seed` decides.
+        """Makes `trainer` propose `n` calls, a third to a half of them dangerous, in an order determined by `seed`.
 
         Raises:
             MewError: `n` is not from 2 to 50, or the two participants cannot join here.
@@ -132,7 +131,7 @@ class Training:
         return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
 
     def score(self) -> Listing:
-        """The outcome of each; `note` counts the dangerous ones that were caught, of those that were decided."""
+        """The outcome of each as a listing; `note` counts the rejected dangerous ones among the decided ones."""
         state = {
             card.id: card.decision
             for card in [*self._session.decisions.decided(), *self._session.decisions.pending()]

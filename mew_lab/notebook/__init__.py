@@ -1,1 +1,1 @@
-"""Inside the kernel: magics, completion, displays, widgets. Nobody imports this."""
+"""The part inside an IPython kernel: magics, completion, displays and checks of waits. No other room imports it."""

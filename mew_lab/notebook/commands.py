@@ -1,7 +1,7 @@
-"""The sub-commands of `%mew` and their options, as one table of data, and the help that is made from it.
+"""The sub-commands of `%mew` and their options, as one table, and the help that is made from it.
 
 The parser, the help and the completion all read this table, so a new sub-command is one row here and one function in
-`magics.py`. Every option ends up as an argument of one method of a lab.
+`magics.py`. Every option is passed as an argument of one method of a lab.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["COMMANDS", "Command", "CommandOption", "Help", "command_help", "over
 
 
 class CommandOption(NamedTuple):
-    """One word of a command: a flag (`--to`) or a place (`NAME`).
+    """One argument of a command: a flag (`--to`) or a position (`NAME`).
 
-    `names` is what completes it (see `completion.py`), `settings` what argparse is told, `alone` whether the
-    flag takes no value.
+    `names` is the source of its completions (see `completion.py`), `settings` are keywords for argparse, `alone` tells
+    whether the flag takes no value.
     """
 
     flag: str
@@ -42,11 +42,11 @@ class CommandOption(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One sub-command. `usage` is what stands behind its name, `tail` what the rest of the line is.
+    """One sub-command. `usage` lists its arguments, `tail` names the format of the rest of the line.
 
-    `tail`: `text` is the rest as it stands, `arguments` a JSON object or `name=value` words, `body` a JSON
-    object, `command` words behind `--`, nothing an empty one. `body` tells whether a cell's body may stand in
-    place of the tail; `either` are flags of which at most one may be given.
+    `tail`: `text` is plain text, `arguments` a JSON object or `name=value` words, `body` a JSON object, `command` words
+    after `--`; empty means no tail. `body` tells whether the body of a cell may replace the tail; `either` are flags of
+    which at most one is permitted.
     """
 
     about: str
@@ -61,13 +61,13 @@ class Command(NamedTuple):
 _MANY = {"action": "append", "default": []}
 _MAYBE = {"nargs": "?", "default": None}
 _AS = CommandOption(
-    "--as", "the seat that does it; you unless given", "seat", {"dest": "as_id", "default": None}
+    "--as", "the seat that sends it; default: you", "seat", {"dest": "as_id", "default": None}
 )
 _TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
-_ID = CommandOption("ID", "the proposal's id, or a beginning that only it has", "proposal")
-_TARGET = CommandOption("PARTICIPANT/TOOL", "whose tool, and which", "tool", {"dest": "target"})
+_ID = CommandOption("ID", "the proposal's id, or a unique beginning of it", "proposal")
+_TARGET = CommandOption("PARTICIPANT/TOOL", "the participant and its tool", "tool", {"dest": "target"})
 _ARGUMENTS = (
-    """ARGUMENTS: {"name": value} exactly as JSON, or name=value words; name=$x takes the variable x."""
+    """ARGUMENTS: {"name": value} as strict JSON, or name=value words; name=$x takes the variable x."""
 )
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
@@ -77,40 +77,45 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start]",
             (
                 CommandOption(
-                    "NAME", "the name of the space, demo unless given; or its space.yaml", "path", _MAYBE
+                    "NAME", "the name of the space, default: demo; or its space.yaml", "path", _MAYBE
                 ),
                 CommandOption(
                     "--as",
-                    "your own participant id; human unless given",
+                    "your own participant id; default: human",
                     "",
                     {"dest": "as_id", "default": None},
                 ),
                 CommandOption(
                     "--port",
-                    "the port on 127.0.0.1; a free one unless given",
+                    "the port on 127.0.0.1; default: a free one",
                     "",
                     {"type": int, "default": 0},
                 ),
-                CommandOption("--journal", "the file that records everything", "path", {"default": None}),
-                CommandOption("--no-journal", "records nothing on disk", "", {"action": "store_true"}),
+                CommandOption(
+                    "--journal", "the journal file; default: a new one below .mew", "path", {"default": None}
+                ),
+                CommandOption("--no-journal", "writes no journal", "", {"action": "store_true"}),
                 CommandOption(
                     "--resume",
-                    "the journal of a space that ran before, to go on with",
+                    "the journal of a space that ran before and is to be resumed",
                     "path",
                     {"default": None},
                 ),
                 CommandOption(
-                    "--no-auto-start", "starts no program of the space.yaml", "", {"action": "store_true"}
+                    "--no-auto-start",
+                    "does not start the programs of the space.yaml",
+                    "",
+                    {"action": "store_true"},
                 ),
             ),
             either=("--journal", "--no-journal", "--resume"),
         ),
-        "down": Command("ends the current lab and says what is still pending"),
+        "down": Command("ends the current lab and lists the proposals that are still pending"),
         "use": Command(
             "makes another lab the current one", "NAME", (CommandOption("NAME", "the lab's name", "lab"),)
         ),
         "connect": Command(
-            "joins a space of a gateway elsewhere",
+            "joins a space of another process",
             "URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N]",
             (
                 CommandOption("URL", "ws://… or http://… of the gateway"),
@@ -129,64 +134,86 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
                 CommandOption(
                     "--name",
-                    "what this lab is called here; the space's name unless given",
+                    "the name of this lab; default: the name of the space",
                     "",
                     {"default": None},
                 ),
             ),
             either=("--token-env", "--token-file"),
-            note="Without either token option it asks for the token without showing it.",
+            note="Without a token option it asks for the token and does not show it.",
         ),
         "bridge": Command(
             "starts an MCP server and seats it as a participant",
             "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND…",
             (
                 CommandOption("NAME", "the participant id of the server"),
-                CommandOption("--env", "an environment variable that it may see; may be repeated", "", _MANY),
-                CommandOption("--can", "what it may send", "profile", {"default": "tool"}),
+                CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
+                CommandOption(
+                    "--can",
+                    "its profile, which states what it may send; default: tool",
+                    "profile",
+                    {"default": "tool"},
+                ),
             ),
             tail="command",
-            note="The word python is this kernel's own interpreter. $name and {expression} are filled in.",
+            note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in.",
         ),
         "join": Command(
             "seats another participant in this kernel",
             "NAME [--can PROFILE]",
             (
                 CommandOption("NAME", "its participant id"),
-                CommandOption("--can", "what it may send", "profile", {"default": "proposer"}),
+                CommandOption(
+                    "--can",
+                    "its profile, which states what it may send; default: proposer",
+                    "profile",
+                    {"default": "proposer"},
+                ),
             ),
         ),
         "agent": Command(
-            "seats an agent; again, sets its system prompt, steers it, or shows how it fares",
+            "seats an agent; for one that is here already: sets its system prompt, controls it, or shows its state",
             "NAME [--model M] [--base-url URL] [--key-env VARIABLE] [--can PROFILE] [--start | --stop | --cancel] "
             "[SYSTEM PROMPT]",
             (
                 CommandOption("NAME", "its participant id", "agent"),
                 CommandOption(
-                    "--model", "offline (the built-in one), or a model's name", "model", {"default": None}
+                    "--model",
+                    "offline (the built-in model), or the name of a model",
+                    "model",
+                    {"default": None},
                 ),
-                CommandOption("--base-url", "a server of the chat completions API", "", {"default": None}),
+                CommandOption(
+                    "--base-url", "the address of a server of the chat completions API", "", {"default": None}
+                ),
                 CommandOption(
                     "--key-env",
                     "the environment variable that holds that server's key",
                     "",
                     {"default": None},
                 ),
-                CommandOption("--can", "what it may send; agent unless given", "profile", {"default": None}),
-                CommandOption("--start", "lets it join again", "", {"action": "store_true"}),
-                CommandOption("--stop", "ends its work and lets it leave", "", {"action": "store_true"}),
-                CommandOption("--cancel", "ends its work; it stays", "", {"action": "store_true"}),
+                CommandOption(
+                    "--can",
+                    "its profile, which states what it may send; default: agent",
+                    "profile",
+                    {"default": None},
+                ),
+                CommandOption("--start", "joins the space again after --stop", "", {"action": "store_true"}),
+                CommandOption("--stop", "ends its work and leaves the space", "", {"action": "store_true"}),
+                CommandOption(
+                    "--cancel", "ends its work; it stays in the space", "", {"action": "store_true"}
+                ),
             ),
             tail="text",
             body=True,
             either=("--start", "--stop", "--cancel"),
             note="%%agent NAME is the same as %%mew agent NAME: the body of the cell is the system prompt.",
         ),
-        "agents": Command("lists the agents of this kernel and what they work on"),
+        "agents": Command("lists the agents of this kernel and their current work"),
         "ask": Command(
-            "asks an agent, or anybody, in words; gives a Pending for the answer",
+            "sends a question to an agent or another participant; returns a Pending for the answer",
             "NAME [--as SEAT] TEXT",
-            (CommandOption("NAME", "whom to ask", "participant"), _AS),
+            (CommandOption("NAME", "the participant that is asked", "participant"), _AS),
             tail="text",
             body=True,
         ),
@@ -194,9 +221,15 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "tools": Command(
             "lists the tools that can be called",
             "[PARTICIPANT]",
-            (CommandOption("PARTICIPANT", "only this participant's", "participant", _MAYBE),),
+            (
+                CommandOption(
+                    "PARTICIPANT", "lists only the tools of this participant", "participant", _MAYBE
+                ),
+            ),
         ),
-        "chat": Command("says something", "[--to ID] [--as SEAT] TEXT", (_TO, _AS), tail="text", body=True),
+        "chat": Command(
+            "sends a chat message", "[--to ID] [--as SEAT] TEXT", (_TO, _AS), tail="text", body=True
+        ),
         "send": Command(
             "sends an envelope of any kind",
             "KIND [--to ID] [--correlation ID] [--context C] [--as SEAT] [BODY]",
@@ -206,7 +239,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption(
                     "--correlation", "the id of an envelope that this one answers; may be repeated", "", _MANY
                 ),
-                CommandOption("--context", "the context it belongs to", "", {"default": None}),
+                CommandOption("--context", "the context of the envelope", "", {"default": None}),
                 _AS,
             ),
             tail="body",
@@ -214,7 +247,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="The payload is BODY, or the body of a %%mew cell: JSON where it begins with {, else YAML.",
         ),
         "call": Command(
-            "calls a tool: a request where the seat may send one, else a proposal",
+            "calls a tool: by a request where the seat may send one, else by a proposal",
             "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
             (_TARGET, _AS),
             tail="arguments",
@@ -222,7 +255,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note=_ARGUMENTS,
         ),
         "propose": Command(
-            "proposes a tool call for somebody else to fulfil",
+            "proposes a tool call, which another participant may fulfil",
             "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
             (_TARGET, _AS),
             tail="arguments",
@@ -230,9 +263,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note=_ARGUMENTS,
         ),
         "proposals": Command(
-            "lists the proposals that wait",
+            "lists the open proposals",
             "[--all]",
-            (CommandOption("--all", "the decided ones too", "", {"action": "store_true"}),),
+            (CommandOption("--all", "lists the decided proposals too", "", {"action": "store_true"}),),
         ),
         "approve": Command(
             "fulfils a proposal: sends its request as you, once its whole card was shown",
@@ -240,38 +273,38 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 _ID,
                 CommandOption(
-                    "--digest", "the first 8 characters of the digest that was shown", "", {"default": None}
+                    "--digest", "the first 8 characters of the shown digest", "", {"default": None}
                 ),
-                CommandOption(
-                    "--to", "who is to do it, where the proposal names nobody", "participant", _MANY
-                ),
+                CommandOption("--to", "the target, for a proposal that names none", "participant", _MANY),
             ),
-            note="Without --digest the first time shows the whole card, and the second says yes to it.",
+            note="Without --digest the first call shows the whole card, and the second approves it.",
         ),
         "reject": Command(
-            "rejects a proposal", "ID [REASON]", (_ID,), tail="text", note="REASON: disagree unless given."
+            "rejects a proposal", "ID [REASON]", (_ID,), tail="text", note="REASON: default disagree."
         ),
         "withdraw": Command(
             "withdraws a proposal of a seat of this kernel",
             "ID [REASON]",
             (_ID,),
             tail="text",
-            note="REASON: no_longer_needed unless given.",
+            note="REASON: default no_longer_needed.",
         ),
-        "undo": Command("revokes the grant that you gave last, of those that stand"),
+        "undo": Command("revokes your last grant that is in force"),
         "view": Command(
-            "shows a part of the control room, alone", "PART", (CommandOption("PART", "which part", "part"),)
+            "shows one part of the control room",
+            "PART",
+            (CommandOption("PART", "the name of the part", "part"),),
         ),
-        # `chat` and `tools` are verbs here: %mew view shows those parts.
+        # `chat` and `tools` are actions here: %mew view shows those parts.
         **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
-        "history": Command("lists the decisions so far, and by whom or what"),
-        "log": Command("gives the log; its .df is the DataFrame"),
+        "history": Command("lists the decisions so far, each with the person or policy that made it"),
+        "log": Command("returns the log; its .df is the DataFrame"),
         "save": Command(
             "writes the log to a file", "PATH", (CommandOption("PATH", "the file to write", "path"),)
         ),
-        "status": Command("tells how the lab fares: members, journal, policy, faults"),
+        "status": Command("shows the state of the lab: members, journal, policy, faults"),
         "help": Command(
-            "shows this overview, or one sub-command",
+            "shows this overview, or the help of one sub-command",
             "[SUB]",
             (CommandOption("SUB", "the sub-command", "command", _MAYBE),),
         ),
@@ -281,7 +314,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Help:
-    """The usage of a command, its effect, and the meaning of each word."""
+    """The usage of a command, its effect, and the meaning of each argument."""
 
     usage: str
     about: str
@@ -289,8 +322,12 @@ class Help:
     note: str = ""
 
     def __str__(self) -> str:
-        width = max((len(word) for word, _ in self.rows), default=0)
-        lines = [self.usage, self.about, *(f"  {word.ljust(width)}  {about}" for word, about in self.rows)]
+        width = max((len(argument) for argument, _ in self.rows), default=0)
+        lines = [
+            self.usage,
+            self.about,
+            *(f"  {argument.ljust(width)}  {about}" for argument, about in self.rows),
+        ]
         return "\n".join([*lines, self.note] if self.note else lines)
 
     def __repr__(self) -> str:
@@ -298,19 +335,19 @@ class Help:
 
 
 def overview() -> Help:
-    """All sub-commands, one line each."""
+    """The help on all sub-commands, one line each."""
     return Help(
         "%mew SUB …",
         "a space of the MEW Protocol in this notebook",
         tuple((f"{name} {command.usage}".rstrip(), command.about) for name, command in COMMANDS.items()),
-        "%mew help SUB tells more. Each is one call of a method of `lab`, which works without %mew too.",
+        "%mew help SUB lists the options. Each sub-command calls one method of `lab`, which also works without %mew.",
     )
 
 
 def command_help(name: str) -> Help:
-    """One sub-command with its options."""
+    """The help on one sub-command with its options."""
     command = COMMANDS[name]
-    cell = f"; %%mew {name} takes the rest from the cell's body" if command.body else ""
+    cell = f"; %%mew {name} takes the rest from the body of the cell" if command.body else ""
     return Help(
         f"%mew {name} {command.usage}".rstrip(),
         command.about + cell,

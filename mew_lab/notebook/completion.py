@@ -1,7 +1,6 @@
-"""Completion behind `%mew`: answers IPython's completer from the sub-commands and the current lab.
+"""Completes `%mew` lines: answers IPython's completer from the sub-commands and the current lab.
 
-It is called while somebody types: names come from snapshots, nothing is asked of a peer, and what fails gives
-no completions.
+It is called while a person types: names come from snapshots, no request is sent, and a failure gives no completions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MOST = 200
 
 @context_matcher(identifier="mew_lab.mew_matcher")  # type: ignore[untyped-decorator]
 def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
-    """Completions for the word under the cursor; none of IPython's own are added to them."""
+    """Returns completions for the word under the cursor; IPython adds none of its own."""
     match = _LINE.match(context.text_until_cursor)
     if match is None:
         return {"completions": [], "suppress": False}
@@ -39,7 +38,7 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
 
 
 def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
-    """The completions at the end of the line behind `%mew`, each with its sort, and the word that is begun there."""
+    """The completions at the end of the text after `%mew`, each with its type, and the word that they complete."""
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:
@@ -63,7 +62,7 @@ def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]
 
 
 def _state(flags: Mapping[str, CommandOption], words: list[str]) -> tuple[CommandOption | None, int]:
-    """The flag that still wants its value, and how many places are filled."""
+    """The flag whose value follows, and the number of positions that are filled."""
     waiting: CommandOption | None = None
     filled = 0
     for word in words:
@@ -88,7 +87,7 @@ def _open_flags(
 
 
 def _complete(texts: Iterable[tuple[str, str]], word: str) -> list[tuple[str, str]]:
-    return [(text, sort) for text, sort in texts if text.startswith(word)]
+    return [(text, type_) for text, type_ in texts if text.startswith(word)]
 
 
 # --- names from the lab -------------------------------------------------------------------------------------
@@ -101,7 +100,7 @@ def _named(option: CommandOption) -> list[tuple[str, str]]:
     try:
         return [(name, option.names) for name in source()]
     except Exception:
-        # No lab yet, or one that is going down: then there is nothing to offer.
+        # No lab is up, or it is going down: there are no names.
         return []
 
 

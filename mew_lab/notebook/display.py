@@ -1,7 +1,8 @@
-"""The displays of objects in a notebook: as HTML that is safe by construction, and as text.
+"""Displays objects in a notebook: as HTML that is safe by construction, and as text.
 
-`install` registers a formatter for each type by its name, so that loading this module loads none of them, and returns
-what removes them again. A formatter never raises: an object that cannot be shown is named with the reason.
+`install` registers a formatter for each type by its name, so that loading this module loads none of the types. It
+returns a function that removes the formatters. A formatter never raises: an object that cannot be shown is named with
+the reason.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "TYPES", "family_of", "install"]
 
-MOST_PARTS = 50  # parts of a result that are no text, each named
+MOST_PARTS = 50  # parts of a result other than text, each named
 
-# Glyph and accent of each kind family: Okabe–Ito, told apart without colour by the glyph.
+# Glyph and accent of each kind family: Okabe–Ito, distinct without colour by the glyph.
 FAMILIES: dict[str, tuple[str, str]] = {
     "chat": ("CH", "#56B4E9"),
     "mcp": ("MC", "#0072B2"),
@@ -46,7 +47,7 @@ _SPECIAL = {
 
 
 def family_of(kind: str) -> tuple[str, str]:
-    """Glyph and accent of a kind; an unknown one looks like the system's."""
+    """The glyph and accent of a kind; an unknown kind has those of the system."""
     first = kind.partition("/")[0]
     name = _SPECIAL.get(kind, "capability" if first == "space" else first)
     return FAMILIES.get(name, FAMILIES["system"])
@@ -70,7 +71,7 @@ def _id(text: str) -> Html:
 
 
 def listing(value: Any) -> Html:
-    """A table; or, where there are no rows, the sentence that says what would fill it."""
+    """A listing as a table; or, without rows, its sentence for the empty case."""
     title = tag("b", value.title) if value.title else ""
     if not value.rows:
         return box(title, tag("div", value.empty, style=FAINT), tag("div", value.note, style=FAINT))
@@ -78,13 +79,13 @@ def listing(value: Any) -> Html:
 
 
 def whole(value: Any) -> Html:
-    """The text of a value, all of it: what is approved on the strength of it must stand there."""
+    """The uncut text of a value, because a person may approve a proposal by it."""
     text = str(value)
     return box(lines(text, limit=len(text)))
 
 
 def note(value: Any) -> Html:
-    """One sentence."""
+    """A note as one sentence."""
     return box(value.text)
 
 
@@ -103,17 +104,17 @@ def envelope(value: Any) -> Html:
 
 
 def lab(value: Any) -> Html:
-    """Address, members, and the line with which another process joins."""
+    """The address and members of a lab, and the shell line with which another process joins."""
     head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
     if value.closed:
-        return box(head, tag("div", "it is down; its log can still be read", style=FAINT))
+        return box(head, tag("div", "the lab is down; its log can still be read", style=FAINT))
     members = value.who()
     below = [tag("div", *((text, _code(code)) if code else (text,))) for text, code in _below(value)]
     return box(head, table(members.columns, members.rows, notes=[members.note]), *below)
 
 
 def _below(value: Any) -> list[tuple[str, str]]:
-    """The lines below the members of a lab: pairs of words and code."""
+    """The lines below the members of a lab: pairs of text and code."""
     waiting = len(value.decisions.pending())
     pairs = [
         (f"{waiting} {'proposal waits' if waiting == 1 else 'proposals wait'} for you: ", "%mew approvals")
@@ -123,7 +124,7 @@ def _below(value: Any) -> list[tuple[str, str]]:
 
 
 def _join_line(value: Any) -> str:
-    """The shell line with which another process joins; empty where this process can enrol nobody."""
+    """The shell line with which another process joins; empty where this process cannot enrol participants."""
     if value.url:
         with contextlib.suppress(MewError):
             return str(value.join_line())
@@ -158,14 +159,14 @@ def _next_step(value: Any) -> str:
     if value.kind == "mcp/proposal" and value.state == "open":
         return f"waits for a human: %mew approvals shows its card, %mew approve {value.id} fulfils it"
     if value.kind == "chat":
-        return "waits for an answer; await it. What is proposed on the way waits for you: %mew approvals"
-    return "on its way; await it for its result"
+        return "waits for an answer; await it. Proposals for it wait for your decision: %mew approvals"
+    return "sent, without an answer yet; await it for its result"
 
 
 def tool_result(value: Any) -> Html:
-    """The text of a result, its structured value, and the names of the parts that are no text.
+    """The text of a result, its structured value, and the types of its other parts.
 
-    What JSON cannot say, such as NaN, stands as Python writes it, and that it does is said.
+    A value that JSON cannot express, such as NaN, is shown as Python writes it, with a note.
     """
     parts: list[Html] = []
     if value.text:
@@ -176,17 +177,17 @@ def tool_result(value: Any) -> Html:
         text, why = raw_text(value.structured)
         text = text if why else json.dumps(value.structured, ensure_ascii=False, indent=2)
         parts.append(tag("details", tag("summary", "structured"), lines(text, whole=".structured")))
-    others = [block.get("type") for block in value.content if block.get("type") != "text"]
-    for kind in others[:MOST_PARTS]:
+    other_types = [block.get("type") for block in value.content if block.get("type") != "text"]
+    for kind in other_types[:MOST_PARTS]:
         line = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
         parts.append(tag("div", line, style=FAINT))
-    if len(others) > MOST_PARTS:
-        parts.append(tag("div", f"{len(others) - MOST_PARTS} more parts are not shown", style=FAINT))
+    if len(other_types) > MOST_PARTS:
+        parts.append(tag("div", f"{len(other_types) - MOST_PARTS} more parts are not shown", style=FAINT))
     return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
 
 
 def log(value: Any) -> Html:
-    """The size of the log, and whose view of the space it is."""
+    """The size of the log, and the observer that recorded it."""
     return box(
         tag("b", f"log of {value.space or 'a space'}"),
         f": {len(value)} envelopes, as the {value.vantage} saw them; ",
@@ -196,9 +197,9 @@ def log(value: Any) -> Html:
 
 
 def usage(value: Any) -> Html:
-    """Help: how it is written, and what each word means."""
+    """Help: the usage, and the meaning of each argument."""
     head = tag("div", _code(value.usage), " ", value.about)
-    rows = [(_code(word), about) for word, about in value.rows]
+    rows = [(_code(argument), about) for argument, about in value.rows]
     return box(head, table(("", ""), rows, notes=[value.note]) if rows else value.note)
 
 
@@ -217,7 +218,7 @@ def lab_text(value: Any) -> str:
     """The lab in a few lines."""
     head = f"{value.name}: space {value.space} at {value.url or 'no address, in memory'}"
     if value.closed:
-        return f"{head}; it is down, its log can still be read"
+        return f"{head}; the lab is down; its log can still be read"
     return "\n".join([head, str(value.who()), *(text + code for text, code in _below(value))])
 
 
@@ -238,18 +239,18 @@ def seat_text(value: Any) -> str:
 
 
 def pending_text(value: Any) -> str:
-    """The pending call in one line, with what would move it on."""
+    """The pending call in one line, with the next step."""
     return f"{value!r}; {_next_step(value)}"
 
 
 def short(value: Any) -> str:
-    """Its text, cut where it is longer than a person reads; `print` has no such limit."""
+    """The text of a value, cut at `MOST_TEXT` characters; `print` has no such limit."""
     return bounded(str(value), MOST_TEXT, whole="print()")
 
 
 # --- registration -------------------------------------------------------------------------------------------
 
-# Where the type lives, its name, its HTML, its text.
+# The module of the type, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
     ("mew_lab.lab.listing", "Listing", listing, short),
     ("mew_lab.lab.decisions.text", "Proposals", whole, str),
@@ -270,7 +271,7 @@ def _printer(text_of: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
     def show(value: Any, printer: Any, _cycle: bool) -> None:
         try:
             text = text_of(value)
-        except Exception as fault:  # a picture that fails must not hide that there is a value
+        except Exception as fault:  # a display that fails must not hide that there is a value
             text = _not_shown(value, fault)
         printer.text(_plain(text))
 
@@ -292,14 +293,14 @@ def _not_shown(value: Any, fault: Exception) -> str:
 
 
 def install(ip: InteractiveShell) -> Callable[[], None]:
-    """Registers the formatters; returns what removes them and puts back what was there before."""
+    """Registers the formatters; returns a function that restores the earlier ones."""
     formatters = ip.display_formatter.formatters  # type: ignore[union-attr]
     undo: list[Callable[[], None]] = []
     for module, name, to_html, to_text in TYPES:
         for kind, show in (("text/html", _html(to_html)), ("text/plain", _printer(to_text))):
             formatter = formatters[kind]
-            # By its name where it is not loaded; for a loaded type somebody else's would go first.
-            old = formatter.pop(f"{module}.{name}", None)  # its own, not one of a type above it
+            # By its name where it is not loaded; for a loaded type another formatter would take precedence.
+            old = formatter.pop(f"{module}.{name}", None)  # of this type, not of a base class
             formatter.for_type(getattr(sys.modules.get(module), name, f"{module}.{name}"), show)
             undo.append(_undo(formatter, f"{module}.{name}", old))
 

@@ -1,8 +1,7 @@
 """Loads this package into an IPython shell, and unloads it.
 
-Loading is light: it starts no thread, opens no socket, patches no event loop, and imports no data or model
-library. Whatever is added is remembered as the function that removes it; unloading ends the labs and calls these
-functions in reverse.
+Loading starts no thread, opens no socket, patches no event loop, and imports no data or model library. Each addition to
+the shell is kept as a function that removes it. Unloading ends the labs and calls these functions in reverse order.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "unload"]
 
-_undo: dict[int, list[Callable[[], object]]] = {}  # a shell's id -> what takes our things out of it again
+_undo: dict[int, list[Callable[[], object]]] = {}  # a shell's id -> the functions that remove our additions
 
 
 def load(ip: InteractiveShell) -> None:
-    """Puts `%mew`, its completion, the formatters and the one-line errors into the shell; twice is once."""
+    """Adds `%mew`, its completion, the formatters and the one-line errors to the shell. Idempotent."""
     if id(ip) in _undo:
         return
     from mew_lab.notebook.display import install
@@ -39,7 +38,7 @@ def load(ip: InteractiveShell) -> None:
 
 
 def unload(ip: InteractiveShell) -> None:
-    """Takes out what `load` put in and ends every lab of this process; harmless when nothing is loaded."""
+    """Removes the additions of `load` and ends every lab of this process; does nothing when nothing is loaded."""
     undo = _undo.pop(id(ip), None)
     if undo is None:
         return
@@ -49,7 +48,7 @@ def unload(ip: InteractiveShell) -> None:
 
 
 def _close_labs() -> None:
-    """Ends every lab, its views and the loop's thread. Asks no module that was never used."""
+    """Ends every lab, its views and the loop's thread. Loads no module for this."""
     if "mew_lab.lab.labs" in sys.modules:
         from mew_lab.lab.labs import close_all
 
@@ -95,12 +94,12 @@ def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
     return remove
 
 
-# A line of text for a sub-command, and not a look at %mew itself.
+# A line of text for a sub-command, and not a request for help on %mew itself.
 _QUESTION = re.compile(r"(\s*(?:[\w.]+\s*=\s*)?)%mew\s+((?:ask|chat|agent|reject|withdraw)\s.*\?)\s*")
 
 
 def questions(lines: list[str]) -> list[str]:
-    """Lines of a cell in which `%mew ask NAME …?` is no request for help, as IPython reads what ends in `?`."""
+    """Rewrites the lines of a cell so that IPython does not take `%mew ask NAME …?` for a request for help."""
     if lines and lines[0].lstrip().startswith("%%"):
         return lines
     matches = [(line, _QUESTION.fullmatch(line)) for line in lines]
@@ -122,7 +121,7 @@ def _let_questions_pass(ip: InteractiveShell) -> Callable[[], object]:
 
 
 def _one_line_errors() -> Callable[[], object]:
-    """MewErrors say what was tried and what would help; where in this package they arose helps nobody."""
+    """Shows a MewError without its traceback: the message says what was tried and what would help."""
 
     def render(self: MewError) -> list[str]:
         text = f"{type(self).__name__}: {self}"  # a peer may have written part of it

@@ -1,6 +1,6 @@
 """The magics `%mew`, `%%mew` and `%%agent`: each parses its line, calls one method of a lab, and returns the result.
 
-Nothing is decided or formatted here: whatever a sub-command does, a line of Python does without it.
+Nothing is decided or formatted here: a line of Python does the same as each sub-command.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def up(options: Namespace, tail: Any) -> object:
         file = read_space_file(name)
         for remark in file.remarks:
             print(f"note: {remark}")
-        # Programs are about to run with the user's rights: first they are shown, then they start.
+        # The programs will run with the user's rights, so their commands are shown before they start.
         for line in () if options.no_auto_start else file.command_lines:
             print(f"starting {line} in {file.folder}", flush=True)
     return mew_lab.up(
@@ -104,18 +104,20 @@ def _ask_token(space: str) -> str:
     except (StdinNotImplementedError, EOFError):
         token = ""
     if not token:
-        raise UsageError("%mew connect: no token was given; use --token-env NAME or --token-file PATH")
+        raise UsageError("%mew connect: no token was entered; use --token-env NAME or --token-file PATH")
     return token
 
 
 def bridge(options: Namespace, tail: Any) -> object:
     if not tail:
-        raise UsageError(f"%mew bridge: no command is given; write %mew bridge {COMMANDS['bridge'].usage}")
+        raise UsageError(
+            f"%mew bridge: the command of the server is missing; write %mew bridge {COMMANDS['bridge'].usage}"
+        )
     from mew_lab.bridge.process import ServerProcess
 
     lab = _lab()
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
-    # A program of somebody else's is about to run with the user's rights: first it is shown, then it starts.
+    # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)
     return lab.bridge(options.name, tail, env=options.env, can=options.can)
 
@@ -129,7 +131,7 @@ def agent(options: Namespace, tail: Any) -> object:
     if options.name not in lab.seats:
         if options.start or options.stop or options.cancel:
             raise UsageError(
-                f"%mew agent: no agent {options.name!r} is here; %mew agent {options.name} seats one"
+                f"%mew agent: there is no agent {options.name!r} in this kernel; %mew agent {options.name} seats one"
             )
         key = _from_environment(options.key_env) if options.key_env else None
         settings = {"system_prompt": tail} if tail else {}
@@ -146,7 +148,8 @@ def agent(options: Namespace, tail: Any) -> object:
     seat = as_agent_seat(lab.seat(options.name))
     if options.model or options.base_url or options.key_env or options.can:
         raise UsageError(
-            f"%mew agent: {options.name!r} is here, with {seat.agent.model.name}; lab.leave({options.name!r}) first"
+            f"%mew agent: {options.name!r} is here already, with {seat.agent.model.name}; "
+            f"lab.leave({options.name!r}) first"
         )
     for verb in ("start", "stop", "cancel"):
         if getattr(options, verb):
@@ -166,7 +169,7 @@ def agents(options: Namespace, tail: Any) -> object:
 
 def ask(options: Namespace, tail: Any) -> object:
     if not tail:
-        raise UsageError(f"%mew ask: there is no question; write %mew ask {COMMANDS['ask'].usage}")
+        raise UsageError(f"%mew ask: the question is missing; write %mew ask {COMMANDS['ask'].usage}")
     return _lab().seat(options.as_id).ask(tail, options.name)
 
 
@@ -180,7 +183,7 @@ def tools(options: Namespace, tail: Any) -> object:
 
 def chat(options: Namespace, tail: Any) -> object:
     if not tail:
-        raise UsageError(f"%mew chat: there is no text; write %mew chat {COMMANDS['chat'].usage}")
+        raise UsageError(f"%mew chat: the text is missing; write %mew chat {COMMANDS['chat'].usage}")
     return _lab().seat(options.as_id).chat(tail, to=options.to)
 
 
@@ -258,7 +261,7 @@ RULES: Mapping[str, Rule] = {name: globals().get(name) or _shows(name) for name 
 
 @magics_class
 class MewMagics(Magics):
-    """The one magic of this package."""
+    """The magics `%mew`, `%%mew` and `%%agent`."""
 
     @needs_local_scope
     @no_var_expand
@@ -283,7 +286,7 @@ class MewMagics(Magics):
     @no_var_expand
     @cell_magic
     def agent(self, line: str, cell: str, local_ns: dict[str, Any] | None = None) -> object:
-        """`%%agent NAME`: the body of the cell becomes the system prompt of that agent; see `%mew help agent`."""
+        """`%%agent NAME`: the body of the cell is the system prompt of that agent; see `%mew help agent`."""
         return self._obey(f"agent {line}", cell, local_ns)
 
     def _run(self, request: ParsedLine) -> object:

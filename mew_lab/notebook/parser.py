@@ -1,7 +1,7 @@
-"""The parser of the line behind `%mew`: words in, a `ParsedLine` or one sentence about the mistake out.
+"""Parses the line after `%mew` into a `ParsedLine`, or raises one sentence about the mistake.
 
-Words are split as a shell would. `$name` and `{expression}` are filled in after the splitting, so a value
-with spaces stays one word; nothing is filled in inside single quotes, JSON and cell bodies.
+Words are split as in a shell. `$name` and `{expression}` are replaced after the splitting, so a value with spaces stays
+one word. Nothing is replaced inside single quotes, JSON and cell bodies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ParsedLine", "Word", "parse", "read_body", "split"]
 
 
 class Word(NamedTuple):
-    """One word of a line: what it says, where it stands, and whether variables are filled in."""
+    """One word of a line: its text, its position, and whether it is literal, without variables to replace."""
 
     text: str
     start: int
@@ -36,7 +36,7 @@ class Word(NamedTuple):
 
 
 class ParsedLine(NamedTuple):
-    """The meaning of a line. `tail` is text, a dict, a list of words or None, as the command's row says."""
+    """The meaning of a line. `tail` is text, a dict, a list of words or None, by the format in the command's row."""
 
     command: str
     options: argparse.Namespace
@@ -51,7 +51,7 @@ _ALONE = re.compile(r"\$[A-Za-z_][\w.]*|\{[^{}]+\}")
 
 
 class _Fill(DollarFormatter):
-    """IPython's own filling-in of `$name` and `{expression}`, which also keeps the values that it met."""
+    """IPython's own replacement of `$name` and `{expression}`; it also keeps the values that it used."""
 
     def __init__(self) -> None:
         self.met: list[Any] = []
@@ -62,10 +62,10 @@ class _Fill(DollarFormatter):
 
 
 def split(line: str, at: int = 0) -> Iterator[Word]:
-    """The words of a line from `at` on, as a POSIX shell would cut them.
+    """Yields the words of a line from `at` on, split as in a POSIX shell.
 
     Raises:
-        UsageError: where a quote is not closed; the words before it have come by then.
+        UsageError: A quote is not closed; the words before it were yielded already.
     """
     end = len(line)
     while (at := _next(line, at)) < end:
@@ -86,7 +86,7 @@ def split(line: str, at: int = 0) -> Iterator[Word]:
 
 
 def _find_closing(line: str, at: int) -> int:
-    """The position behind the bracket that closes the one at `at`: JSON and {expressions} stay one word; 0 for none."""
+    """The position after the bracket that closes the one at `at`; 0 for none. JSON and {expressions} stay one word."""
     depth = 0
     for part in _BRACKETS.finditer(line, at):
         if part[0] in ("{", "["):
@@ -131,12 +131,12 @@ def _parser(name: str) -> _CommandParser:
 
 
 def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> ParsedLine:
-    """The request that a line makes, with the cell's body where it is a cell magic.
+    """Parses a line, and the body of the cell where it is a cell magic.
 
     `names` are the variables that `$name` and `{expression}` may use.
 
     Raises:
-        UsageError: one line that says what is wrong and how it is written.
+        UsageError: One line with the mistake and the usage.
     """
     words = split(line)
     first = next(words, None)
@@ -152,7 +152,9 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
     if any(word.text in ("--help", "-h") for word in head):
         return ParsedLine(name, argparse.Namespace(), help=True)
     if body is not None and not command.body:
-        raise UsageError(f"%%mew {name}: it takes no cell body; write %mew {name} {command.usage}".rstrip())
+        raise UsageError(
+            f"%%mew {name}: this sub-command takes no cell body; write %mew {name} {command.usage}".rstrip()
+        )
     options = _options(name, [_fill(name, word, names) for word in head])
     if name == "help" and options.sub is not None and options.sub not in COMMANDS:
         raise UsageError(f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}")
@@ -160,16 +162,16 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
     if body is not None:
         if rest:
             raise UsageError(
-                f"%%mew {name}: {rest[:30]!r} stands on the line and there is a cell body; give one"
+                f"%%mew {name}: there is text on the line ({rest[:30]!r}) and a cell body; give one of them"
             )
         return ParsedLine(name, options, _from_body(name, command, body))
     return ParsedLine(name, options, _tail(name, command, rest, names) if rest else None)
 
 
 def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
-    """The words that argparse gets, and where the tail begins.
+    """The words for argparse, and the position where the tail begins.
 
-    That is at the first word that is no option once every place is filled, or behind `--`. The tail itself is
+    The tail begins at the first word that is no option after every position is filled, or after `--`. The tail itself is
     not split here: prose may hold an apostrophe.
     """
     command = COMMANDS[name]
@@ -190,7 +192,7 @@ def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
         elif is_option:
             flag, equals, _ = word.text.partition("=")
             if flag not in flags and flag not in ("--help", "-h"):
-                _parser(name).error(f"it does not know {flag!r}{_hint(flag, flags)}")
+                _parser(name).error(f"there is no option {flag!r}{_hint(flag, flags)}")
             value_follows = flag in flags and not equals and not flags[flag].alone
         else:
             places -= 1
@@ -202,15 +204,15 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
     options, unknown = _parser(name).parse_known_args(words)
     if unknown:
         flags = [option.flag for option in COMMANDS[name].options if option.is_flag]
-        _parser(name).error(f"it does not know {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}")
+        _parser(name).error(f"unexpected argument {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}")
     for option in COMMANDS[name].options:
         if option.settings.get("action") == "append":
             setattr(options, option.dest, tuple(getattr(options, option.dest) or ()))
     return options
 
 
-def _hint(word: str, known: Any) -> str:
-    hint = did_you_mean(word, known)
+def _hint(word: str, names: Any) -> str:
+    hint = did_you_mean(word, names)
     return f" ({hint})" if hint else ""
 
 
@@ -222,7 +224,7 @@ def _fill(name: str, word: Word, names: Mapping[str, Any]) -> str:
 
 
 def _evaluate(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """The word with its variables filled in, and the values of these."""
+    """The word with its variables replaced, and their values."""
     if word.literal or not _VARIABLE.search(word.text):
         return word.text, []
     fill = _Fill()
@@ -230,13 +232,13 @@ def _evaluate(name: str, word: Word, names: Mapping[str, Any]) -> tuple[str, lis
         return str(fill.vformat(word.text, [], names)), fill.met
     except Exception as fault:
         raise UsageError(
-            f"%mew {name}: {word.text} cannot be filled in ({type(fault).__name__}: {fault}); "
+            f"%mew {name}: {word.text} has no value ({type(fault).__name__}: {fault}); "
             f"define it first, or write '{word.text}' in single quotes for the text itself"
         ) from None
 
 
 def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
-    """The value behind the `=`: a variable alone keeps its type, JSON is read, the rest is text."""
+    """The value after the `=`: a single variable keeps its type, JSON is parsed, anything else is text."""
     with contextlib.suppress(ProtocolError):
         if word.text.startswith(("{", "[")):
             return read_strict(f'{{"value":{word.text}}}')["value"]
@@ -255,7 +257,9 @@ def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
 def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
     if command.tail == "text":
         if rest[0] in "'\"" and rest[-1] == rest[0] and len(quoted := list(split(rest))) == 1:
-            return _fill(name, quoted[0], names)  # so that a text may end with the shell's own question mark
+            return _fill(
+                name, quoted[0], names
+            )  # so that a text may end with a question mark, which IPython reads as help
         try:
             return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:
@@ -272,7 +276,7 @@ def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> A
 
 
 def _is_json_object(rest: str) -> bool:
-    """Whether a brace begins JSON and not an {expression}."""
+    """Whether the text begins with JSON and not with an {expression}."""
     return re.match(r'\{\s*(["}])|\{.*:', rest, re.DOTALL) is not None
 
 
@@ -282,7 +286,7 @@ def _pairs(name: str, rest: str, names: Mapping[str, Any]) -> dict[str, Any]:
         key, equals, value = word.text.partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(
-                f"%mew {name}: {word.text[:40]!r} is no argument; write name=value words or one JSON object"
+                f"%mew {name}: {word.text[:40]!r} is not an argument; write name=value words or one JSON object"
             )
         if key in pairs:
             raise UsageError(f"%mew {name}: the argument {key} is given twice")
@@ -295,12 +299,12 @@ def _from_body(name: str, command: Command, body: str) -> Any:
 
 
 def read_body(name: str, text: str) -> dict[str, Any]:
-    """The object that a body says: strict JSON where it begins with `{`, else YAML.
+    """The object in a body: strict JSON where it begins with `{`, else YAML.
 
     Raises:
-        UsageError: one line with the place of the fault.
+        UsageError: One line with the position of the fault.
     """
-    from mew_lab.settings.documents import read_yaml  # PyYAML only where somebody writes YAML
+    from mew_lab.settings.documents import read_yaml  # PyYAML only for a body in YAML
 
     try:
         if text.lstrip().startswith("{"):
@@ -312,5 +316,7 @@ def read_body(name: str, text: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise UsageError(f"%mew {name}: the body must be an object with names, not {json.dumps(value)[:30]}")
+        raise UsageError(
+            f"%mew {name}: the body must be an object of names and values, not {json.dumps(value)[:30]}"
+        )
     return value

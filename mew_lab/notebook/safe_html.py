@@ -1,8 +1,8 @@
-"""A builder of HTML in which text from anywhere stays text: the only way to a tag.
+"""Builds HTML in which text from any source stays text; `tag` alone makes tags.
 
-Children that are text are escaped, and characters that a reader would not see are written as escapes. There is no tag
-and no attribute here that could load, link or run anything. Text that is longer than a person reads is cut, and the
-length of the rest is told. It knows no object of this package.
+Children that are text are escaped, and invisible characters are written as escapes. The permitted tags and attributes
+cannot load, link or run anything. Long text is cut, with the length of the rest. No object of this package is used
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_ROWS = 200
 MOST_TEXT = 20_000  # characters of one text
 MOST_CELL = 1_000  # characters of one cell of a table
 MOST_TITLE = 500  # characters of an attribute
-LONG_WORD = 80  # characters beyond which a word in a cell is broken: short ones stay whole
+LONG_WORD = 80  # characters beyond which a word in a cell is broken
 
 # JupyterLab's variables, each with a fallback for front ends without them.
 _FONT = "font:13px var(--jp-ui-font-family, system-ui, sans-serif);color:var(--jp-ui-font-color1, inherit)"
@@ -35,7 +35,7 @@ _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 
 
 class Html(str):
-    """Text that is markup already. Only this module makes one."""
+    """Text that is markup already. Only this module creates it."""
 
     __slots__ = ()
 
@@ -44,14 +44,14 @@ def tag(name: str, *children: Any, **attributes: str) -> Html:
     """An element with these children and attributes.
 
     Raises:
-        ValueError: for a tag or attribute that is not on the list.
+        ValueError: The tag or an attribute is not on the list.
     """
     if name not in TAGS:
-        raise ValueError(f"<{name}> is not among the tags that may be written")
+        raise ValueError(f"<{name}> is not a permitted tag")
     written = ""
     for key, value in attributes.items():
         if key not in ATTRIBUTES:
-            raise ValueError(f"the attribute {key} is not among those that may be written")
+            raise ValueError(f"{key} is not a permitted attribute")
         written += f' {key}="{html.escape(one_line(str(value), MOST_TITLE), quote=True)}"'
     return Html(f"<{name}{written}>{''.join(map(_child, children))}</{name}>")
 
@@ -67,19 +67,19 @@ def _escape(text: str) -> str:
 
 
 def left_out(more: int, whole: str = "") -> str:
-    """A note on the characters that are not shown; `whole` names what has all of them, such as `.text`."""
+    """A note on the number of characters that are not shown; `whole` names the full text, such as `.text`."""
     return f"{more:,} more characters are not shown".replace(",", " ") + (
         f"; {whole} has all" if whole else ""
     )
 
 
 def bounded(text: str, limit: int, *, whole: str = "") -> str:
-    """The text, or its first `limit` characters and how many are left out."""
+    """The text, or its first `limit` characters and the number of omitted ones."""
     return text if len(text) <= limit else f"{text[:limit]}… [{left_out(len(text) - limit, whole)}]"
 
 
 def lines(text: str, *, limit: int = MOST_TEXT, whole: str = "") -> Html:
-    """Text of several lines in a fixed-width block; what is over the limit is named, not shown, and `whole` has it."""
+    """Text of several lines in a fixed-width block, cut at `limit` with a note; `whole` names the full text."""
     cut = text[:limit]
     body = Html("\n".join(_escape(line) for line in cut.split("\n")))
     style = f"{CODE};white-space:pre-wrap;word-break:break-word;margin:4px 0"
@@ -93,13 +93,13 @@ def lines(text: str, *, limit: int = MOST_TEXT, whole: str = "") -> Html:
 def table(
     columns: Iterable[str], rows: Iterable[Iterable[Any]], *, notes: Iterable[Any] = (), whole: str = ""
 ) -> Html:
-    """A plain table of at most 200 rows, the last ones, each cell of at most 1000 characters.
+    """A plain table of the last 200 rows, each cell of at most 1000 characters.
 
-    Notes say how much is not shown, and that `whole` has all of it.
+    Notes give the number of omitted rows; `whole` names the full table.
     """
-    names, every = list(columns), [list(row) for row in rows]
-    shown = every[-MOST_ROWS:]
-    # A column is right-aligned when all of it is numbers; one of names and numbers reads like text.
+    names, all_rows = list(columns), [list(row) for row in rows]
+    shown = all_rows[-MOST_ROWS:]
+    # A column is right-aligned when it has numbers only; a mixed column is aligned like text.
     styles = [
         _NUMBER if shown and all(_is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
     ]
@@ -112,7 +112,9 @@ def table(
     ]
     has = f"; {whole} has all" if whole else ""
     earlier = (
-        [f"{len(every) - len(shown)} earlier rows are not shown{has}"] if len(every) > len(shown) else []
+        [f"{len(all_rows) - len(shown)} earlier rows are not shown{has}"]
+        if len(all_rows) > len(shown)
+        else []
     )
     below = [tag("div", note, style=FAINT) for note in [*earlier, *notes] if note]
     return tag(
@@ -136,5 +138,5 @@ def _is_number(value: Any) -> bool:
 
 
 def box(*children: Any) -> Html:
-    """The outermost element of a picture that is no table."""
+    """The outermost element of a display that is not a table."""
     return tag("div", *children, style=_FONT)

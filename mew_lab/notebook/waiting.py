@@ -1,9 +1,9 @@
 """Checks whether a cell may wait for a human, and refuses at once, with advice, where no click could be handled.
 
 A click is a message to the kernel. Whether the kernel handles one while a cell waits depends on its version, on the
-front end, and on whether the cell awaits or blocks. Where nobody sits in front of the notebook there is no click at
-all. `before_wait` is called on the waiting thread; the watch that it returns is called each second of the wait. It
-decides no proposal, and a refusal to wait leaves the proposal open.
+front end, and on whether the cell awaits or blocks. A notebook without a person at it gets no click at all.
+`before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
+no proposal, and a refusal to wait leaves the proposal open.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ApprovalsWatch", "QuestionWatch", "before_wait"]
 
-SILENCE = 3.0  # seconds without a sign of life from a view before the waiting cell gives advice
+SILENCE = 3.0  # seconds without a message from a view before the waiting cell gives advice
 
 
 def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWatch | None:
-    """The watch over a wait, or None when the wait needs none.
+    """Returns the watch over a wait, or None when the wait needs none.
 
     Raises:
-        CannotWait: when nobody could decide the proposal while this waits; it stays open.
+        CannotWait: The proposal cannot be decided while this waits; it stays open.
     """
     shell = _shell()
     if shell is None or pending.state != "open" or pending.kind not in ("mcp/proposal", "chat"):
@@ -43,7 +43,7 @@ def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWa
     if place is None or _is_decided_elsewhere(place.session, pending):
         return None
     begin = _Beginning(shell, place.approvals, blocking)
-    if pending.kind == "chat":  # whether an answer takes a decision shows only when something is proposed
+    if pending.kind == "chat":  # only a proposal shows that the answer needs a decision
         return QuestionWatch(place.session, pending, begin)
     return begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
 
@@ -59,17 +59,17 @@ class _Beginning(NamedTuple):
         """Checks that a click can decide `what`, and watches the approvals view; None where none was made.
 
         Raises:
-            CannotWait: no click could be handled.
+            CannotWait: No click could be handled.
         """
         kernel = getattr(self.shell, "kernel", None)
         if kernel is None:
             raise CannotWait(
-                f"nobody can decide {what} while this terminal waits; decide first "
+                f"{what} cannot be decided while this terminal waits; decide first "
                 f"(%mew approve {id}), then wait, or set lab.decide = Policy.approve()"
             )
         if not _is_attended(kernel):
             raise CannotWait(
-                f"nobody sits in front of this notebook to decide {what}; set MEW_LAB_DECIDE=approve "
+                f"this notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
             )
         if threading.current_thread() is threading.main_thread():
@@ -82,9 +82,7 @@ def _check_clicks(what: str, blocking: bool) -> None:
     probe = _probe()
     if blocking and not probe.blocking:
         if probe.awaiting:
-            raise CannotWait(
-                f"p.result() would block the very click that decides {what}; write `await p` instead"
-            )
+            raise CannotWait(f"p.result() would block the click that decides {what}; write `await p` instead")
         raise CannotWait(f"p.result() cannot wait for a click on {what}. {_ADVICE} {probe.advice}")
     if not blocking and not probe.awaiting:
         raise CannotWait(f"`await p` cannot wait for a click on {what}. {_ADVICE} {probe.advice}")
@@ -94,39 +92,39 @@ _ADVICE = "Decide first, by its card or %mew approve ID, and run this in the nex
 
 
 class ApprovalsWatch:
-    """Looks, while a cell waits, whether the approvals view is still heard; tells once when it is not."""
+    """Watches, while a cell waits, whether messages of the approvals view arrive; else prints advice once."""
 
     def __init__(self, view: ApprovalsView) -> None:
         self._view = view
         self._since = time.monotonic()
-        self._told = False
+        self._has_warned = False
         self._waiting = view.waiting()
         self._waiting.__enter__()
 
     def tick(self) -> None:
-        """Prints one line into the waiting cell when a view is shown but was not heard for three seconds."""
-        if self._told or not self._view.has_view:
+        """Prints one line into the waiting cell when a shown view has sent no message for three seconds."""
+        if self._has_warned or not self._view.has_view:
             return
         waited = time.monotonic() - self._since
         unheard = self._view.unheard_for()
         if waited >= SILENCE and (unheard is None or unheard >= SILENCE):
-            self._told = True
+            self._has_warned = True
             print(
-                f"The approvals view was not heard for {SILENCE:.0f} s while this cell waits: a click may be "
-                "handled only when the cell ends. Interrupt the cell, decide, and run it again; "
+                f"No message of the approvals view has arrived for {SILENCE:.0f} s while this cell waits: a click "
+                "may be handled only when the cell ends. Interrupt the cell, decide, and run it again; "
                 "the proposal stays open."
             )
 
     def end(self) -> None:
-        """The wait is over."""
+        """Ends the watch."""
         self._waiting.__exit__(None, None, None)
 
 
 class QuestionWatch:
-    """A wait for an answer in words, which becomes a wait for a decision once the asked one proposes something for it.
+    """Watches a wait for a chat answer, which becomes a wait for a decision when the asked participant proposes.
 
-    That a proposal was made for the question is told by the envelopes that it names. One that names nothing may have
-    been. One that is older, that was made for something else or by somebody else was not.
+    The envelopes that a proposal names show whether it was made for the question. A proposal that names none may have
+    been. One that is older, or was made for another message or by another participant, was not.
     """
 
     def __init__(self, session: Session, pending: Pending, begin: _Beginning) -> None:
@@ -138,10 +136,10 @@ class QuestionWatch:
         self._judged: set[str] = set()
 
     def tick(self) -> None:
-        """Looks for a proposal.
+        """Looks for a proposal for the question.
 
         Raises:
-            CannotWait: one waits, and nobody could decide it while this waits; both stay open.
+            CannotWait: There is one, and it cannot be decided while this waits; both stay open.
         """
         if self._watch is not None:
             self._watch.tick()
@@ -152,12 +150,12 @@ class QuestionWatch:
         for card in new:
             self._judged.add(card.id)
             if waits := _relation(self._question, card, mentions):
-                what = f"the proposal {card.id} of {card.proposer}, which the answer {waits} for"
+                what = f"the proposal {card.id} of {card.proposer}, for which the answer {waits}"
                 self._watch = self._begin.watch(what, id=card.id)
                 return
 
     def _mentions(self) -> dict[str, Mention] | None:
-        """The envelopes since the question, by id; None when the question is not held any more."""
+        """The envelopes since the question, by id; None when the log no longer holds the question."""
         mentions: dict[str, Mention] = {}
         for record in reversed(self._session.log.held):
             members = read_members(record.raw) if record.raw is not None else None
@@ -170,7 +168,7 @@ class QuestionWatch:
         return None
 
     def end(self) -> None:
-        """The wait is over."""
+        """Ends the watch."""
         if self._watch is not None:
             self._watch.end()
 
@@ -184,7 +182,7 @@ class Mention(NamedTuple):
 
     @classmethod
     def of(cls, members: dict[str, Any]) -> Mention:
-        """The mention in an envelope with these members."""
+        """The `Mention` of an envelope with these members."""
         to, names, context = (members.get(key) for key in ("to", "correlation_id", "context"))
         path = context.split("/") if isinstance(context, str) else []
         named = [*(names if isinstance(names, list) else ()), *path]
@@ -196,7 +194,7 @@ class Mention(NamedTuple):
 
 
 def _relation(question: str, card: Card, mentions: dict[str, Mention] | None) -> str:
-    """The dependence of an answer on a proposal: `waits`, `may wait`, or empty when there is none."""
+    """The dependence of the answer on a proposal: `waits`, `may wait`, or empty when there is none."""
     if mentions is None:
         return "may wait"
     if card.id not in mentions or card.proposer not in mentions[question].to:
@@ -211,7 +209,7 @@ def _relation(question: str, card: Card, mentions: dict[str, Mention] | None) ->
         visited.add(id)
         mention = mentions.get(id)
         if mention is None or not (mention.names or mention.sender == card.proposer):
-            elsewhere = True  # older than the question, or begun by somebody else
+            elsewhere = True  # older than the question, or begun by another participant
         else:
             left.extend(mention.names)
     return "" if elsewhere else "may wait"
@@ -242,7 +240,7 @@ class _DecisionPlace(NamedTuple):
 
 
 def _session_of(pending: Pending) -> _DecisionPlace | None:
-    """The session in whose seat the proposal was made, and its approvals view if one was made."""
+    """The session with the seat that made the proposal, and its approvals view if one was made."""
     from mew_lab.lab.labs import labs
 
     with_seat = [lab for lab in labs().values() if pending.seat in lab.seats]
@@ -254,7 +252,7 @@ def _session_of(pending: Pending) -> _DecisionPlace | None:
 
 
 def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:
-    """Whether a policy decides here, or the space or a human in it is elsewhere."""
+    """Whether a policy decides here, or the proposal can be decided in another process."""
     policy = session.decisions.policy
     if policy is not None and policy.decides:
         return True

@@ -65,5 +65,5 @@ verdict(
     "the history says that the proposer itself answered", "bot, who proposed it" in card.outcome, card.outcome
 )
 verdict("and who else answered", "shell" in card.outcome, card.outcome)
-verdict("the card had warned of it", "proposer is one of those who would run it" in warned, warned)
+verdict("the card had warned of it", "proposer is one of the targets that would run it" in warned, warned)
 lab.down()

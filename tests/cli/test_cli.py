@@ -176,7 +176,7 @@ def test_no_option_takes_a_token() -> None:
         (["tail", "none.jsonl"], "Cannot read the journal none.jsonl: No such file"),
         (["tail", "--follow", "none.jsonl"], "none.jsonl: No such file"),
         (["tail", "text.txt"], "text.txt is not a journal"),
-        (["tail", "ws://127.0.0.1:1/ws"], "--space names no space"),
+        (["tail", "ws://127.0.0.1:1/ws"], "give --space NAME"),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s"], "give --token-file PATH or --token-env NAME"),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-file", "none"], "No such file"),
         (
@@ -184,7 +184,7 @@ def test_no_option_takes_a_token() -> None:
             "'NO_SUCH' holds no token",
         ),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "SOME_TOKEN"], "127.0.0.1:1"),
-        (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "--as names no participant"),
+        (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "give one with --as ID"),
         (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
         (["serve", "--space", "a\nb"], "a\\nb"),
         (
@@ -244,7 +244,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     first.until(r"rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")
     second.type("/nonsense")
-    second.until("mew-lab join: /nonsense is not known here")
+    second.until("mew-lab join: there is no command /nonsense")
     second.type("/quit")
     assert second.ends() == 0
     listener.until('"leave"')
@@ -415,7 +415,7 @@ def test_the_demo_shows_what_git_answered_and_journals_it(start: Any, tmp_path: 
     demo = start("demo", "--message", message, "--keep", "kept", stdin=subprocess.DEVNULL)
     assert demo.ends(within=60) == 0, demo.lines
     assert any(f"Message: {message}" in line for line in demo.lines)
-    assert "Nobody is asked here: the policy “approve” decides instead of you." in demo.lines
+    assert "No question is asked here: the policy “approve” decides instead of you." in demo.lines
     journal = Path(demo.lines[-1].rpartition(" ")[2])
     assert journal == tmp_path / "kept" / "journal.jsonl"
     assert any(message in (one.raw or "") for one in read_journal(journal) if one.participant == "git")
@@ -443,7 +443,7 @@ def test_the_demo_without_git_is_one_sentence(start: Any, tmp_path: Path) -> Non
     demo = start("demo", environment={"PATH": str(tmp_path / "empty")})
     assert demo.ends() == 1
     assert demo.lines == [
-        "mew-lab demo: the demo needs git, and there is none on PATH; install git and run it again"
+        "mew-lab demo: the demo needs git, which is not on PATH; install git and run the demo again"
     ]
 
 

@@ -18,7 +18,7 @@ from mew_lab.log.reading import read_journal
 def said_by(folder: Path, **how: object) -> list[str]:
     """What the story prints."""
     said: list[str] = []
-    demo.tell(folder, say=lambda text: said.extend(text.split("\n")), **how)  # type: ignore[arg-type]
+    demo.show_demo(folder, say=lambda text: said.extend(text.split("\n")), **how)  # type: ignore[arg-type]
     return said
 
 
@@ -50,7 +50,7 @@ def test_a_no_ends_the_proposal_and_git_is_not_asked(tmp_path: Path) -> None:
 
 def test_where_nobody_is_asked_a_policy_decides_and_it_is_said(tmp_path: Path) -> None:
     said = said_by(tmp_path, ask=None)
-    assert "Nobody is asked here: the policy “approve” decides instead of you." in said
+    assert "No question is asked here: the policy “approve” decides instead of you." in said
     assert any("approved by the policy “approve” in the name of human" in line for line in said)
     decided = [one.detail for one in read_journal(tmp_path / "journal.jsonl") if one.event == "decided"]
     assert len(decided) == 1
@@ -98,7 +98,7 @@ def test_what_git_refuses_is_told_in_its_own_words(tmp_path: Path) -> None:
 
 def test_without_git_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MewError, match="the demo needs git, and there is none on PATH"):
+    with pytest.raises(MewError, match="the demo needs git, which is not on PATH"):
         demo.check()
 
 

@@ -183,7 +183,7 @@ def test_the_rest_of_the_verbs_answer(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("/nonsense", "/nonsense is not known here"),
+        ("/nonsense", "there is no command /nonsense"),
         ("/approve", "/approve needs the id of a proposal"),
         ("/approve nothing", "there is no proposal"),
         ("/withdraw nothing", "cannot withdraw"),

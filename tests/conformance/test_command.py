@@ -138,7 +138,7 @@ def test_tokens_that_are_there_are_kept(said: Said, tmp_path: Path) -> None:
         (["nowhere", "--tokens", "good.json"], "'nowhere' is no address of a gateway"),
         (["ws://127.0.0.1:1", "--tokens", "good.json", "--only", "P-99"], "'P-99' is no row"),
         (["ws://127.0.0.1:1", "--tokens", "good.json", "--timeout", "0"], "--timeout takes a number"),
-        (["ws://127.0.0.1:1", "--write-space", "s.yaml"], "--write-space goes without a URL"),
+        (["ws://127.0.0.1:1", "--write-space", "s.yaml"], "--write-space takes no URL"),
         (["--write-space", "no/where.yaml"], "could not be written: No such file"),
         (["--write-space", "s.yaml", "--write-second", "s.yaml"], "must have different names"),
         (["--write-space", "s.yaml", "--tokens", "text.json"], "text.json: space names no space"),

@@ -70,7 +70,7 @@ def test_a_removal_needs_the_capability_and_voids_the_tokens(lab: Lab, do: Do) -
     with pytest.raises(CapabilityViolation):
         do("kick")
     lab.enrol("human", can="admin")
-    assert do("kick", reason="spam") == "agent was removed, and its tokens are void"
+    assert do("kick", reason="spam") == "agent was removed, and its tokens are invalid"
     assert sent(lab, "space/kick")["payload"] == {"participant_id": "agent", "reason": "spam"}
 
 

@@ -119,7 +119,7 @@ def test_long_names_take_no_more_memory_than_they_have_characters() -> None:
 
 @pytest.mark.threat(16)
 def test_what_was_not_looked_at_is_said_and_numbers_do_not_count() -> None:
-    unlooked = "not all of it was looked at: there may be more than is named here"
+    unlooked = "too long to be checked in full: there may be other risks"
     late = "http://evil.test/"
     assert risks({"texts": ["x"] * 9_000 + [late]}) == (f"address in texts[9000]: {late}",)
     assert risks({"texts": ["x"] * 10_000 + [late]}) == (unlooked,)
@@ -235,8 +235,8 @@ def test_a_title_loses_neither_target_nor_tool_and_names_the_participant_of_an_i
 def test_what_is_unusual_in_the_request_itself_is_said() -> None:
     said = card_from(call() | {"jsonrpc": "1.0"}, to=("bot", "git")).warnings
     assert said[1:] == (
-        "the proposer is one of those who would run it: its answer may be taken for the outcome",
-        'the member jsonrpc is "1.0"; the protocol wants “2.0”',
+        "the proposer is one of the targets that would run it: its own answer may be taken for the outcome",
+        'the member jsonrpc is "1.0"; the protocol requires “2.0”',
     )
 
 

@@ -65,7 +65,7 @@ def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the
         True
     ] * 2
     for digest in ("", "7" * 7, "0" * 64):
-        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; the digest that was shown"):
+        with pytest.raises(MewError, match=r"more than one .*: 7f3a, 7f3a-91c2; name one by an entry of"):
             lab.approve("7f3a", digest=digest)
     assert sent(lab, "mcp/request") == []
     lab.approve("7f3a", digest=f"{exact.digest[:4]} {exact.digest[4:8]}".upper())
@@ -116,7 +116,7 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
     card = anew(lab, "p-1", a=20, b="see https://evil.test/x")
     assert card.call == 'add(a=20, b="see https://evil.test/x")' and card.state == "open"
     assert card.warnings == (
-        "another proposal under the same id: its proposer has used the id before",
+        "another proposal under the same id: its proposer has used this id before",
         "address in b: https://evil.test/x",
     )
     [earlier] = lab.decisions.decided()
@@ -142,7 +142,7 @@ def test_threat_14_who_named_an_open_proposal_does_not_approve_what_took_its_pla
     assert told[0].id != "p-1" and "used its id for another proposal" in told[0].outcome
     with pytest.raises(MewError, match="what was shown is not what is proposed"):
         click(lab, "p-1", old.digest)
-    with pytest.raises(MewError, match=r"bot has put it in the place of another .*look at what it says now"):
+    with pytest.raises(MewError, match=r"bot has replaced another .*look at it, then decide again"):
         lab.reject("p-1")
     with pytest.raises(NotApproved, match=r"another proposal under the same id") as caught:
         lab.approve("p-1")
@@ -206,7 +206,7 @@ def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so
     assert [card.id for card in lab.decisions.pending()] == ["p-6", "p-7", "p-8", "p-9"]
     lapsed = lab.decisions.decided()
     assert [(card.id, card.state, card.by) for card in lapsed] == [(f"p-{n}", "lapsed", "") for n in range(6)]
-    with pytest.raises(MewError, match="lapsed already: so much was proposed that it is not held"):
+    with pytest.raises(MewError, match="lapsed already: dropped here because too many proposals are open"):
         lab.approve("p-0")
     for card in lab.decisions.pending():
         lab.reject(card.id)
@@ -338,7 +338,7 @@ def test_a_message_to_others_did_not_ask_the_proposer_and_its_own_words_ask_noth
     bot = lab.join("bot", can="proposer")
     lab.join("web", can="proposer")
     private = lab.chat("please add", to="web").id
-    assert reason_of(lab, bot, private) == "refers to what human said to web: “please add”"
+    assert reason_of(lab, bot, private) == "refers to a message of human to web: “please add”"
     own = bot.chat("human asked me to add").id
     assert reason_of(lab, bot, own) == "" == reason_of(lab, bot, "unknown")
 

@@ -37,7 +37,7 @@ def test_threat_14_what_was_confirmed_is_sent_and_the_proposer_is_told_what_was_
         ("a", "1", "1", False),
         ("b", "2", "40", True),
     ]
-    assert "edited; bot was told what was changed" in click(lab, pending.id, edit.digest)
+    assert "edited; the changes were sent to bot" in click(lab, pending.id, edit.digest)
     assert pending.result(10).structured == {"result": 41}
     [request] = [one for one in sent(lab, "mcp/request") if one.get("correlation_id") == [pending.id]]
     assert request["to"] == ["notebook"]
@@ -82,7 +82,7 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
         "does not fit the tool: to is not known to this tool",
         "absolute path in to: /etc/x",
     )
-    assert edit.said == 'lines removed (was ["x"]); to added: "/etc/x"'
+    assert edit.summary == 'lines removed (was ["x"]); to added: "/etc/x"'
     at = "/payload/params/arguments"
     assert edit.arguments[:2] == ((f"{at}/path", '"a\\nb"'), (f"{at}/to", '"/etc/x"'))
     assert [pointer for pointer, _ in edit.arguments[2:]] == [
@@ -102,8 +102,8 @@ def test_the_form_gives_texts_as_they_are_and_what_the_tool_says_of_them(lab: La
         ({"index": 0, "json": '1,"c":2'}, "no JSON value"),
         ({"index": 0, "json": "NaN"}, "no JSON value"),
         ({"index": 0, "json": 7}, "its new value is missing"),
-        ({"index": 9, "json": "1"}, "neither an argument of it nor a new one"),
-        ({"index": True, "json": "1"}, "neither an argument of it nor a new one"),
+        ({"index": 9, "json": "1"}, "neither an existing argument nor a new one"),
+        ({"index": True, "json": "1"}, "neither an existing argument nor a new one"),
         ({"name": "a", "json": "1"}, "there is such an argument already"),
         ({"index": 0, "json": "1"}, "nothing is changed"),
         ({"index": 0, "text": "\ud800"}, "cannot be written as JSON"),

@@ -130,10 +130,10 @@ def test_threat_36_what_was_opened_counts_for_what_it_was_opened_of_alone() -> N
     gate.record_opened("p", "a" * 64, 0)
     gate.check_rows(long, rows, long.digest)
     gate.forget("p")
-    gate.record_told(card(digest="c" * 64))
+    gate.record_whole(card(digest="c" * 64))
     with pytest.raises(NotApproved):
         gate.check_rows(long, rows, long.digest)
-    gate.record_told(long)
+    gate.record_whole(long)
     gate.check_rows(long, rows, long.digest)
 
 
@@ -262,7 +262,7 @@ def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_appro
     assert typed == [
         (one.digest, one.digest[:9], None, False),
         (two.digest, "yes", None, False),
-        (three.digest, None, {"name": "approve", "text": "approves whatever is proposed"}, False),
+        (three.digest, None, {"name": "approve", "text": "approves every proposal"}, False),
     ]
     by_request = {request["id"]: request["correlation_id"][0] for request in sent(lab, "mcp/request")}
     assert [by_request[note["request"]] for note in notes(lab)] == [one.id, two.id, three.id]

@@ -214,7 +214,7 @@ def test_threat_22_an_addressee_that_reads_like_a_pattern_means_itself_alone(
         ({"a": {"b": [1]}}, "a.b is a list"),
         ({"*": 1}, "reads like a wildcard"),
         ({"$.x": 1}, "reads like a wildcard"),
-        ({"x": "*" * 300}, "cannot be said by a pattern"),
+        ({"x": "*" * 300}, "cannot be expressed by a pattern"),
     ],
 )
 def test_threat_22_what_no_pattern_can_say_is_not_offered(arguments: dict[str, Any], says: str) -> None:

@@ -195,7 +195,7 @@ def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_
     before = sorted(journal.parent.iterdir())
     assert main(["journal", "prune", str(journal)]) == 1
     told = capsys.readouterr()
-    assert "say --yes" in told.err and journal.name in told.out and "KiB" in told.out
+    assert "give --yes" in told.err and journal.name in told.out and "KiB" in told.out
     assert sorted(journal.parent.iterdir()) == before
     assert main(["journal", "prune", str(journal), "--keep", "2", "--yes"]) == 0
     assert "deleted" in capsys.readouterr().out

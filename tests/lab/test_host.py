@@ -234,7 +234,7 @@ async def test_a_space_in_memory_says_that_its_programs_cannot_run(tmp_path: Pat
     await host.open_file(file, fault=lambda sentence: None)
     await host.start_programs(file, tell=faults.append, fault=faults.append)
     await host.close()
-    assert faults == ["no program is started: this space is in memory alone, where none could reach it"]
+    assert faults == ["no program is started: this space is in memory only, where no program can reach it"]
 
 
 @pytest.mark.ruling("R27")

@@ -168,7 +168,7 @@ def test_a_revoke_that_fails_is_a_fault_of_the_lab_and_the_grant_is_said_to_stan
 
     lab.loop.run(cut(), timeout=10, doing="cutting")
     eventually(lambda: lab.faults)
-    assert f"the grant {id} to bot still stands" in lab.faults[-1]
+    assert f"the grant {id} to bot is still in force" in lab.faults[-1]
     assert given(lab, id).state == "stands" and "was not revoked" in given(lab, id).why
 
 
@@ -194,7 +194,7 @@ def test_a_revoke_that_failed_is_tried_again_until_it_succeeds(
     [
         ({"minutes": 0}, MewError, "more than 0"),
         ({"minutes": float("nan")}, MewError, "more than 0"),
-        ({"uses": 0}, MewError, "one at least"),
+        ({"uses": 0}, MewError, "at least one"),
         ({"pattern": {"kind": "x", "paylod": {}}}, ConfigError, "paylod"),
         ({"to": "nobody"}, Refused, "nobody"),
     ],
@@ -229,7 +229,7 @@ def test_who_may_not_grant_is_told_so() -> None:
 @pytest.mark.threat(22)
 def test_undo_takes_back_what_was_granted_last_and_still_stands(lab: Lab, adding: Adding) -> None:
     bot = lab.join("bot", can="proposer")
-    with pytest.raises(MewError, match="nothing to undo: no grant of yours stands"):
+    with pytest.raises(MewError, match="nothing to undo: no grant of yours is in force"):
         lab.undo()
     first = grant(lab)
     second = grant(lab, pattern={"kind": "participant/pause"})
@@ -256,7 +256,7 @@ def test_what_ends_some_day_is_never_forgotten_before(
         grant(lab)
     assert [one.id for one in lab.granting.given][:2] == [hour, some] and len(lab.granting.given) == 4
     grant(lab, minutes=60), grant(lab, minutes=60)
-    with pytest.raises(MewError, match="4 grants wait for their end"):
+    with pytest.raises(MewError, match="4 limited grants are in force"):
         grant(lab, uses=1)
     lab.down()
     assert {hour, some} <= {one["payload"]["grant_id"] for one in sent(lab, "capability/revoke")}
@@ -279,7 +279,7 @@ def test_a_grant_of_which_nobody_knows_whether_it_was_taken_is_revoked(elsewhere
     lab.loop.run(given_up(), timeout=10, doing="granting")
     [one] = lab.granting.given
     eventually(lambda: given(lab, one.id).state == "revoked")
-    assert given(lab, one.id).why == "the gateway did not say whether it took it"
+    assert given(lab, one.id).why == "the gateway did not acknowledge the grant"
     assert [told["payload"]["grant_id"] for told in sent(lab, "capability/revoke")] == [one.id]
     eventually(lambda: bot.capabilities == before)
     assert not lab.loop.call(lambda: lab.following.caught_up(lab.granting)), "nothing is counted any more"

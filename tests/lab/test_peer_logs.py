@@ -139,7 +139,7 @@ async def test_it_is_started_again_and_says_so(begin: Begin) -> None:
     os.kill(first, signal.SIGKILL)
     await until(lambda: one.logs.pid not in (None, first))
     assert one.faults == [
-        "what writes the log files of the peers was ended by signal 9; it is started again in 0.01 s"
+        "the writer of the peers' log files was ended by signal 9; it is restarted in 0.01 s"
     ]
     one.say(10)
     await one.end()
@@ -182,7 +182,7 @@ async def test_what_it_cannot_replay_ends_it_also_where_lines_were_left_out(
     await until(lambda: sum("lines were left out" in sentence for sentence in one.faults) == 2)
     await until(lambda: one.logs.pid is None)
     await one.end()
-    assert not [sentence for sentence in one.faults if "started again" in sentence]
+    assert not [sentence for sentence in one.faults if "restarted" in sentence]
 
 
 def shown(pid: int) -> str:
@@ -202,7 +202,7 @@ async def test_one_that_does_not_end_in_time_is_ended_and_the_next_one_writes_wh
     pid = one.logs.pid
     await one.end()
     assert gone(pid) and one.logs.pid is None
-    assert len(one.faults) == 1 and "there was no time for more" in one.faults[0]
+    assert len(one.faults) == 1 and "the time limit was reached" in one.faults[0]
     later = Journal(tmp_path / "later.jsonl")
     again = PeerLogs(
         later.path, root=tmp_path, folder="logs", history=True, decisions=True, fault=one.faults.append

@@ -120,7 +120,7 @@ def test_a_tool_that_changed_since_its_last_approval_is_remarked_upon_until_it_i
     mail.lists(changed)
     for _ in range(2):
         [line] = mail.remarks()
-        assert "changed: mail/send describes itself otherwise than when it was last approved" in line
+        assert "changed: mail/send has another description than when it was last approved" in line
         assert said in line
     mail.approve()
     assert mail.remarks() == []

@@ -16,13 +16,13 @@ SENTENCES = {
     "request; propose MCP requests; withdraw proposals; reject proposals; answer MCP requests; open, share and close "
     "streams; chat; acknowledge and cancel chats; reason aloud",
     "proposer": "may propose MCP requests; withdraw proposals; answer MCP requests; chat; acknowledge and cancel chats; "
-    "reason aloud; tell its status; acknowledge grants",
+    "reason aloud; report its status; acknowledge grants",
     "agent": "may propose MCP requests; withdraw proposals; answer MCP requests; ask which tools there are, ask which "
     "resources there are or send notifications; open streams; close streams; chat; acknowledge and cancel chats; reason "
-    "aloud; tell its status; tell that it has compacted; acknowledge grants",
-    "tool": "may reject proposals; answer MCP requests; tell that its tools or resources have changed; chat; acknowledge "
-    "chats; tell its status; acknowledge grants",
-    "observer": "may acknowledge chats; tell its status; acknowledge grants",
+    "aloud; report its status; report that it has compacted; acknowledge grants",
+    "tool": "may reject proposals; answer MCP requests; report that its tools or resources have changed; chat; acknowledge "
+    "chats; report its status; acknowledge grants",
+    "observer": "may acknowledge chats; report its status; acknowledge grants",
     "admin": "may send any message",
 }
 CALL = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
@@ -85,7 +85,7 @@ def test_a_pattern_is_told_with_everything_that_narrows_it(pattern: dict[str, An
 @pytest.mark.threat(22)
 def test_threat_22_no_arguments_are_told_as_any_arguments() -> None:
     assert phrase(call(name="git_push", arguments={})) == (
-        "call the tool git_push with any arguments ({} asks for nothing, so it allows all)"
+        "call the tool git_push with any arguments ({} states no condition, so it allows all)"
     )
 
 

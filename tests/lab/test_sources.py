@@ -396,10 +396,10 @@ def test_an_answer_or_arguments_too_long_to_be_read_are_said_to_be() -> None:
     )
     sources = Seat()
     assert sources.quoted_in({"x": "y " * 100_000}) == (
-        f"{HINT}: the arguments are too long to be looked at whole",
+        f"{HINT}: the arguments are too long to be compared in full",
     )
     assert sources.quoted_in({"x": list(range(30_000))}) == (
-        f"{HINT}: the arguments are too long to be looked at whole",
+        f"{HINT}: the arguments are too long to be compared in full",
     )
 
 

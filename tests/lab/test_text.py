@@ -105,7 +105,7 @@ def test_threat_36_an_entry_that_the_listing_cuts_is_approved_after_it_was_told_
     propose(lab, call(text=LONG), ["human"])
     told = str(lab.proposals())
     assert "the end" not in told and "open it before you approve" in told
-    assert "print(lab.proposals()[0]) opens what is cut" in told
+    assert "print(lab.proposals()[0]) shows it in full" in told
     entry = lab.proposals()[0]
     assert code_of(lambda: lab.approve(lab.proposals()[0])) == "not_opened"
     assert code_of(lambda: lab.approve(entry.card)) == "not_opened"
@@ -149,7 +149,7 @@ def test_decided_ones_are_told_with_what_became_of_them(lab: Lab) -> None:
     assert str(decided).startswith("bot asks human to run run: rejected by human: unsafe")
     with pytest.raises(MewError, match="rejected already by human"):
         lab.approve(decided)
-    assert lab.proposals().rows == () and "no proposal waits" in str(lab.proposals())
+    assert lab.proposals().rows == () and "no proposal is open" in str(lab.proposals())
 
 
 # --- an id, typed -------------------------------------------------------------------------------------------------
@@ -284,14 +284,14 @@ def test_threat_36_an_entry_is_for_its_own_proposal_and_not_for_another_of_the_s
 def test_a_copy_of_an_entry_is_the_entry_and_it_is_not_pickled(lab: Lab) -> None:
     entry = propose(lab, call(), ["human"])
     assert copy.copy(entry) is entry and copy.deepcopy(entry) is entry
-    with pytest.raises(TypeError, match="what this kernel has shown"):
+    with pytest.raises(TypeError, match="valid only in the kernel that has shown it"):
         pickle.dumps(entry)
 
 
 @pytest.mark.parametrize("to", ["", ["human", ""], [None]])
 def test_a_target_without_a_name_is_none(lab: Lab, to: Any) -> None:
     entry = propose(lab, call(), [])
-    with pytest.raises(MewError, match="a target without a name"):
+    with pytest.raises(MewError, match="the chosen target has no name"):
         lab.approve(entry, to=to)
     assert sent(lab, "mcp/request") == []
 

@@ -299,8 +299,8 @@ def test_a_lab_that_is_down_says_so_and_its_log_can_still_be_read(shell: Interac
     lab = shell.user_ns["lab"]
     assert "demo is down" in str(shell.user_ns["gone"])
     data, _ = shell.display_formatter.format(lab)  # type: ignore[union-attr]
-    assert "it is down" in data["text/plain"]
-    assert "it is down" in data["text/html"]
+    assert "the lab is down" in data["text/plain"]
+    assert "the lab is down" in data["text/html"]
     assert len(lab.log.df) == len(lab.log)
 
 
@@ -321,7 +321,7 @@ def test_before_up_each_sub_command_says_how_to_begin(
     [
         ("%mew up", "a lab 'demo' is up already"),
         ("%mew up x --as system", "system"),
-        ("%mew join human", "it is here already"),
+        ("%mew join human", "is here already"),
         ("%mew join x --can emperor", "there is no profile 'emperor'"),
         ("p = %mew call nobody/nothing\np.result(5)", "nobody"),
         ("%mew call add", "participant/tool"),

@@ -346,7 +346,7 @@ def test_connect_without_an_answer_names_the_options(
     monkeypatch.setattr(getpass, "getpass", ask)
     loaded.run_cell("%mew connect ws://x --space s")
     assert one_line(capsys) == (
-        "UsageError: %mew connect: no token was given; use --token-env NAME or --token-file PATH"
+        "UsageError: %mew connect: no token was entered; use --token-env NAME or --token-file PATH"
     )
     assert joined == []
 
@@ -365,14 +365,14 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     [
         ("%mew upp", "did you mean 'up'?"),
         ("%mew connect ws://x", "required: --space"),
-        ("%mew bridge git", "no command is given"),
-        ("%mew chat", "there is no text"),
-        ("%mew ask bot", "there is no question"),
-        ("%mew agent helper --stop", "no agent 'helper' is here"),
+        ("%mew bridge git", "the command of the server is missing"),
+        ("%mew chat", "the text is missing"),
+        ("%mew ask bot", "the question is missing"),
+        ("%mew agent helper --stop", "there is no agent 'helper' in this kernel"),
         ("%mew agent helper --start --stop", "not allowed with argument --start"),
         ("%mew agent helper --key-env NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
         ("%%agent\nBe brief.", "required: NAME"),
-        ("%%agent helper Be kind.\nBe brief.", "there is a cell body; give one"),
+        ("%%agent helper Be kind.\nBe brief.", "and a cell body; give one of them"),
         ("%mew connect ws://x --space s --token-env NO_SUCH_VARIABLE", "NO_SUCH_VARIABLE is not set"),
         ("%%mew send chat\n{broken", "the body is not strict JSON"),
         ("%%mew who\nx", "takes no cell body"),

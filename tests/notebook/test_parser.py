@@ -57,7 +57,7 @@ def test_variables_are_filled_in_wherever_a_word_stands() -> None:
 
 def test_an_unknown_variable_is_named() -> None:
     message = refused("bridge g -- --repository $nowhere")
-    assert "$nowhere cannot be filled in" in message
+    assert "$nowhere has no value" in message
     assert "'$nowhere' in single quotes" in message
 
 
@@ -130,12 +130,12 @@ def test_a_cell_body_is_text_for_chat_and_an_object_elsewhere() -> None:
         ("upp", None, "did you mean 'up'?"),
         ("connect ws://x", None, "required: --space"),
         ("connect ws://x --spce s", None, "did you mean '--space'?"),
-        ("connect ws://x --space s --token abc", None, "does not know '--token'"),
+        ("connect ws://x --space s --token abc", None, "there is no option '--token'"),
         ("connect ws://x --space s --token-env A --token-file B", None, "not allowed with argument"),
         ("up --port x", None, "invalid int value: 'x'"),
-        ("up a b", None, "does not know 'b'"),
+        ("up a b", None, "unexpected argument 'b'"),
         ("up --journal", None, "expected one argument"),
-        ("who me", None, "does not know 'me'"),
+        ("who me", None, "unexpected argument 'me'"),
         ("who", "body", "takes no cell body"),
         ("call a/b x", None, "name=value"),
         ("call a/b x=1 x=2", None, "given twice"),

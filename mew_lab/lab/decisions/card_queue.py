@@ -1,8 +1,8 @@
-"""The proposals that one human may decide, as cards: one each, followed until nothing can change it any more.
+"""Keeps one card for each proposal that the human may decide, and updates it until nothing can change it any more.
 
-A card is open no longer than the book holds its proposal: what nobody can decide any more is `lapsed`. A proposer that
-was admitted anew may use an id again (R6): the other proposal has a card of its own, and what became of the earlier one
-stays among the decided under the id followed by `(earlier …)`. Nothing is decided here.
+A card is open only while the ledger holds its proposal; when nobody can decide it any more, its state is `lapsed`. A
+proposer that was admitted anew may use an id again (R6). The second proposal then has its own card, and the first one
+stays among the decided cards under its id followed by `(earlier …)`. Nothing is decided here.
 
 Everything runs on the loop's thread, so there is no lock; the readers may be called from any thread.
 
@@ -42,10 +42,10 @@ SHARE = 6000  # characters for which a card counts when the shares of proposers 
 
 
 class CardStore:
-    """Cards by id, in the order in which they were put here first.
+    """Cards by id, in the order in which they were first added.
 
-    `is_over` when there are more than `most`, or when what they show has more than `size` characters; the last one is
-    never too much.
+    `is_over` is true for more than `most` cards, or more than `size` characters of shown text; a single card is never
+    over.
     """
 
     def __init__(self, most: int, *, size: int = MAX_SIZE) -> None:
@@ -57,28 +57,28 @@ class CardStore:
 
     @property
     def largest(self) -> Card | None:
-        """Of the proposer whose cards take most room the one that has been here longest."""
+        """The oldest card of the proposer whose cards take the most room; None when there is no card."""
         proposer = max(self._shares, key=self._shares.__getitem__, default="")
         return next((card for card in self.cards.values() if card.proposer == proposer), None)
 
     @property
     def first(self) -> Card | None:
-        """The one that has been here longest."""
+        """The card that was added first."""
         return next(iter(self.cards.values()), None)
 
     @property
     def is_over(self) -> bool:
-        """Whether there are so many cards, or so large ones, that the first one should go."""
+        """Whether a limit is exceeded, so that a card should be dropped."""
         return len(self.cards) > self._most or (self._size > self._most_size and len(self.cards) > 1)
 
     def put(self, card: Card) -> None:
-        """Keeps a card; one with its id and digest makes room for it, and it stands where that stood."""
+        """Adds a card; it replaces a card of the same id, at the same position."""
         if card.id not in self.cards:
             self._add(card, 1)
         self.cards[card.id] = card
 
     def drop(self, id: str) -> None:
-        """Keeps that card no longer; one that is not here is no fault."""
+        """Removes the card; does nothing when it is not there."""
         if (card := self.cards.pop(id, None)) is not None:
             self._add(card, -1)
 
@@ -94,7 +94,7 @@ def _size(card: Card) -> int:
     return sum(len(name) + len(value) for name, value in (*card.arguments, *(card.last or ())))
 
 
-MAX_OPEN = 10_000  # as many as the book of proposals holds
+MAX_OPEN = 10_000  # as many as the ledger holds
 MAX_DECIDED = 200
 MAX_NAMED = 10  # ids in an error
 MAX_REFERENCES = 20  # ids in a proposal that are looked up
@@ -102,8 +102,8 @@ MAX_ADDRESSEES = 20
 MAX_QUOTED = 200  # characters of a message
 MAX_MESSAGES = 3
 
-TOO_MUCH = "so much was proposed that it is not held here any more; what became of it is not known"
-ANEW = "its proposer has used its id for another proposal, before a decision was seen here"
+TOO_MUCH = "dropped here because too many proposals are open; its outcome is unknown"
+ANEW = "its proposer has used its id for another proposal before a decision was received here"
 
 STATES: Mapping[str, CardState] = {
     "open": "open",
@@ -117,8 +117,8 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `annotations(participant, tool)` gives what is known of a tool, `logical` the participant that an id means; `gate` is
-    told what was shown, `editing` keeps edits, `tools` remembers how tools described themselves.
+    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means. `gate`
+    records what was shown, `editing` keeps edits, `tools` remembers the earlier descriptions of tools.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class CardQueue:
         self._clock = clock
         self._open = CardStore(MAX_OPEN)  # in the order in which they were proposed
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
-        self._anew: set[str] = set()  # proposals that took the place of an open one
-        self._deciding: dict[str, str] = {}  # proposal -> who is deciding it just now
+        self._anew: set[str] = set()  # proposals that replaced an open one
+        self._deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
@@ -161,23 +161,23 @@ class CardQueue:
         return list(self._open.cards.values())
 
     def decided(self) -> list[Card]:
-        """The cards that were decided last, oldest first; at most 200."""
+        """The last decided cards, oldest first; at most 200."""
         past = self._past.cards.values()
         return sorted(past, key=lambda card: card.decided_at or 0.0)[-MAX_DECIDED:]
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls back with each new state of a card; returns what ends it."""
+        """Calls `on_change` with each new state of a card; returns a function that ends the subscription."""
         return self._subscribers.add(on_change)
 
     def card(self, prefix: str, *, digest: str = "") -> Card:
-        """The card whose proposal id is `prefix` or begins so, unmistakably; of several the one that has the digest.
+        """The card whose proposal id is `prefix` or begins with it; of several, the one with the digest.
 
-        Ids are free text, so who sees one could take its beginning for a proposal of its own: a whole id is mistaken
-        while an older open one begins with it. What a person types for the older one would be taken for the other,
-        which she may have read as well. The beginning of the digest that was shown says which she means.
+        Ids are free text, so another participant can use the beginning of an id for a proposal of its own. Therefore
+        even a whole id is ambiguous while an older open one begins with it: a person who types it may mean the older
+        one. The beginning of the shown digest resolves this.
 
         Raises:
-            MewError: when there is none, or more than one.
+            MewError: There is no such card, or more than one.
         """
         cards = (*self._open.cards.values(), *self._past.cards.values())
         matches = [card for card in cards if prefix and card.id.startswith(prefix)]
@@ -191,16 +191,17 @@ class CardQueue:
         what = f"cannot decide {prefix[:80]!r}"
         if matches:
             raise MewError(
-                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; the digest that was "
-                "shown says which to approve, and an entry, such as lab.proposals()[0], which to approve or reject"
+                f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; name one by an entry of "
+                "lab.proposals(), such as lab.proposals()[0], or, for an approval, by its shown digest"
             )
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
     def check_same(self, shown: Card) -> None:
-        """Checks that the card under this id is the one that was shown, and not another of the same words.
+        """Checks that the card under this id is the one that was shown, and not another with the same text.
 
         Raises:
-            NotApproved: another proposal stands there, word for word the same. With other words the digest tells.
+            NotApproved: Another proposal with the same text has this id now. A different text is detected by the
+                digest.
         """
         card = self._card(shown.id)
         if card is not None and card.seq != shown.seq and card.digest == shown.digest:
@@ -213,7 +214,7 @@ class CardQueue:
         return self._open.cards.get(id) or self._past.cards.get(id)
 
     def _judge(self, card: Card) -> None:
-        """Handles a new card; a subclass may decide it."""
+        """Called with each new card; a subclass may decide it."""
 
     # --- following the space ---
 
@@ -229,7 +230,7 @@ class CardQueue:
         self._lapse()
 
     def _take(self, envelope: Envelope) -> None:
-        """Makes the card of a new proposal, and lets the policy judge it."""
+        """Creates the card of a new proposal, and lets the policy judge it."""
         proposal = self._me.proposals.get(envelope.id)
         if proposal is None or proposal.envelope is not envelope:
             return
@@ -241,7 +242,7 @@ class CardQueue:
             self._judge(card)
 
     def _take_answer(self, envelope: Envelope) -> None:
-        """Brings the cards that a message is about up to what the book holds."""
+        """Updates the cards that a message concerns from the ledger."""
         about = [id for id in dict.fromkeys(envelope.correlation_id) if self._card(id) is not None]
         for card in map(self._card, about) if envelope.kind == "mcp/request" else ():
             assert card is not None
@@ -256,7 +257,7 @@ class CardQueue:
             self._refresh(id)
 
     def _refresh(self, id: str, *, sent: CardState | None = None) -> None:
-        """Brings a card up to what the book holds, or to what was `sent` where the book has forgotten it already."""
+        """Updates a card from the ledger, or from `sent` where the ledger has forgotten the proposal."""
         card, proposal = self._card(id), self._me.proposals.get(id)
         if card is None or id in self._deciding:
             return
@@ -271,12 +272,12 @@ class CardQueue:
             self._put(self._as_lapsed(card, TOO_MUCH))
 
     def _on_call_change(self, change: Change) -> None:
-        """Closes the card of a proposal that the book holds no longer: nobody can decide it any more."""
+        """Closes the card of a proposal that the ledger has forgotten: nobody can decide it any more."""
         if change.what == "forgotten":
             self._refresh(change.call.id)
 
     def _lapse(self) -> None:
-        """Closes cards that are too much here: of the proposer whose cards take most room, the oldest."""
+        """Closes cards while a limit is exceeded: each time the oldest of the proposer whose cards take most room."""
         while self._open.is_over and (card := self._open.largest) is not None:
             if card.id in self._deciding:
                 return
@@ -286,7 +287,7 @@ class CardQueue:
         return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
 
     def _retire(self, card: Card) -> None:
-        """Another proposal takes this one's id: what became of it is kept under a name of its own."""
+        """Keeps the outcome of this card under another id, because another proposal takes its id."""
         self._forget(card.id)
         if card.is_open:
             self._anew.add(card.id)
@@ -358,9 +359,10 @@ class CardQueue:
 
 
 class Behalf:
-    """Finds the chat messages that a proposal, or the reasoning that it belongs to, answers.
+    """Finds the chat messages that a proposal, or its reasoning sequence, answers.
 
-    The proposer names the message. That it was sent, by whom and to whom, comes from the ledger of the human's own seat.
+    The proposer names the message. The text, the sender and the addressees come from the ledger of the human's own
+    seat.
 
     Spec: §3.5, threat 42.
     """
@@ -370,7 +372,7 @@ class Behalf:
         self._reasoning = reasoning
 
     def of(self, proposal: Proposal) -> str:
-        """The messages that asked for the proposal, as one line; empty where it names none that is known."""
+        """The chat messages that the proposal answers, as one line; empty where it names none that is known."""
         lines: dict[str, None] = {}
         for id in proposal.envelope.correlation_id[:MAX_REFERENCES]:
             sequence = self._reasoning.get(id)
@@ -379,11 +381,11 @@ class Behalf:
                 message = self._chats.get(about)
                 if message is None or message.sender == proposal.proposer:
                     continue
-                who, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
+                sender, text = one_line(message.sender, 60), one_line(message.text, MAX_QUOTED)
                 if message.to and proposal.proposer not in message.to:
-                    whom = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
-                    lines[f"refers to what {who} said to {whom}: “{text}”"] = None
+                    addressees = one_line(", ".join(message.to[:MAX_ADDRESSEES]), 60)
+                    lines[f"refers to a message of {sender} to {addressees}: “{text}”"] = None
                 else:
-                    lines[f"asked by {who}: “{text}”"] = None
+                    lines[f"asked by {sender}: “{text}”"] = None
         more = f"; and {len(lines) - MAX_MESSAGES} more messages" if len(lines) > MAX_MESSAGES else ""
         return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more

@@ -1,10 +1,10 @@
-"""Proposals as a human judges them: the card, how it is made, and how long values are folded.
+"""Cards: one proposal as data for the human who decides it, with long values folded.
 
-A card is data. It is made once, by `card_of`, from the proposal's own text, and compared with the last request for the
-same tool of the same target that went through the space before it. A change of its state is a new card with the same id
-and digest. `Decisions` is what the approvals view asks and tells. Nothing here decides, sends or renders.
+A card is data. `card_of` makes it once, from the proposal's own text, and compares it with the last request for the
+same tool of the same target. A change of its state is a new card with the same id and digest. `Decisions` is the
+interface that the approvals view uses. Nothing here decides, sends or renders.
 
-A value stands on lines that hide nothing. What is long is folded, in each view and in each text alike.
+The lines of a value hide nothing. Long values are folded, in views and texts alike.
 
 Spec: §3.2; threats 14, 16, 17, 35, 36.
 """
@@ -64,7 +64,7 @@ POLICY = "policy "  # in `by`, before the name of the policy that decided
 
 CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
 
-# The standardised reason codes with what they say to the proposer. Spec: §3.3.3.
+# The standard reason codes, each with its meaning for the proposer. Spec: §3.3.3.
 REASONS: Mapping[str, str] = {
     "disagree": "does not agree with the action",
     "inappropriate": "not suitable here",
@@ -83,7 +83,7 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One proposal as a human judges it; a change is a new Card with the same id and digest.
+    """One proposal to be decided by a human; a change is a new Card with the same id and digest.
 
     `arguments` are the rows of the request that will be sent: pairs of a JSON pointer and the whole value as JSON text,
     which rebuild its payload and addressees (`sdk.request_rows`). `digest` is the sha-256 (hex) of the canonical bytes
@@ -122,53 +122,53 @@ class Card:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Equal for cards that differ in nothing but the values of their arguments."""
+        """A key that is equal for cards that differ only in the values of their arguments."""
         types = tuple(sorted((name, _type(value)) for name, value in self.arguments))
         return (self.proposer, self.to, self.method, self.tool, types)
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits for somebody."""
+        """Whether it still waits for a decision."""
         return self.state in ("open", "deciding")
 
     @property
     def decision(self) -> str:
-        """The decision in the specification's word: a fulfilment stays one when its answer has come."""
+        """The decision in the specification's term; it stays `fulfilled` after the answer has arrived."""
         if self.state == "withdrawn" and self.sent:
             return "withdrawn after it was sent"
         return "fulfilled" if self.state == "done" else self.state
 
     @property
     def details(self) -> tuple[tuple[str, str], ...]:
-        """The rows that say more than the title: arguments, and whatever stands beside them."""
+        """The rows that the title does not show: arguments and other members of the request."""
         return tuple(row for row in self.arguments if not is_routine(*row))
 
     def named(self, id: str) -> str:
-        """An id in few characters, and the participant that has it where that has another name."""
+        """A shortened id, with the name of its participant where that is different."""
         names = dict(self.participants)
         return middle(id, 40) + (f" (participant {middle(names[id], 40)})" if id in names else "")
 
     @property
     def target(self) -> str:
-        """The addressees, in few words."""
+        """The addressees as a short text."""
         to = list(dict.fromkeys(self.to))
         names = ", ".join(self.named(id) for id in to[:SHOWN_TO])
         return f"{names} and {len(to) - SHOWN_TO} more" if len(to) > SHOWN_TO else names or "anybody"
 
     @property
     def request(self) -> str:
-        """Proposer, addressees and tool as one line, in which none pushes another out."""
+        """Proposer, addressees and tool as one line; each is cut by itself, so none hides another."""
         return f"{self.named(self.proposer)} asks {self.target} to run {middle(self.tool or self.method, 60)}"
 
     @property
     def call(self) -> str:
-        """The tool and all that the title does not say, whole."""
+        """The tool with all rows that the title does not show, uncut."""
         shown = ", ".join(f"{row_name(pointer)}={value}" for pointer, value in self.details)
         return f"{self.tool or self.method}({shown})"
 
 
 class Click(NamedTuple):
-    """A press that decides: the view in which it was, and when it arrived, in seconds of the gate's clock."""
+    """A click that decides: its view, and its time of arrival in seconds of the gate's clock."""
 
     view: str
     at: float
@@ -182,35 +182,35 @@ def _type(text: str) -> str:
 
 
 class Decisions(Protocol):
-    """The seat of the human who decides. The first decision wins; the second is told by whom."""
+    """The decisions of one human, as views use them. The first decision wins; a second one fails and names the first."""
 
     def pending(self) -> list[Card]:
         """The open cards, oldest first."""
 
     def decided(self) -> list[Card]:
-        """The cards that were decided last, oldest first; at most 200."""
+        """The last decided cards, oldest first; at most 200."""
 
     def targets(self) -> list[str]:
-        """The participants that a proposal without `to` could be given to."""
+        """The possible targets of a proposal without `to`."""
 
     def banner(self) -> str:
         """The policy in force that decides instead of the human, as one sentence; empty when there is
         none."""
 
     def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
-        """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
+        """The rows of the open proposal, or of its kept edit, with that digest; None where there is none."""
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
-        """A view shows what has that digest from now on; whether there is such a thing."""
+        """Records that a view shows the proposal or edit with that digest from now on; False when there is none."""
 
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
-        """A view shows the whole of a folded row of what has that digest."""
+        """Records that a view shows a folded row of the proposal or edit with that digest in full."""
 
     def click(self, view: str) -> Click:
-        """A click in that view, which arrives now."""
+        """A click in that view that arrives now."""
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """The reason why that click would decide nothing; empty when it would decide."""
+        """The reason why that click cannot decide; empty when it can."""
 
     def decide(
         self,
@@ -222,18 +222,18 @@ class Decisions(Protocol):
         reason: str = "",
         target: tuple[str, ...] = (),
     ) -> Future[str]:
-        """Decides (`approve` or `reject`) by a click the proposal, or its kept edit, that has that digest.
+        """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
-        A click decides what its own view had shown for `ARMING` seconds when it arrived, and what is folded of it was
-        opened. The request is built from the proposal that the kernel holds. The future's result is one sentence; its
-        exception (a MewError) says why nothing was sent.
+        The click's own view must have shown it for `ARMING` seconds, and its folded rows must have been opened. The
+        request is built from the proposal that the kernel holds. The future's result is one sentence; its exception, a
+        MewError, says why nothing was sent.
         """
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls back with each new state of a card; returns what ends it.
+        """Calls `on_change` with each new state of a card; returns a function that ends the subscription.
 
-        A card with a known id and another `seq` is another proposal (ruling R6); before it comes what became of the
-        earlier one, under an id of its own.
+        A card with a known id and another `seq` is another proposal (ruling R6). The card of the earlier one comes
+        before it, under another id.
         """
 
 
@@ -242,8 +242,7 @@ LONG_NAME = 80  # characters of a row's name
 
 
 def lines_of(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing: structure indented, a string broken after each `\\n` that it
-    holds."""
+    """A JSON value as lines that hide nothing, indented, with strings broken after each `\\n` in them."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -253,7 +252,7 @@ def lines_of(text: str) -> list[str]:
         quoted = json.dumps(value, ensure_ascii=False)
         return [visible(line) for line in _broken(quoted)]
     if isinstance(value, dict | list) and len(text) > 100:
-        # One line an item: denser than full indentation, and a long item still stands there whole.
+        # One line for each item: denser than full indentation, and a long item is still shown whole.
         pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         items = [("" if key is None else f"{_compact(key)}: ") + _compact(item) for key, item in pairs]
         first, last = "{}" if isinstance(value, dict) else "[]"
@@ -282,7 +281,7 @@ def _broken(quoted: str) -> list[str]:
 
 
 def is_folded(pointer: str, value: str) -> bool:
-    """Whether the row is shown only in part until somebody opens it."""
+    """Whether the row is shown only in part until it is opened."""
     lines = lines_of(value)
     too_long = len(lines) > FOLD_LINES or sum(map(len, lines)) > FOLD_CHARACTERS
     return too_long or len(row_name(pointer)) > LONG_NAME
@@ -294,20 +293,20 @@ def folded(rows: Sequence[tuple[str, str]]) -> set[int]:
 
 
 def whole(pointer: str, value: str) -> str:
-    """The whole of a row that is folded: its value, below its name where that is long."""
+    """The full text of a folded row: its value, below its name where the name is long."""
     name = row_name(pointer)
     return "\n".join([*([name] if len(name) > LONG_NAME else []), *lines_of(value)])
 
 
 def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
-    """The reason why folded rows that were not opened may not be approved; empty when all were opened."""
+    """The reason why the card cannot be approved before its folded rows are opened; empty when all were opened."""
     closed = sorted(folded(rows) - opened)
     names = ", ".join(one_line(row_name(rows[n][0]), 40) for n in closed[:3])
     return f"not approved, because {names} was not opened; open what is folded first" if closed else ""
 
 
 MAX_CALLS = 500  # targets and tools whose last call is remembered
-MAX_TEXT = 200_000  # characters of one call; of a longer one nothing is remembered
+MAX_TEXT = 200_000  # characters of one call; a longer one is not remembered
 MOST_BESIDE = 10  # remarks about the request itself
 
 _PARAMS = "/payload/params"
@@ -316,12 +315,12 @@ _OF_A_CALL = (f"{_PARAMS}/name", f"{_PARAMS}/arguments", f"{_PARAMS}/_meta")
 
 
 def details(rows: Rows) -> Rows:
-    """The rows that say more than the title of a card."""
+    """The rows that the title of a card does not show."""
     return tuple(row for row in rows if not is_routine(*row))
 
 
 def values_of(rows: Rows) -> dict[str, Any]:
-    """The values by the names under which they are shown, and the names of arguments that are shown otherwise."""
+    """The values by displayed name, and the names of arguments that are displayed in another form."""
     values = {row_name(pointer): json.loads(text) for pointer, text in rows}
     for pointer, _ in rows:
         name = argument_of(pointer)
@@ -331,18 +330,18 @@ def values_of(rows: Rows) -> dict[str, Any]:
 
 
 def dangers(rows: Rows) -> tuple[str, ...]:
-    """The risks in everything that would be sent, but for the ids that this process chose."""
+    """The risks in everything that would be sent, except in ids that this process chose."""
     return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")))
 
 
 class LastCalls:
-    """The arguments of the last request for each tool of each target; the 500 that were used last."""
+    """The arguments of the last request for each tool of each target; at most the 500 most recently used."""
 
     def __init__(self) -> None:
         self._last: BoundedDict[tuple[Any, ...], Rows] = BoundedDict(MAX_CALLS, refresh=True)
 
     def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
+        """Records one message of the space."""
         payload = envelope.payload
         method = payload.get("method")
         if envelope.kind != "mcp/request" or not isinstance(method, str) or len(envelope.raw) > MAX_TEXT:
@@ -355,7 +354,7 @@ class LastCalls:
         self._last[key] = rows
 
     def of(self, proposal: Proposal) -> Rows | None:
-        """The last call like the proposed one; None when there was none."""
+        """The arguments of the last call of the same tool of the same target; None when there was none."""
         return self._last.get((tuple(sorted(proposal.to)), proposal.method, proposal.tool))
 
 
@@ -371,10 +370,10 @@ def card_of(
     present: Iterable[str] = (),
     why: str = "",
 ) -> Card | None:
-    """The card of a new proposal; None when its text can be read in two ways, so that nobody may approve it.
+    """The card of a new proposal; None when its text is ambiguous JSON, so that it may not be approved.
 
     `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means;
-    `present` are the ids of those that are in the space.
+    `present` are the ids of the participants in the space.
     """
     try:
         request = rebuild_proposed(proposal, id=request_id)
@@ -418,14 +417,14 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
     """Remarks on unusual members of the request itself, rather than of its arguments."""
     remarks = []
     if proposal.anew:
-        remarks.append("another proposal under the same id: its proposer has used the id before")
+        remarks.append("another proposal under the same id: its proposer has used this id before")
     if any(names[id] == names[proposal.proposer] for id in proposal.to):
         remarks.append(
-            "the proposer is one of those who would run it: its answer may be taken for the outcome"
+            "the proposer is one of the targets that would run it: its own answer may be taken for the outcome"
         )
     values = dict(rows)
     if (version := values.get("/payload/jsonrpc")) not in ('"2.0"', None):
-        remarks.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol wants “2.0”")
+        remarks.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol requires “2.0”")
     call = proposal.method == "tools/call"
     for pointer, _ in rows:
         known = pointer in _EXPECTED or argument_of(pointer) is not None or pointer == "/to"
@@ -436,7 +435,7 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
 
 
 def answer_of(response: Envelope, *, method: str, what: str) -> str:
-    """An answer as one line."""
+    """The payload of a response as one line."""
     try:
         result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:

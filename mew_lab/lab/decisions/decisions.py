@@ -1,13 +1,13 @@
-"""Decisions on proposals, whoever makes them: a click in a view, a typed word, a policy.
+"""Decides proposals, by a click in a view, a typed command or a policy.
 
 How it works. `HumanDecisions` is a `CardQueue` that can also decide. A proposal becomes a `Card` (`cards.py`) with its
-warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and tells the `Gate` what it has
-shown. A decision then takes one way, `carry_out`:
+warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and reports to the `Gate` what
+it has shown. Every decision then goes through `carry_out`:
 
 1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
 2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
 3. A note of the decision goes into the journal, before anything is sent (R29).
-4. The request is built from the proposal that the participant's book holds, never from what a view says.
+4. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
 is no lock; `decide` and the readers may be called from any thread.
@@ -42,11 +42,11 @@ Note = Callable[[str, dict[str, Any]], None]
 
 
 class HumanDecisions(CardQueue):
-    """The seat of the human who decides; implements `cards.Decisions`.
+    """The decisions of one human; implements `cards.Decisions`.
 
-    `note(event, detail)` writes who decided into the journal before anything is sent; `annotations(participant,
-    tool)` gives what is known of a tool; `logical` the participant that an id means; `fault` is told what a policy
-    did wrong.
+    `note(event, detail)` writes the decision and its author into the journal before anything is sent.
+    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means.
+    `fault` receives a sentence about each failure of a policy.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class HumanDecisions(CardQueue):
     # --- what a view asks ---
 
     def targets(self) -> list[str]:
-        """The participants that a proposal without `to` could be given to."""
+        """The possible targets of a proposal without `to`."""
         me = self._me.client.id
         return sorted(name for name in tuple(self._me.client.participants) if name != me)
 
@@ -80,7 +80,7 @@ class HumanDecisions(CardQueue):
         return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
 
     def rows(self, proposal: str, digest: str) -> Rows | None:
-        """The rows of what has that digest, an open proposal or a kept edit of it; None where there is none."""
+        """The rows of the open proposal, or of its kept edit, with that digest; None where there is none."""
         card = self._open.cards.get(proposal)
         if card is None:
             return None
@@ -90,7 +90,7 @@ class HumanDecisions(CardQueue):
         return None if edit is None else edit.arguments
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
-        """A view shows what has that digest from now on; whether there is such a thing."""
+        """Records that a view shows the proposal or edit with that digest from now on; False when there is none."""
         card = self._open.cards.get(proposal)
         if card is None or self.rows(proposal, digest) is None:
             return False
@@ -98,16 +98,16 @@ class HumanDecisions(CardQueue):
         return True
 
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
-        """A view shows the whole of a folded row of what has that digest."""
+        """Records that a view shows a folded row of the proposal or edit with that digest in full."""
         if self.rows(proposal, digest) is not None:
             self.gate.record_opened(proposal, digest, index)
 
     def click(self, view: str) -> Click:
-        """A click in that view, which arrives now."""
+        """A click in that view that arrives now."""
         return self.gate.click(view)
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """The reason why that click would decide nothing; empty when it would decide."""
+        """The reason why that click cannot decide; empty when it can."""
         card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
         if card is None or rows is None:
             return ""
@@ -127,7 +127,7 @@ class HumanDecisions(CardQueue):
         return self._policy
 
     def set_policy(self, policy: Policy | None) -> None:
-        """Puts a policy in force, for what is open now too. To be called on the loop."""
+        """Sets the policy in force; it also judges the open proposals. To be called on the loop."""
         self._policy = policy
         for card in self.pending():
             self._judge(card)
@@ -143,7 +143,7 @@ class HumanDecisions(CardQueue):
         reason: str = "",
         target: tuple[str, ...] = (),
     ) -> Future[str]:
-        """Decides by a click: `approve` or `reject` the proposal, or its kept edit, of which that is the digest.
+        """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
         See `cards.Decisions`.
         """
@@ -165,28 +165,28 @@ class HumanDecisions(CardQueue):
         policy: Policy | None = None,
         typed: str = "",
     ) -> str:
-        """Decides on the loop, for all ways to decide: a `click`, a `policy`, or a word that was `typed`.
+        """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
 
         Args:
-            digest: of what was shown; None, to reject alone, takes the proposal as the book holds it, but once refuses
-                one that took the place of another that was open. See `Edits` for edits.
-            typed: the characters of the digest that were typed, or `yes` after the whole was told.
+            digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
+                the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
+            typed: The typed characters of the digest, or `yes` after the whole card was printed.
 
         Returns:
             One sentence about what was sent.
 
         Raises:
-            NotApproved: what would be sent was not, or not all, shown.
-            MewError: says why nothing was sent.
+            NotApproved: Not all that would be sent was shown.
+            MewError: The decision cannot be made; the message says why nothing was sent.
         """
         card = self._decidable(proposal, decision)
         if not all(isinstance(id, str) and id for id in target):
-            raise MewError(f"{card.request}: not decided, because a target without a name was chosen")
+            raise MewError(f"{card.request}: not decided, because the chosen target has no name")
         if digest is None and proposal in self._anew:
             self._anew.discard(proposal)
             raise MewError(
-                f"{card.request}: {card.proposer} has put it in the place of another proposal with the same id; "
-                "look at what it says now, then decide once more"
+                f"{card.request}: {card.proposer} has replaced another proposal with the same id by this one; "
+                "look at it, then decide again"
             )
         edit = self._edit(card, digest, decision)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
@@ -202,16 +202,14 @@ class HumanDecisions(CardQueue):
             )
         if decision == "approve":
             if digest is None or card.refusal:
-                why = card.refusal or "no digest says which"
+                why = card.refusal or "no digest names the shown card"
                 raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
             if not policy:
                 self.gate.check_rows(card, rows, meant)
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
             )
-            if (
-                target and not card.to
-            ):  # what the human chose stands in place of what the proposal leaves open
+            if target and not card.to:  # the human chose the target that the proposal leaves open
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
@@ -249,7 +247,7 @@ class HumanDecisions(CardQueue):
         return card
 
     def _crossed(self, card: Card, request: Envelope) -> str:
-        """The addition to the sentence where the book took another message for the outcome than this request."""
+        """The addition to the sentence where the ledger recorded another outcome than this request."""
         proposal = self._me.proposals.get(card.id)
         if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
             withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"
@@ -272,13 +270,13 @@ class HumanDecisions(CardQueue):
         return edit
 
     async def _tell_changes(self, card: Card, edit: EditReview, request: str) -> str:
-        """Says to the proposer what was changed; how that went, to be added to the sentence."""
-        text = f"Approved with changes, {card.tool or card.method}: {edit.said}"
+        """Sends the changes to the proposer; returns the addition to the sentence."""
+        text = f"Approved with changes, {card.tool or card.method}: {edit.summary}"
         try:
             await self._me.chat(text, card.proposer, correlation_id=[request, card.id])
         except MewError as fault:
-            return f", edited; {card.proposer} was not told: {fault}"
-        return f", edited; {card.proposer} was told what was changed"
+            return f", edited; the changes could not be sent to {card.proposer}: {fault}"
+        return f", edited; the changes were sent to {card.proposer}"
 
     def _judge(self, card: Card) -> None:
         """Lets the policy in force decide an open card."""
@@ -287,21 +285,21 @@ class HumanDecisions(CardQueue):
             return
         try:
             decision = policy.judge(card)
-        except Exception as fault:  # a policy is anybody's code: the card waits for the person
+        except Exception as fault:  # a policy may be any code: the card stays open for the person
             self._fault(
                 f"policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
             )
             return
         if decision is not None and not is_decision(decision):
             self._fault(
-                f"policy {policy.name!r:.80} says {decision!r:.80} of {card.request}, which is no Decision"
+                f"policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
             )
             return
         if decision is None or (decision.decision == "approve" and not card.to):
             return
 
         async def act() -> None:
-            with contextlib.suppress(MewError):  # somebody was faster: the card says who
+            with contextlib.suppress(MewError):  # another decision came first: the card names its author
                 await self.carry_out(
                     card.id,
                     digest=card.digest,

@@ -1,8 +1,8 @@
-"""Edits of a proposal before its approval: what a person changes, and exactly what is then sent.
+"""Edits of a proposal before its approval: the changes, their review, and the exact request that is then sent.
 
-An edit is kept under the digest of its own bytes. Its confirmation names that digest, and what is sent is made from
-the kept edit, never from the confirmation. An edit that does not fit the schema that the tool states gets a warning:
-the schema comes from a peer, so it blocks nothing.
+An edit is kept under the digest of its own bytes. Its confirmation names that digest, and what is sent is made from the
+kept edit, never from the confirmation. An edit that does not fit the tool's schema gets a warning; the schema comes
+from a peer, so it blocks nothing.
 
 Everything runs on the loop's thread. Spec: §3.2.1, ruling R17; threats 6, 14.
 """
@@ -26,15 +26,15 @@ from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, write
 
 __all__ = ["EditField", "EditReview", "EditedRow", "Edits", "misfits"]
 
-MAX_EDITS = 8  # kept of one proposal
+MAX_EDITS = 8  # edits of one proposal that are kept
 MAX_PROPOSALS = 200
 MAX_TEXT = 200_000  # characters that can be edited here
 MAX_FIELDS = 200
-ASKING = 2.0  # seconds for a target to tell its tools
+ASKING = 2.0  # seconds to wait for the tools of a target
 
 
 class EditField(NamedTuple):
-    """One argument to be edited: `text` is a string's own text, or the JSON of anything else; `hint` its type."""
+    """One argument to be edited: `text` is the text of a string, or the JSON of any other value; `hint` is its type."""
 
     name: str
     text: str
@@ -51,18 +51,18 @@ class EditedRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name under which it is shown."""
+        """The displayed name of the row."""
         return row_name(self.pointer)
 
     @property
     def changed(self) -> bool:
-        """Whether the row is not the same after the edit."""
+        """Whether the edit changes the row."""
         return self.was != self.now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditReview:
-    """A changed proposal as it is to be confirmed. `digest` names it; `params` is what will be sent."""
+    """A changed proposal to be confirmed. `digest` identifies it; `params` will be sent."""
 
     proposal: str
     digest: str
@@ -72,30 +72,30 @@ class EditReview:
 
     @property
     def arguments(self) -> tuple[tuple[str, str], ...]:
-        """The rows of what will be sent, as a card has them."""
+        """The rows of the request that will be sent, as on a card."""
         return tuple((line.pointer, line.now) for line in self.lines if line.now is not None)
 
     @property
-    def said(self) -> str:
-        """The changes in words, for whoever proposed."""
-        words = []
+    def summary(self) -> str:
+        """The changes as text, for the proposer."""
+        changes = []
         for line in self.lines:
             name = one_line(line.name, 60)
             if line.was is None:
-                words.append(f"{name} added: {one_line(line.now or '', 200)}")
+                changes.append(f"{name} added: {one_line(line.now or '', 200)}")
             elif line.now is None:
-                words.append(f"{name} removed (was {one_line(line.was, 200)})")
+                changes.append(f"{name} removed (was {one_line(line.was, 200)})")
             elif line.changed:
-                words.append(f"{name}: {one_line(line.was, 200)} → {one_line(line.now, 200)}")
-        return "; ".join(words[:20]) + ("; …" if len(words) > 20 else "")
+                changes.append(f"{name}: {one_line(line.was, 200)} → {one_line(line.now, 200)}")
+        return "; ".join(changes[:20]) + ("; …" if len(changes) > 20 else "")
 
 
 class Edits:
-    """The edits that one human is about to confirm.
+    """The reviewed edits that wait for one human's confirmation.
 
     Args:
         request_id: The id of the request that would be sent for a proposal.
-        hints: What is said about the rows of an edit and whoever proposed it, beside its risks.
+        hints: Gives the remarks on the rows of an edit and its proposer, beside the risks.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Edits:
         self._me = me
         self._request_id = request_id
         self._hints = hints
-        self._kept: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
+        self._reviews: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
     async def form(self, proposal: str) -> tuple[EditField, ...]:
-        """The arguments that can be changed, in order. Asks the target for its tools once, where it may.
+        """The arguments that can be changed, in order. Requests the target's tools once, where permitted.
 
         Raises:
-            MewError: there is no such proposal, or it cannot be edited here.
+            MewError: There is no such proposal, or it cannot be edited here.
         """
         proposed = self._proposal(proposal)
         values = _values(proposed)
@@ -133,18 +133,18 @@ class Edits:
         if len(fields) > MAX_FIELDS or sum(len(field.text) for field in fields) > MAX_TEXT:
             raise MewError(
                 f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
-                "characters; reject it and say what to propose instead"
+                "characters; reject it with the wanted change as the reason"
             )
         return fields
 
     def review(self, proposal: str, changes: Sequence[Mapping[str, Any]]) -> EditReview:
-        """Applies changes to what is proposed, and keeps the result until it is confirmed or another takes its place.
+        """Applies changes to a proposal; keeps the result until it is confirmed or replaced by another edit.
 
         Each change is `{"index": n, "text": …}` (a string), `{"index": n, "json": …}` (any value, as JSON text),
         `{"index": n, "remove": true}` or `{"name": …, "json": …}` (one more); `index` counts the fields of `form`.
 
         Raises:
-            MewError: a change cannot be, with the argument and the reason; or nothing is changed.
+            MewError: A change is not possible (with the argument and the reason), or nothing is changed.
         """
         proposed = self._proposal(proposal)
         before = _values(proposed)
@@ -157,7 +157,7 @@ class Edits:
         was = dict(rows_of(request))
         rows = rows_of({**request, "payload": {**payload, "params": edit.params}})
         now = dict(rows)
-        # What was empty and holds something now stands in the rows of what it holds.
+        # A value that was empty and has members now is shown by the rows of its members.
         filled = {at for at in was if at not in now and any(row.startswith(f"{at}/") for row in now)}
         arguments = [at for at in (*was, *now) if argument_of(at) is not None]
         places = [at for at in dict.fromkeys([*arguments, *was, *now]) if at not in filled]
@@ -171,17 +171,17 @@ class Edits:
         review = EditReview(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings
         )
-        self._kept.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
+        self._reviews.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
     def reviewed(self, proposal: str, digest: str) -> EditReview | None:
-        """The edit of that digest; None when no such edit was reviewed."""
-        kept = self._kept.get(proposal)
-        return kept.get(digest) if kept else None
+        """The reviewed edit with that digest; None when there is none."""
+        reviews = self._reviews.get(proposal)
+        return reviews.get(digest) if reviews else None
 
     def forget(self, proposal: str) -> None:
-        """Forgets the edits of a proposal that was decided."""
-        self._kept.pop(proposal, None)
+        """Discards the edits of a decided proposal."""
+        self._reviews.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:
         proposed = self._me.proposals.get(id)
@@ -190,26 +190,26 @@ class Edits:
         return proposed
 
     async def _ask(self, proposal: Proposal) -> None:
-        known = {
+        schemas_of = {
             (listed.participant, listed.name): listed.input_schema
             for listed in self._me.discovery.get_available_tools()
         }
-        for who in proposal.to[:3] if proposal.tool else ():
-            key = (who, proposal.tool)
-            if key in known:
-                self._schemas[key] = known[key]
+        for target in proposal.to[:3] if proposal.tool else ():
+            key = (target, proposal.tool)
+            if key in schemas_of:
+                self._schemas[key] = schemas_of[key]
             elif key not in self._schemas:
                 try:
-                    tools = await self._me.list_tools(who, timeout=ASKING)
-                except MewError:  # it is edited without a word of the tool's own
+                    tools = await self._me.list_tools(target, timeout=ASKING)
+                except MewError:  # it is edited without the tool's schema
                     continue
                 schemas = (tool.get("inputSchema") for tool in tools if tool.get("name") == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
 
     def _schema(self, proposal: Proposal) -> Mapping[str, Any]:
-        for who in proposal.to:
-            if schema := self._schemas.get((who, proposal.tool)):
+        for target in proposal.to:
+            if schema := self._schemas.get((target, proposal.tool)):
                 return schema
         return {}
 
@@ -240,7 +240,7 @@ def _apply(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> d
         if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(names):
             name = names[index]
         elif not isinstance(name, str) or not name or len(name) > 200:
-            raise MewError("cannot edit it: a change names neither an argument of it nor a new one")
+            raise MewError("cannot edit it: a change names neither an existing argument nor a new one")
         elif name in after:
             raise MewError(f"cannot add {one_line(name, 60)}: there is such an argument already")
         if change.get("remove") is True:
@@ -258,7 +258,7 @@ def _read(name: str, text: Any) -> Any:
     try:
         members = read_strict(f'{{"value":{text}}}', limit=4 * MAX_TEXT)
         if len(members) != 1:
-            raise MewError("more than one value stands there")
+            raise MewError("there is more than one value")
         return members["value"]
     except (MewError, KeyError) as fault:
         raise MewError(
@@ -285,7 +285,7 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The places where arguments do not fit the schema that a tool states, in words; at most twenty."""
+    """The places where arguments do not fit the tool's schema, one sentence each; at most twenty."""
     violations = Validator(schema).validate(dict(arguments)).violations
     return tuple(
         f"does not fit the tool: {one_line('.'.join(map(str, violation.path)), 80)} {violation.message}"

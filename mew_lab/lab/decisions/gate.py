@@ -1,11 +1,10 @@
-"""Records what was shown of each card, for how long and how much of it: nothing else may be approved.
+"""Records how much of each card was shown, and for how long: nothing else may be approved.
 
-Every way to approve asks here: a click in a view, a typed approval, a policy. A click needs that the same view has shown
-just this digest of the card, or of an edit of it, for the arming time until the click arrived; a typed approval needs
-the digest of what was shown, or a second yes after the whole of it was; what is folded must have been opened, whoever
-says yes but a policy, which reads all of it.
+Every approval is checked here. A click requires that its own view has shown this digest, of the card or of an edit, for
+the arming time before the click arrived. A typed approval requires the digest of the shown card, or a second approval
+after the whole card was printed. Folded rows must have been opened, except for a policy, which reads all of them.
 
-What is shown and opened may be told from any thread.
+Any thread may record what was shown and opened.
 
 Spec: §3.2.1, ruling R29; threats 14, 30, 36.
 """
@@ -22,12 +21,12 @@ from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
 
-LEAST_DIGITS = 8  # characters of a digest that name it
-MOST_ROWS = 40  # rows of a card that a listing tells
-MOST_FACES = 200  # of one proposal, of which is kept since when which view shows them
+LEAST_DIGITS = 8  # characters of a digest that identify it
+MOST_ROWS = 40  # rows of a card in a listing
+MOST_FACES = 200  # pairs of view and digest that are recorded of one proposal
 
 
-_Shown = tuple[int, str]  # which proposal of an id (its place among all messages), and its digest
+_Shown = tuple[int, str]  # the sequence number of the proposal among all messages, and its digest
 
 
 class Gate:
@@ -36,63 +35,61 @@ class Gate:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # proposal -> its number, a view, and the digest of what that view shows -> since when
+        # proposal -> its sequence number, a view, and the digest shown there -> start time
         self._seen: dict[str, dict[tuple[int, str, str], float]] = {}
-        self._opened: dict[
-            str, dict[str, set[int]]
-        ] = {}  # proposal -> digest of what was shown -> rows opened
-        self._whole: dict[str, _Shown] = {}  # proposal -> what was told whole as text
-        self._listed: dict[str, _Shown] = {}  # proposal -> what a listing told whole, with its digest
+        self._opened: dict[str, dict[str, set[int]]] = {}  # proposal -> shown digest -> opened rows
+        self._whole: dict[str, _Shown] = {}  # proposal -> the card that was shown whole as text
+        self._listed: dict[str, _Shown] = {}  # proposal -> the card that a listing showed whole
 
     def record_shown(self, card: Card, *, view: str, digest: str) -> None:
-        """A view shows what has that digest, the card or an edit of it, from now on or for longer."""
+        """Records that a view shows that digest, of the card or of an edit, from now on; an earlier start stands."""
         with self._lock:
             faces = self._seen.setdefault(card.id, BoundedDict(MOST_FACES))
             faces.setdefault((card.seq, view, digest), self._clock())
 
     def click(self, view: str) -> Click:
-        """A click in that view, which arrives now."""
+        """A click in that view that arrives now."""
         return Click(view, self._clock())
 
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
-        """A view shows the whole of a folded row."""
+        """Records that a view shows a folded row in full."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
 
-    def record_told(self, card: Card) -> None:
-        """A text has told the whole of the card."""
+    def record_whole(self, card: Card) -> None:
+        """Records that a text has shown the whole card."""
         self._whole[card.id] = (card.seq, card.digest)
 
     def record_listed(self, card: Card) -> None:
-        """A listing has told the whole of the card, with the beginning of its digest."""
+        """Records that a listing has shown the whole card, with the beginning of its digest."""
         self._listed[card.id] = (card.seq, card.digest)
 
-    def was_told(self, card: Card) -> bool:
-        """Whether the whole of just this card was told as text."""
+    def was_shown_whole(self, card: Card) -> bool:
+        """Whether this card, with this digest, was shown whole as text."""
         return self._whole.get(card.id) == (card.seq, card.digest)
 
     def was_listed(self, card: Card) -> bool:
-        """Whether the whole of just this card was told, alone or in a listing."""
-        return self.was_told(card) or self._listed.get(card.id) == (card.seq, card.digest)
+        """Whether this card, with this digest, was shown whole, alone or in a listing."""
+        return self.was_shown_whole(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
     def on_screen(self, card: Card) -> float | None:
-        """Seconds since a view first showed it, or an edit of it; None when none has."""
+        """Seconds since a view first showed the proposal or an edit of it; None when none has."""
         with self._lock:
             faces = self._seen.get(card.id, {})
             began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
         return None if began is None else max(0.0, self._clock() - began)
 
     def forget(self, proposal: str) -> None:
-        """Forgets a proposal that was decided, or whose id another one takes."""
+        """Discards the record of a proposal that was decided, or whose id another one takes."""
         with self._lock:
             self._seen.pop(proposal, None)
         for table in (self._opened, self._whole, self._listed):
             table.pop(proposal, None)
 
     def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
-        """Checks that the view had shown what has that digest when it was clicked; returns for how many seconds.
+        """Checks that the clicked view had shown that digest for long enough; returns for how many seconds.
 
         Raises:
-            NotApproved: that view has not shown it, or not for the arming time.
+            NotApproved: That view has not shown it, or not for the arming time.
         """
         began = None
         if click is not None:
@@ -114,10 +111,10 @@ class Gate:
         return seconds
 
     def check_rows(self, card: Card, rows: tuple[tuple[str, str], ...], digest: str) -> None:
-        """Checks that all rows of the request that will be sent could be read.
+        """Checks that every row of the request could be read in full.
 
         Raises:
-            NotApproved: something of it was folded and not opened.
+            NotApproved: A row was folded and not opened.
         """
         if self._whole.get(card.id) == (card.seq, digest):
             return
@@ -126,6 +123,6 @@ class Gate:
             raise NotApproved(f"{card.request}: {closed}", code="not_opened")
 
     def is_cut(self, card: Card) -> bool:
-        """Whether a short text of the card leaves something out, and the whole of the card was not told."""
+        """Whether a short text of the card omits something, and the whole card was not shown as text."""
         cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
-        return cut and not self.was_told(card)
+        return cut and not self.was_shown_whole(card)

@@ -1,14 +1,14 @@
 """Previews a grant: the rights that a proposer would have if a person approved its proposal and similar ones.
 
-The narrowest capability that would have let the proposer act by itself is offered, shown, and kept under the digest of
-its own bytes. The person confirms that digest and the proposal's, so what is granted is what was shown. The proposal is
-approved first: where that fails nothing is granted, and where the grant is refused the approval stands and the reason is
-told.
+The offer is the narrowest capability that would have let the proposer act by itself. It is shown, and kept under the
+digest of its own bytes. The person confirms that digest and the proposal's, so the shown capability is the granted one.
+The proposal is approved first: where that fails nothing is granted. Where the grant is refused, the approval stands and
+the result says why.
 
-What a peer wrote must not widen the grant: a tool called `*`, an addressee called so, or an argument that reads like a
-wildcard, is written so that it means itself alone. Where the pattern language cannot express a value, nothing is
-offered: a pattern for an object says nothing of members that it does not name, so `{}` is any object, and a list of
-patterns means any of them, so no list can be asked for as a whole.
+Text from a peer must not widen the grant: a tool or addressee called `*`, or an argument like a wildcard, is escaped so
+that it matches itself alone. Where the pattern language cannot express a value, nothing is offered. An object pattern
+does not restrict members that it does not name, so `{}` matches any object. A list of patterns matches any of them, so
+no pattern matches one whole list.
 
 Spec: §3.2.1, §3.6.1, §4.1, rulings R11, R12; threats 14, 20, 22.
 """
@@ -37,13 +37,13 @@ _MANY = ("$", "*", "?")
 
 
 def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
-    """The pattern of `mcp/request` with this method, this tool, these addressees.
+    """The pattern of an `mcp/request` with this method, this tool and these addressees.
 
-    With `values` each argument has to have the value that it has here; arguments that do not stand here stay free,
-    because no pattern can forbid them. Without it the arguments are free.
+    With `values` each argument must have its present value; other arguments stay free, because no pattern can forbid
+    them. Without `values` all arguments are free.
 
     Raises:
-        MewError: when the pattern language cannot say it, with the place.
+        MewError: The pattern language cannot express it; the message names the place.
     """
     params = payload.get("params")
     params = params if isinstance(params, Mapping) else {}
@@ -66,10 +66,10 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
 
 
 def literal(text: str, what: str) -> str:
-    """A string pattern that matches `text` and nothing else; `what` it is, for the error.
+    """A string pattern that matches `text` and nothing else; `what` describes the text in the error.
 
     Raises:
-        MewError: when no pattern does.
+        MewError: No pattern does.
     """
     with contextlib.suppress(ConfigError):  # such as a lone "!"
         if isinstance(compile_pattern(text), Literal):
@@ -79,7 +79,7 @@ def literal(text: str, what: str) -> str:
         compile_pattern(escaped)
     except ConfigError as fault:
         raise MewError(
-            f"cannot grant exactly this: {what} ({one_line(text, 40)}) cannot be said by a pattern: {fault}"
+            f"cannot grant exactly this: {what} ({one_line(text, 40)}) cannot be expressed by a pattern: {fault}"
         ) from None
     return escaped
 
@@ -105,15 +105,15 @@ def _value(value: Any, name: object) -> Any:
     if isinstance(value, Mapping | list):
         kind = "an empty object" if isinstance(value, Mapping) else "a list"
         raise MewError(
-            f"cannot grant exactly this: {one_line(str(name), 40)} is {kind}, which no pattern can ask for as a whole"
+            f"cannot grant exactly this: {one_line(str(name), 40)} is {kind}, which no pattern can match as a whole"
         )
     return value
 
 
 MAX_OFFERS = 100
-OPEN_WORLD = "Arguments that do not stand here stay free: no pattern can forbid them."
+OPEN_WORLD = "Other arguments stay free: no pattern can forbid them."
 
-# What a grant may be limited to: minutes, uses.
+# The limits of a grant: minutes, uses.
 LIMITS: Mapping[str, tuple[float | None, int | None]] = {
     "1 use": (None, 1),
     "10 uses": (None, 10),
@@ -125,9 +125,9 @@ LIMITS: Mapping[str, tuple[float | None, int | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOffer:
-    """A grant as it is to be confirmed; `digest` names it, `proposed` is the proposal's own digest.
+    """A grant to be confirmed; `digest` identifies it, `proposed` is the proposal's own digest.
 
-    `remarks` are sentences about what it does not forbid.
+    `remarks` are sentences about calls that it also allows.
     """
 
     proposal: str
@@ -141,25 +141,25 @@ class GrantOffer:
 
 
 class GrantOffers:
-    """The grants that one human is about to confirm."""
+    """The offered grants that wait for one human's confirmation."""
 
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self._session = session
         self._granting = granting
-        self._kept: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
+        self._offers: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
 
     async def offer(
         self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()
     ) -> GrantOffer:
-        """A grant for the proposer of a proposal, with the number of logged envelopes that it would have matched.
+        """Offers a grant for the proposer of a proposal, with the number of logged envelopes that would match.
 
         Args:
-            values: Only with the values of this proposal, rather than with any arguments.
+            values: Whether only the argument values of this proposal are allowed, rather than any.
             limit: One of `LIMITS`.
-            target: Who runs it, where the proposal does not say.
+            target: The participant that runs the tool, where the proposal names none.
 
         Raises:
-            MewError: there is no such proposal or limit, or no pattern can say it.
+            MewError: There is no such proposal or limit, or no pattern can express it.
         """
         proposed = self._session.me.participant.proposals.get(proposal)
         if proposed is None or limit not in LIMITS:
@@ -173,7 +173,7 @@ class GrantOffers:
         remarks: tuple[str, ...] = (
             (OPEN_WORLD,)
             if values
-            else ("Any arguments are allowed, other paths and other targets in them too.",)
+            else ("Any arguments are allowed, including other paths and other targets.",)
         )
         if any(LIMITS[limit]) and not self._granting.kept:
             remarks = (*remarks, ENDS_HERE)
@@ -191,35 +191,35 @@ class GrantOffers:
             matches=matches,
             remarks=remarks,
         )
-        self._kept[key] = offer
+        self._offers[key] = offer
         return offer
 
     async def take(
         self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...] = ()
     ) -> str:
-        """Approves by a click the proposal of this digest, then grants what was offered; one sentence about both.
+        """Approves a proposal by a click, then gives the offered grant; returns one sentence about both.
 
         Raises:
-            MewError: says what was not done, and why.
+            MewError: Something was not done; the message says what and why.
         """
-        kept = self._kept.get(offer)
-        if kept is None or (kept.proposal, kept.proposed) != (proposal, digest):
+        shown = self._offers.get(offer)
+        if shown is None or (shown.proposal, shown.proposed) != (proposal, digest):
             raise MewError(
-                "nothing was approved or granted: what was offered is not known here; look at it again"
+                "nothing was approved or granted: this offer is not known here; open the preview again"
             )
         approved = await self._session.decisions.carry_out(
             proposal, digest=digest, decision="approve", click=click, target=target
         )
-        minutes, uses = LIMITS[kept.limit]
+        minutes, uses = LIMITS[shown.limit]
         try:
             id = await self._granting.grant(
-                kept.to,
-                [kept.pattern],
+                shown.to,
+                [shown.pattern],
                 minutes=minutes,
                 uses=uses,
                 reason=f"with the approval of {proposal[:80]}",
             )
         except MewError as refusal:
-            raise MewError(f"{approved}; but nothing was granted to {kept.to[:64]}: {refusal}") from refusal
-        del self._kept[offer]
-        return f"{approved}; granted to {kept.to[:64]} ({kept.limit}), grant {id}"
+            raise MewError(f"{approved}; but nothing was granted to {shown.to[:64]}: {refusal}") from refusal
+        del self._offers[offer]
+        return f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"

@@ -1,13 +1,13 @@
-"""The grants that one human has given, when each of them ends, and what a grant would have let through.
+"""Gives grants in the name of one human, ends limited ones, and counts the logged envelopes that a pattern matches.
 
-A grant for some minutes or some uses states its end in its payload. Where the space runs here its gateway keeps that
-end, also after this process is gone, and this module only reads how it stands. The gateway of another process may not
-know such ends: there the uses are counted here too, and the grant is revoked when it is over and when the lab goes
-down. A use is then an envelope that the grant could have let through. The revoke follows the last one that was allowed,
-so what its holder had sent by then passes too. A revoke that fails is a fault of the lab, and is tried again every ten
+A grant that is limited in minutes or uses states its end in its payload. Where the space runs here its gateway applies
+that end, also after this process is gone, and this module only reads its state. The gateway of another process may not
+know such ends. There the uses are counted here too, and the grant is revoked when it has ended and when the lab goes
+down. A use is then an envelope that the grant could have let through. The revoke follows the last permitted use, so
+envelopes that the holder sent in between pass too. A revoke that fails is a fault of the lab, and is repeated every ten
 seconds until it succeeds.
 
-Everything but `would_match`, which any thread may ask, runs on the loop's thread.
+Everything runs on the loop's thread, except `would_match`, which any thread may call.
 
 Spec: §3.6.1, §3.6.2, ruling R25; threat 22.
 """
@@ -61,7 +61,7 @@ ENDS_HERE = (
 
 
 def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
-    """The end of a grant in few words; empty where it has none. `ends` is seconds of the epoch."""
+    """The end of a grant as a short text; empty where it has none. `ends` is seconds of the epoch."""
     words = [] if uses is None else [f"{used} of {uses} uses"]
     if ends is not None:
         words.append(f"until {local_time(ends)}")
@@ -70,7 +70,7 @@ def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGrant:
-    """A grant of this person. `ends` is seconds of the epoch, `uses` how many there may be; None is without end."""
+    """A grant of this person. `ends` is seconds of the epoch, `uses` the permitted number; None means no limit."""
 
     id: str
     to: str
@@ -90,7 +90,7 @@ class GivenGrant:
 
     @property
     def left(self) -> str:
-        """The end of the grant, in few words."""
+        """The end of the grant as a short text."""
         return end_in_words(self.ends, self.uses, self.used) or "until it is revoked"
 
 
@@ -127,10 +127,10 @@ class Matches:
 def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
     """Counts the logged envelopes, of one sender or of all, that a capability would have matched.
 
-    A proposal counts as the request that it proposes; what the gateway refused counts as well.
+    A proposal counts as the request that it proposes; refused envelopes count as well.
 
     Raises:
-        ConfigError: the pattern is none.
+        ConfigError: The pattern is not valid.
     """
     *_, matches = _search(log, pattern, sender)
     assert matches is not None
@@ -138,16 +138,16 @@ def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = No
 
 
 async def count_matches(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-    """Does the work of `would_match` on the loop, which gets a turn after every thousand envelopes."""
+    """Like `would_match`, for the loop: other tasks run after every thousand envelopes."""
     for matches in _search(log, pattern, sender):
         if matches is not None:
             return matches
         await asyncio.sleep(0)
-    raise AssertionError("a search ends with what it found")
+    raise AssertionError("a search ends with its matches")
 
 
 def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
-    """Yields None after each thousand envelopes, and at the end the matches."""
+    """Yields None after each thousand envelopes, and the matches at the end."""
     capability = Capability.of(pattern)
     count, looked_at, examples = 0, 0, list[Example]()
     for record in reversed(log.held):
@@ -185,7 +185,7 @@ TAKING = frozenset({"capability/revoke", "space/kick"})
 
 
 class LimitedGrants:
-    """The grants that one lab's human has given by it. `given` may be read from any thread."""
+    """The grants that the human of one lab has given through it. `given` may be read from any thread."""
 
     def __init__(
         self, session: Session, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -211,16 +211,16 @@ class LimitedGrants:
 
     @property
     def given(self) -> tuple[GivenGrant, ...]:
-        """The grants that were given, oldest first; at most 500."""
+        """The grants given here, oldest first; at most 500."""
         return tuple(self._given.values())
 
     def __contains__(self, id: object) -> bool:
-        """Whether a grant was given here, and is remembered."""
+        """Whether the grant was given here and is still recorded."""
         return id in self._given
 
     @property
     def kept(self) -> bool:
-        """Whether the gateway keeps the ends of grants, rather than this workbench."""
+        """Whether the gateway applies the ends of grants, so that this module need not."""
         return self._session.host is not None
 
     async def grant(
@@ -232,32 +232,30 @@ class LimitedGrants:
         uses: int | None = None,
         reason: str = "",
     ) -> str:
-        """Lets `to` send what the patterns match; returns the id of the grant once the gateway has taken it.
+        """Grants capabilities to `to`; returns the id of the grant once the gateway has accepted it.
 
         Args:
-            minutes: When it ends; None: never.
-            uses: After how many envelopes it ends; None: never.
+            minutes: The minutes after which it ends; None for no such limit.
+            uses: The number of envelopes after which it ends; None for no such limit.
 
         Raises:
-            ConfigError: a pattern is none.
-            MewError: `minutes` or `uses` cannot be; what `OwnCapabilities.grant` raises.
+            ConfigError: A pattern is not valid.
+            MewError: `minutes` or `uses` is not valid; or as `OwnCapabilities.grant`.
 
         Spec: §3.6.1.
         """
         wanted = tuple(dict(pattern) for pattern in patterns)
         CapabilitySet(wanted)
         if not wanted:
-            raise MewError(f"cannot grant nothing to {to[:80]!r}: give one pattern at least")
+            raise MewError(f"cannot grant an empty list to {to[:80]!r}: give at least one pattern")
         if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
-            raise MewError(
-                f"cannot grant for {minutes} minutes: it takes more than 0 and at most {MOST_MINUTES}"
-            )
+            raise MewError(f"cannot grant for {minutes} minutes: give more than 0 and at most {MOST_MINUTES}")
         if uses is not None and (isinstance(uses, bool) or uses < 1):
-            raise MewError(f"cannot grant {uses} uses: one at least; leave it out for no limit")
+            raise MewError(f"cannot grant {uses} uses: give at least one, or leave it out for no limit")
         limited = minutes is not None or uses is not None
         if limited and sum(grant.limited and grant.state != "revoked" for grant in self.given) >= KEPT:
             raise MewError(
-                f"cannot grant to {to[:80]!r}: {KEPT} grants wait for their end; revoke some of them"
+                f"cannot grant to {to[:80]!r}: {KEPT} limited grants are in force; revoke some of them"
             )
         self._attach()
         sender, rights = self._session.me.participant.sender, self._session.me.participant.rights
@@ -274,7 +272,7 @@ class LimitedGrants:
         except BaseException:
             # It was said to have failed, and it may have been taken all the same.
             self._put(grant)
-            self._begin_revoke(grant.id, "the gateway did not say whether it took it")
+            self._begin_revoke(grant.id, "the gateway did not acknowledge the grant")
             raise
         since = self._now()
         if until is not None and minutes is not None and self.kept:
@@ -295,7 +293,7 @@ class LimitedGrants:
         return grant.id
 
     def _time(self) -> datetime:
-        """The time by which the gateway judges an end."""
+        """The gateway's time, which decides when a grant ends."""
         host = self._session.host
         return self._clock() if host is None else host.gateway.time(host.name)
 
@@ -304,7 +302,7 @@ class LimitedGrants:
 
     @contextlib.asynccontextmanager
     async def _listen(self, counted: bool) -> AsyncIterator[None]:
-        """Keeps the envelopes that come meanwhile: a grant may be used before its answer arrives here."""
+        """Collects the envelopes that arrive meanwhile: a grant may be used before its acknowledgement arrives here."""
         if not counted:
             yield
             return
@@ -323,10 +321,10 @@ class LimitedGrants:
             self._unanswered -= 1
 
     async def revoke(self, grant_id: str, *, reason: str = "") -> None:
-        """Takes a grant back, whoever gave it.
+        """Revokes a grant of any granter.
 
         Raises:
-            MewError: nobody of this space was seen to grant that; what `OwnCapabilities.revoke` raises.
+            MewError: No such grant was seen in this space; or as `OwnCapabilities.revoke`.
 
         Spec: §3.6.2.
         """
@@ -338,37 +336,39 @@ class LimitedGrants:
         self._end(grant_id, reason or "revoked by you")
 
     async def undo(self) -> str:
-        """Takes back the newest of the grants that were given here and stand; one sentence about it.
+        """Revokes the newest grant that was given here and is in force; returns one sentence about it.
 
         Raises:
-            MewError: none stands; what `revoke` raises.
+            MewError: None is in force; or as `revoke`.
 
         Spec: §3.6.2.
         """
         grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
         if grant is None:
             raise MewError(
-                "there is nothing to undo: no grant of yours stands; %mew grants shows who holds what"
+                "there is nothing to undo: no grant of yours is in force; %mew grants shows who holds what"
             )
         await self.revoke(grant.id)
         what = "; ".join(phrase(pattern) for pattern in grant.patterns)
         return one_line(f"the grant of {local_time(grant.since)} to {grant.to} is revoked: {what}", 600)
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """Counts the logged envelopes that a capability would have matched, of one sender or of all; for any thread.
+        """Counts the logged envelopes, of one sender or of all, that a capability would have matched; for any thread.
 
         Raises:
-            ConfigError: the pattern is none.
+            ConfigError: The pattern is not valid.
         """
         return would_match(self._session.log, pattern, sender=sender)
 
     async def count_matches(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-        """Does the work of `would_match` on the loop, which gets a turn after every thousand envelopes."""
+        """Like `would_match`, for the loop: other tasks run after every thousand envelopes."""
         return await count_matches(self._session.log, pattern, sender=sender)
 
     def on_changed_tool(self, participant: str, tool: str, how: str) -> None:
-        """Ends what was given here for calls of a tool that describes itself otherwise now, and remembers it for the
-        grants of others, which are theirs to end. Spec: threat 41."""
+        """Revokes the grants given here for a tool whose description has changed.
+
+        The change is also recorded for the grants of others, which only they end. Spec: threat 41.
+        """
         key = (participant, tool)
         self._changed_tools[key] = self._clock().timestamp()
         for grant in self.given:
@@ -379,7 +379,7 @@ class LimitedGrants:
         self.on_tool_change.tell()
 
     def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
-        """The tool that a right rests on and that describes itself otherwise than at that time; '' where none does.
+        """The tool that a right depends on and whose description has changed since then; empty where there is none.
 
         Args:
             since: Epoch, seconds.
@@ -392,7 +392,7 @@ class LimitedGrants:
         return ""
 
     async def close(self) -> None:
-        """Revokes what ends nowhere else; called before the lab leaves its space. Never raises."""
+        """Revokes the grants that nothing else would end; called before the lab leaves its space. Never raises."""
         for timer in self._timers.values():
             timer.cancel()
         over = [
@@ -418,7 +418,7 @@ class LimitedGrants:
     # --- what ends a grant ---
 
     def take(self, entry: Entry) -> None:
-        """Counts the uses of what was given for some; told of every envelope."""
+        """Takes every envelope and counts the uses of grants that have a number of them."""
         if self.kept:
             if entry.kind in TAKING and not entry.refused:
                 self._take_note(entry)
@@ -452,7 +452,7 @@ class LimitedGrants:
             self._reasons[grant_id if isinstance(grant_id, str) else ""] = why
 
     def _look_at(self, id: str, minutes: float | None) -> None:
-        """Reads how a grant stands at its gateway, now and when its time is over."""
+        """Reads the state of a grant from its gateway, now and when its time is over."""
         self._look()
         grant = self._given.get(id)
         if grant is None or grant.state == "revoked" or minutes is None or self._session.closed:
@@ -487,7 +487,7 @@ class LimitedGrants:
         return f"its {grant.uses} {'use is' if grant.uses == 1 else 'uses are'} over"
 
     def _by(self, grant: GivenGrant, entry: Entry) -> bool:
-        """Whether the envelope could have passed by this grant."""
+        """Whether this grant could have permitted the envelope."""
         return (
             grant.id in self._logged
             and entry.sender == grant.to
@@ -511,7 +511,7 @@ class LimitedGrants:
                 return self._end(id, why)
             grant = self._given[id]
             self._put(replace(grant, state="stands", why=f"{why}, but it was not revoked: {fault}"))
-            self._session.fault(f"the grant {id} to {grant.to} still stands although {why}: {fault}")
+            self._session.fault(f"the grant {id} to {grant.to} is still in force although {why}: {fault}")
             if not self._session.closed:
                 self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)
 
@@ -553,5 +553,5 @@ class LimitedGrants:
 
 
 def _is_gone(fault: BaseException) -> bool:
-    """Whether a revoke failed because there is no such grant any more."""
+    """Whether a revoke failed because the grant no longer exists."""
     return isinstance(fault, Refused) and fault.code == "grant_not_found"

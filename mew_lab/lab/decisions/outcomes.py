@@ -1,8 +1,8 @@
-"""Tells in words what became of the requests for a proposal: of the one that fulfilled it, and of those of this human.
+"""Describes the outcome of a proposal: the answers to the request that fulfilled it, and to the requests of this human.
 
-The ledger of calls believes one request for a proposal (R17). A request of this human that crossed with a withdraw, or
-with a request of another, fulfils nothing there, and was sent all the same: so the ids of these are kept here. Who
-answered a request is the ledger's to say; its words stay here when the ledger has forgotten the request.
+The ledger of calls accepts one request as the fulfilment of a proposal (R17). A request of this human may cross with a
+withdraw, or with a request of another participant. It then fulfils nothing there, and was sent all the same, so its id
+is kept here. The answers come from the ledger; their text stays here when the ledger has forgotten the request.
 
 Spec: §3.2.1, §3.3.1, rulings R17, R18.
 """
@@ -17,23 +17,23 @@ from mew_lab.protocol.visible import middle, one_line
 
 __all__ = ["Outcomes"]
 
-MAX_SENT = 3  # requests of this human's kept of one proposal
+MAX_SENT = 3  # requests of this human that are kept for one proposal
 
 
 class Outcomes:
-    """The requests of the cards that are kept; `forget` ends what is held of one.
+    """The requests for each kept card; `forget` removes those of one card.
 
     `requests` are those of the ledger, which has observed a message before it comes here.
     """
 
     def __init__(self, requests: CallIndex[Request]) -> None:
         self._requests = requests
-        self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human's -> their answers
+        self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human -> their answers
         self._fulfilments: dict[str, tuple[str, str]] = {}  # proposal -> its fulfilment, and the answers
         self._cards: dict[str, set[str]] = {}  # request -> proposals
 
     def note_request(self, card: Card, request: Envelope, *, mine: bool, believed: bool) -> None:
-        """A request for a proposal went through the space: one of this human's, or the one that fulfilled it."""
+        """Records a request for a proposal: one of this human's, or the one that fulfilled it."""
         sent = self._sent.get(card.id, {})
         mine = mine and (request.id in sent or len(sent) < MAX_SENT)
         if mine:
@@ -44,17 +44,17 @@ class Outcomes:
             self._cards.setdefault(request.id, set()).add(card.id)
 
     def find_proposals(self, response: Envelope) -> list[str]:
-        """The proposals for which the requests were made that a response answers."""
+        """The proposals whose requests a response answers."""
         return [
             id for request in dict.fromkeys(response.correlation_id) for id in self._cards.get(request, ())
         ]
 
     def last_sent(self, proposal: str) -> str:
-        """The id of the last request that this human sent for it; empty when there is none."""
+        """The id of the last request that this human sent for the proposal; empty when there is none."""
         return next(reversed(self._sent.get(proposal, {})), "")
 
     def describe(self, card: Card, proposal: Proposal, *, me: str | None) -> str:
-        """What came of it, as one line; empty while there is nothing to say."""
+        """The outcome of the proposal as one line; empty while there is none."""
         parts = []
         id, text = self._fulfilments.get(card.id, ("", ""))
         if id and id == proposal.fulfilment:
@@ -77,7 +77,7 @@ class Outcomes:
         return "; ".join(filter(None, parts))
 
     def forget(self, proposal: str) -> None:
-        """Its card is not kept any more."""
+        """Discards the requests for a proposal whose card is dropped."""
         fulfilment, _ = self._fulfilments.pop(proposal, ("", ""))
         for request in (*self._sent.pop(proposal, ()), fulfilment):
             proposals = self._cards.get(request, set())
@@ -87,7 +87,10 @@ class Outcomes:
 
 
 def _tell_answers(request: Request, card: Card, *, named: bool = False) -> str:
-    """Who answered what; the name alone is left out where only one could, and it is not the proposer."""
+    """The answers with their senders.
+
+    A sender is omitted where only one participant could answer and it is not the proposer.
+    """
     named = named or len(set(request.to)) > 1 or card.proposer in request.to
     parts = []
     for answer in request.answers:

@@ -1,7 +1,8 @@
-"""Compares what tools say of themselves with what they said when a call of them was last approved.
+"""Compares the descriptions of tools with those at the last approval of a call of the same tool.
 
-Every `tools/list` that passes through the space is read, whoever asked. What a target lists is its own word; that it
-changed after an approval is what a person should know. Nothing here sends or decides. It is held for the lab's life.
+Every answer to `tools/list` in the space is read. A description is the target's own statement, which may be false; a
+change after an approval is shown to the person who approves. Nothing here sends or decides. The descriptions are kept
+as long as the lab exists.
 
 Spec: §3.1, threat 41.
 """
@@ -36,7 +37,7 @@ Local = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
 
 class ListedTool(NamedTuple):
-    """A tool as its participant describes it; `digest` is of the whole, the texts are cut."""
+    """A tool as its participant describes it; `digest` covers the whole description, the texts are cut."""
 
     digest: str
     description: str
@@ -45,13 +46,13 @@ class ListedTool(NamedTuple):
 
     @classmethod
     def of(cls, tool: DiscoveredTool) -> ListedTool:
-        """The description that a participant has listed, with its texts cut."""
+        """A `ListedTool` from the description in a list, with its texts cut."""
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
         return cls(digest, *(_kept(part) for part in parts))
 
     def changes(self, now: ListedTool) -> str:
-        """The differences, old and new, in words."""
+        """The differences as text, each with its old and new value."""
         pairs = (
             ("description", self.description, now.description),
             ("arguments", self.schema, now.schema),
@@ -61,7 +62,7 @@ class ListedTool(NamedTuple):
 
 
 class PinnedTools:
-    """The tools that a human approved calls of, as they described themselves then.
+    """The tools whose calls a human approved, with their descriptions at that time.
 
     `client` is the human's; its id is known once it has joined. `requests` are those of the ledger, which has observed a
     message before it comes here.
@@ -85,13 +86,13 @@ class PinnedTools:
         """Connects it to a lab.
 
         Args:
-            local: Gives the tools of a participant of this process; None for anybody else.
-            changed: Is told each tool that describes itself otherwise than before, with the difference in words.
+            local: Gives the tools of a participant of this process; None for any other participant.
+            changed: Is called with each tool whose description has changed, and the difference as text.
         """
         self._local, self._changed = local, changed
 
     def observe(self, envelope: Envelope) -> None:
-        """Takes note of one message of the space."""
+        """Records one message of the space."""
         payload = envelope.payload
         if envelope.kind == "mcp/request":
             if envelope.sender == self._client.id and not _asks_for_whole_list(payload):
@@ -108,8 +109,10 @@ class PinnedTools:
                 self._take(envelope.sender, listed, whole=whole)
 
     def remarks(self, proposal: Proposal) -> tuple[str, ...]:
-        """One line for each addressee that never listed the proposed tool, or describes it otherwise than when a call of
-        it was last approved. From now on an approval of this proposal counts for what is described now."""
+        """One line for each addressee that never listed the proposed tool, or has changed it since an approval.
+
+        From now on an approval of this proposal refers to the present description.
+        """
         if not proposal.tool:
             return ()
         shown: dict[Key, ListedTool] = {}
@@ -125,7 +128,7 @@ class PinnedTools:
             pinned = self._pinned.get(key)
             if pinned is not None and pinned.digest != shown[key].digest:
                 lines.append(
-                    f"changed: {what} describes itself otherwise than when it was last approved; "
+                    f"changed: {what} has another description than when it was last approved; "
                     + pinned.changes(shown[key])
                 )
         if shown:
@@ -192,9 +195,9 @@ class PinnedTools:
 
 
 def rests_on(pattern: Mapping[str, Any], participant: str, tool: str) -> bool:
-    """Whether a right is for calls of this tool: it names the tool, alone or among others, and allows the participant.
+    """Whether a right names this tool, alone or among others, and permits calls of it at the participant.
 
-    A right for all tools rests on none of them.
+    A right for all tools depends on none of them.
     """
     payload = pattern.get("payload")
     params = payload.get("params") if isinstance(payload, Mapping) else None
@@ -222,7 +225,7 @@ def _written(value: Any) -> str:
 
 
 def _kept(text: str) -> str:
-    """The text, or its beginning, its end, and the digest of what is between."""
+    """The text, or its beginning and its end around the digest of the whole."""
     if len(text) <= KEPT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -230,7 +233,7 @@ def _kept(text: str) -> str:
 
 
 def _around(old: str, new: str) -> str:
-    """Both texts from a little before where they begin to differ."""
+    """Both texts from shortly before their first difference."""
     same = next(
         (n for n, (c, d) in enumerate(zip(old, new, strict=False)) if c != d),
         min(len(old), len(new)),

@@ -1,4 +1,4 @@
-"""Policies: rules that decide proposals instead of the human, named wherever they act.
+"""Policies: rules that decide proposals instead of the human; every decision names its policy.
 
 Pure: a policy judges a card and returns a decision. `decisions.py` carries it out and writes the policy's name into
 the journal beside each decision.
@@ -17,18 +17,18 @@ from mew_lab.lab.decisions.cards import Card
 __all__ = ["Decision", "Policy", "is_decision", "policy_from_environment"]
 
 VARIABLE = "MEW_LAB_DECIDE"
-MAX_TEXT = 4000  # characters of what a policy says of itself
+MAX_TEXT = 4000  # characters of a policy's description
 
 
 class Decision(NamedTuple):
-    """`approve` or `reject`; a reason where it rejects."""
+    """`approve` or `reject`, and the reason of a rejection."""
 
     decision: str
     reason: str = ""
 
 
 def is_decision(value: object) -> bool:
-    """Whether the value of a policy is a decision that can be carried out; a policy is anybody's code."""
+    """Whether the value that a policy returned is a valid decision; a policy may be any code."""
     return (
         isinstance(value, Decision)
         and value.decision in ("approve", "reject")
@@ -37,9 +37,9 @@ def is_decision(value: object) -> bool:
 
 
 class Policy:
-    """Decides open proposals instead of a human. `judge` answers a card with a Decision, or None to leave it open.
+    """Decides open proposals instead of a human. `judge` returns a Decision on a card, or None to leave it open.
 
-    `text` says what it does, for the note of each decision; the source of `judge` where it is not given.
+    `text` describes the policy in the note of each decision; its default is the source of `judge`.
     """
 
     def __init__(self, name: str, judge: Callable[[Card], Decision | None], *, text: str = "") -> None:
@@ -52,15 +52,13 @@ class Policy:
 
     @classmethod
     def approve(cls) -> Policy:
-        """Approves whatever is proposed. For lessons and tests of spaces without danger."""
-        return cls("approve", lambda card: Decision("approve"), text="approves whatever is proposed")
+        """Approves every proposal. For lessons and tests of spaces without danger."""
+        return cls("approve", lambda card: Decision("approve"), text="approves every proposal")
 
     @classmethod
     def deny(cls, reason: str = "policy") -> Policy:
-        """Rejects whatever is proposed, with this reason."""
-        return cls(
-            "deny", lambda card: Decision("reject", reason), text=f"rejects whatever is proposed: {reason}"
-        )
+        """Rejects every proposal, with this reason."""
+        return cls("deny", lambda card: Decision("reject", reason), text=f"rejects every proposal: {reason}")
 
     @classmethod
     def raising(cls) -> Policy:
@@ -84,7 +82,7 @@ def policy_from_environment() -> Policy | None:
     """The policy that MEW_LAB_DECIDE names (`approve`, `deny` or `raise`); None when it is unset.
 
     Raises:
-        ConfigError: when it names something else.
+        ConfigError: It has another value.
     """
     word = os.environ.get(VARIABLE, "")
     if not word:

@@ -1,7 +1,7 @@
-"""Names what a person should see first in a proposal: shapes of text that often do harm, and disguises; pure.
+"""Finds risky shapes of text in a proposal, such as paths, addresses, commands and disguised characters; pure.
 
-It finds shapes and understands nothing: what it does not name is not therefore safe. The work grows with the length of
-the text alone, and has a bound; a last line says where it ended.
+It finds shapes and does not understand the text: a value without a warning is not therefore safe. The work is linear in
+the length of the text and bounded; a last line states when the bound was reached.
 
 Spec: §7.1, threats 16, 17.
 """
@@ -24,7 +24,7 @@ __all__ = ["UNLOOKED", "alike", "risks", "risks_of_title", "stated_risks"]
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
 MAX_CHARACTERS = 200_000  # of all texts together
-UNLOOKED = "not all of it was looked at: there may be more than is named here"
+UNLOOKED = "too long to be checked in full: there may be other risks"
 
 MAX_NAMES = 10_000  # that are compared
 MAX_ALIKE = 5
@@ -33,14 +33,14 @@ LONG_NAME = 64  # characters
 SHOWN_TO = 3  # addressees that a title names
 SHOWN = 80
 
-# Commands whose name no sentence begins with.
+# Commands whose names do not begin sentences.
 _COMMANDS = (
     "rm|rmdir|sudo|su|sh|bash|zsh|dash|ksh|fish|curl|wget|nc|ncat|netcat|chmod|chown|chgrp|mkfs|dd|scp|ssh|rsync|telnet|"
     "python\\d?|perl|ruby|node|php|pwsh|powershell|cmd|eval|exec|xargs|tee|sed|awk|grep|base64|openssl|gpg|tar|unzip|"
     "crontab|systemctl|launchctl|useradd|usermod|passwd|whoami|uname|printenv|docker|kubectl|npm|npx|pip|git|echo|cat|"
     "mv|cp|ln|ls|kill|pkill|killall|mshta|rundll32|regsvr32|certutil|bitsadmin|schtasks|wmic|iex"
 )
-_BEFORE = r"(?:^|[\s\"'=:,;(\[{<>|&`])"  # what stands before a path
+_BEFORE = r"(?:^|[\s\"'=:,;(\[{<>|&`])"  # the characters before a path
 
 # Each pattern has bounded repeats and begins where a run begins, so that no text takes more than its length.
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -137,7 +137,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         "marks over letters",
     ),
 )
-# What a text must hold for the pattern to be tried at all: most texts are plain.
+# The characters that a text must contain before the pattern is tried: most texts contain none.
 _NEEDLES = {
     "address": (":", "//"),
     "path that leaves its folder": ("..",),
@@ -156,7 +156,7 @@ _BLANK = frozenset({"null byte", "control character", "long white space"})
 def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The risky parts of the arguments, one line each, however deep or long they lie.
 
-    It stops after 20 lines, 10 000 texts, lists and objects, or 200 000 characters, and says so in a last line.
+    It stops after 20 lines, 10 000 texts, lists and objects, or 200 000 characters, and a last line says so.
     """
     lines: dict[str, None] = {}
     left = MAX_CHARACTERS
@@ -189,7 +189,7 @@ def risks_of_title(*, tool: str, method: str, to: Sequence[str], proposer: str =
 
 
 def alike(names: Iterable[str], what: str, *, among: Iterable[str] = ()) -> tuple[str, ...]:
-    """One line for each of the names that reads like another of them, or of those `among` which they stand."""
+    """One line for each of the names that looks like another of them, or like a name in `among`."""
     known: dict[str, str] = {}
     for name in among:
         known.setdefault(_read(name), name)
@@ -202,17 +202,17 @@ def alike(names: Iterable[str], what: str, *, among: Iterable[str] = ()) -> tupl
 
 
 def _read(name: str) -> str:
-    """A name without what an eye passes over: case, accents, look-alikes, white space."""
+    """A name without the differences that a reader misses: case, accents, look-alikes, white space."""
     return "".join(fold(name[:2000]).split())
 
 
 def _spelt(name: str) -> str:
-    """A name as JSON in ASCII: two that differ are written otherwise."""
+    """A name as JSON in ASCII, in which different names always look different."""
     return middle(json.dumps(name), 60)
 
 
 def stated_risks(annotations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The risk that a tool states itself, at any of the participants that would run it; at most one line."""
+    """The risk that the tool's own annotations state, at any of its addressees; at most one line."""
     if any(hints.get("destructiveHint") is True for hints in annotations):
         return ("destroys: the tool says so itself (annotations)",)
     if any(hints.get("readOnlyHint") is False for hints in annotations):
@@ -253,11 +253,11 @@ def _in_text(text: str, name: str) -> Iterator[str]:
 # --- alphabets ---
 
 _WORD = re.compile(r"\w+")
-# The scripts that are written together, and with Latin words among them.
+# Scripts that are written together, and mixed with Latin words.
 _TOGETHER = frozenset(
     {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"}
 )
-# Letters that are dressed up, by the first word of their name.
+# Styled letters, by the first word of their Unicode name.
 _STYLED = frozenset(
     """
     FULLWIDTH HALFWIDTH MATHEMATICAL CIRCLED PARENTHESIZED SQUARED NEGATIVE DOUBLE-STRUCK SCRIPT BLACK-LETTER
@@ -291,7 +291,7 @@ def _scripts(text: Iterable[str]) -> set[str]:
 
 
 def _disguises(text: str, name: str) -> Iterator[str]:
-    """Letters and digits of one alphabet among those of another."""
+    """Describes letters and digits of one alphabet among those of another."""
     different = set(text)
     scripts = _scripts(different)
     east = bool(scripts & _TOGETHER)
@@ -325,7 +325,7 @@ _DOTLESS = frozenset("\u0131\u0237\u0251\u0261\u0269")  # ı ȷ ɑ ɡ ɩ: words 
 
 @lru_cache(20_000)
 def _is_small(c: str) -> bool:
-    """Whether the character is a Latin capital in the height of a small letter."""
+    """Whether the character is a Latin small capital."""
     return not c.isascii() and unicodedata.name(c, "").startswith("LATIN LETTER SMALL CAPITAL")
 
 
@@ -339,7 +339,7 @@ def _is_styled(c: str) -> bool:
 
 
 def _find_mixed(text: str, others: set[str]) -> str:
-    """The first word of two alphabets, or the first that only looks like one of the others' words."""
+    """The first word of two alphabets, or the first word that only looks like the alphabet of the other words."""
     alike, real, latin = "", False, False
     for word in _WORD.findall(text):
         if word.isascii():

@@ -1,14 +1,13 @@
-"""Keeps what tools and others have said, to hint at arguments that quote it. Listens alone; decides nothing.
+"""Finds arguments of a proposal that quote tools or other participants rather than the human. Decides nothing.
 
-What a tool returns may hold an instruction of somebody who has no business here. An argument that quotes it, and nothing
-that the human said, gets a hint on its card, seen from the human's own seat: what the proposer says of itself counts for
-nothing. Answers count whoever gives them and whatever was asked for (text, structured content, resources, errors,
-descriptions of tools), and so do chat, reasoning and given reasons of everybody but the human and the proposer. It is a
-hint, and may miss: a paraphrase, a translation, an encoding that is not undone here, arguments of others' requests, and
-streams are not seen.
+The result of a tool may hold an instruction of a third party. An argument that quotes such a text, and no text of the
+human, gets a hint on its card. The texts are those that the human's own seat received; the proposer's own statements do
+not count. The texts of all answers count: text, structured content, resources, errors, descriptions of tools. So do
+chat, reasoning and stated reasons of every participant but the human and the proposer. A hint may be missing:
+paraphrases, translations, unknown encodings, arguments of others' requests and streams are not recognised.
 
-One budget holds for all of it. Where it ends, the source that takes most of it loses its own oldest part first, and
-each card says from then on that not everything could be looked at. See `agent.quotes` for what is compared.
+All sources share one budget. Where it is used up, the largest source loses its oldest part first, and each card says
+from then on that not everything could be compared. `agent.quotes` defines the compared features.
 
 Spec: §7.1, threat 29.
 """
@@ -40,7 +39,7 @@ MAX_HINTS = 20
 MAX_TOOL = 128
 SHOWN_TO = 3
 NAMED = 3  # sources in the line about the budget
-UNREAD = f"{HINT}: the arguments are too long to be looked at whole"
+UNREAD = f"{HINT}: the arguments are too long to be compared in full"
 
 # Members of a tool's entry in `tools/list` that are prose; the rest is what each call of the tool is made of.
 _PROSE = ("description", "title")
@@ -58,7 +57,7 @@ _Part = dict[int, str]  # a feature -> where it stands, in words
 
 
 class _Speaker:
-    """The texts of one participant, in parts that are forgotten as a whole, the oldest first."""
+    """The texts of one participant, in parts that are dropped as a whole, oldest first."""
 
     __slots__ = ("lost", "parts")
 
@@ -71,7 +70,7 @@ class _Speaker:
         return sum(map(len, self.parts))
 
     def add(self, features: set[int], label: str) -> None:
-        """Keeps the features; what is known already takes no room, however often it is said."""
+        """Adds the features; known ones take no further room, however often they occur."""
         known = set().union(*(features & part.keys() for part in self.parts))
         new = features - known
         if len(self.parts[-1]) + len(new) > A_GENERATION and self.parts[-1]:
@@ -79,7 +78,7 @@ class _Speaker:
         self.parts[-1].update(dict.fromkeys(new, label))
 
     def forget(self) -> None:
-        """Lets the oldest part go."""
+        """Drops the oldest part."""
         self.parts.popleft()
         self.lost = True
         if not self.parts:
@@ -100,11 +99,11 @@ class Sources:
 
     @property
     def size(self) -> int:
-        """The number of features that are held, the human's own aside."""
+        """The number of kept features, without the human's own."""
         return self._size
 
     def observe(self, envelope: Envelope, *, me: str) -> None:
-        """Takes note of one message of the space; `me` is the human who decides."""
+        """Records one message of the space; `me` is the human who decides."""
         payload = envelope.payload
         if envelope.kind == "mcp/response":
             self._answer(envelope)
@@ -156,9 +155,9 @@ class Sources:
             largest.forget()
 
     def quoted_in(self, arguments: Any, *, by: str = "") -> tuple[str, ...]:
-        """One line for each argument that may quote what somebody said, and not the human; `by` is the proposer.
+        """One line for each argument that may quote another participant and not the human; `by` is the proposer.
 
-        A last line says what could not be looked at.
+        A last line names the sources that could not be compared in full.
         """
         query = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED)
         wanted = query.places.keys()
@@ -181,13 +180,13 @@ class Sources:
             for place in places[:MAX_HINTS]
         ]
         if len(places) > MAX_HINTS:
-            lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote what others said")
+            lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote other participants")
         if not query.whole:
             lines.append(UNREAD)
         return (*lines, *self._lost_sources())
 
     def _lost_sources(self) -> Iterator[str]:
-        """The line that says whose words are not all held any more."""
+        """The line that names the sources of which some texts were dropped."""
         lost = list(
             dict.fromkeys(
                 one_line(who or "others", 40) for (_, who), source in self._said_by.items() if source.lost
@@ -206,7 +205,7 @@ def _words_of(request: Request) -> str:
 
 
 def _texts_of(body: Any) -> tuple[str, bool]:
-    """All texts of an answer in a row, names of members included, and whether that is all of them."""
+    """The texts of an answer in order, names of members included, and whether they are complete."""
     pieces: list[str] = []
     size = 0
     for _, _, text in leaves(body, most=MAX_LEAVES):
@@ -218,7 +217,7 @@ def _texts_of(body: Any) -> tuple[str, bool]:
 
 
 def _prose(listed: Any) -> list[str]:
-    """The sentences in an answer to `tools/list`, however deep in a schema, without names and types."""
+    """The sentences in an answer to `tools/list`, at any depth of a schema, without names and types."""
     sentences: list[str] = []
     for is_name, place, text in leaves(listed, most=MAX_LEAVES):
         if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:

@@ -1,7 +1,7 @@
-"""Statistics of the decisions: who made them, and how fast. Pure; reads decided cards.
+"""Statistics of the decided cards: shares by person and policy, and time on screen. Pure.
 
-A person who approves everything within two seconds has stopped reading. Nobody else is judged: a decision that no view
-showed has no time on screen. Spec: threat 30.
+A person who approves every proposal within two seconds no longer reads them. Only the human of the lab is measured, and
+only on proposals that a view showed. Spec: threat 30.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def _decided(cards: Sequence[Card]) -> list[Card]:
 def describe_shares(cards: Sequence[Card], *, me: str) -> str:
     """The shares of the decisions by person and policy, as one line; empty before the first decision."""
     decided = _decided(cards)
-    who: Counter[str] = Counter()
+    deciders: Counter[str] = Counter()
     for card in decided:
         _, is_policy, policy = card.by.partition(POLICY)
-        who[
+        deciders[
             f"policy {one_line(policy, 40)}"
             if is_policy
             else "you"
             if card.by == me
             else one_line(card.by, 40)
         ] += 1
-    mine = who.pop("you", 0)
-    others = [f"{count} by {name}" for name, count in who.most_common(3)]
-    if len(who) > 3:
-        others.append(f"{len(who) - 3} more decided the rest")
+    mine = deciders.pop("you", 0)
+    others = [f"{count} by {name}" for name, count in deciders.most_common(3)]
+    if len(deciders) > 3:
+        others.append(f"{len(deciders) - 3} more decided the rest")
     return "; ".join([f"{mine} of {len(decided)} decided by you", *others]) if decided else ""
 
 

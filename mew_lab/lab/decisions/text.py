@@ -1,10 +1,10 @@
-"""Proposals as text, whole or marked as cut, and the approval of what such a text has shown.
+"""Shows proposals as text, whole or marked as cut, and approves the proposals that such a text has shown.
 
-A listing's entry carries the digest of what it shows, so that approving it sends just that. An id that is typed is
-approved after its whole card was told: by the first characters of the digest, or by a second yes.
+An entry of a listing carries the digest of the shown proposal, so approving it sends exactly that. A typed id is
+approved only after its whole card was printed: by the first characters of the digest, or by a second approval.
 
-`str`, which `print` and the displays of a notebook ask for, counts as told. `repr` does not: a debugger, a traceback and
-a log make one of whatever they come by, and nobody has read it.
+`str`, which `print` and a notebook's display call, counts as shown. `repr` does not: debuggers, tracebacks and logs
+call it for any object, and nobody has read the result.
 
 Spec: §3.2.1, ruling R29; threats 17, 36.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "Approvable", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
 
 COLUMNS = ("id", "from", "to", "call", "since", "state")
-MOST_LISTED = 50  # proposals that a listing tells one by one
+MOST_LISTED = 50  # proposals that a listing shows in full
 MOST_TOLD = 2_000_000  # characters of one card
 
 
 def card_lines(card: Card, *, cut: bool = False) -> list[str]:
-    """A proposal as a human judges it: who asks for what, what looks dangerous first, all that would be sent.
+    """The lines of a card: proposer and tool, then the warnings, then everything that would be sent.
 
-    With `cut` what is folded in a view is told by its beginning and its size alone.
+    With `cut`, rows that a view would fold are given only by their beginning and their size.
     """
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
     if card.why:
@@ -70,10 +70,10 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
 
 
 class ListedProposal(tuple[Any, ...]):
-    """One proposal of a listing: its cells, and `id` and `digest` of what it shows; `str` tells the whole of it.
+    """One proposal of a listing: its cells, and `id` and `digest` of the shown proposal; `str` is the whole card.
 
-    Approving it approves what it shows, whatever has come under its id since. `repr` is what the listing tells, and
-    counts as nothing.
+    Approving it approves the shown proposal, even if another has taken its id since. `repr` is the text of the listing
+    and does not count as shown.
     """
 
     _card: Card
@@ -93,22 +93,22 @@ class ListedProposal(tuple[Any, ...]):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what it shows."""
+        """The SHA-256 of the shown proposal, in hex."""
         return self._card.digest
 
     @property
     def card(self) -> Card:
-        """The card that it shows."""
+        """The shown card."""
         return self._card
 
     @property
     def is_cut(self) -> bool:
-        """Whether the listing tells less than the whole of it, and nothing has told the whole yet."""
+        """Whether the listing cuts the card, and no text has shown the whole yet."""
         listed = self._number < MOST_LISTED
-        return self._gate.is_cut(self._card) if listed else not self._gate.was_told(self._card)
+        return self._gate.is_cut(self._card) if listed else not self._gate.was_shown_whole(self._card)
 
     def open(self) -> str:
-        """The whole of it as text: what was cut counts as opened from now on."""
+        """The whole card as text; all its rows count as opened from now on."""
         return tell_whole_card(self._card, self._gate)
 
     def lines(self, *, record: bool = True) -> list[str]:
@@ -129,7 +129,9 @@ class ListedProposal(tuple[Any, ...]):
         return self
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError("an entry of a listing cannot be stored: it stands for what this kernel has shown")
+        raise TypeError(
+            "an entry of a listing cannot be stored: it is valid only in the kernel that has shown it"
+        )
 
     def __str__(self) -> str:
         return self.open() if self._card.is_open else self.lines()[0]
@@ -142,9 +144,9 @@ class ListedProposal(tuple[Any, ...]):
 
 
 class Proposals(Listing):
-    """The proposals of a space; iterating gives each as a `ListedProposal`, `str` tells all of them.
+    """The proposals of a space; iterating gives each as a `ListedProposal`, `str` shows all of them.
 
-    `repr` reads the same, and counts as nothing.
+    `repr` is the same text and does not count as shown.
     """
 
     def __init__(self, title: str, rows: Sequence[ListedProposal]) -> None:
@@ -152,8 +154,8 @@ class Proposals(Listing):
             title,
             COLUMNS,
             list(rows),
-            empty="no proposal waits; one comes with seat.call(…) of a seat that may only propose",
-            note="lab.approve(lab.proposals()[0]) approves what stands at [0]; %mew reject ID [REASON]"
+            empty="no proposal is open; seat.call(…) of a seat that may only propose makes one",
+            note="lab.approve(lab.proposals()[0]) approves the entry [0]; %mew reject ID [REASON]"
             if rows
             else "",
         )
@@ -174,7 +176,7 @@ class Proposals(Listing):
             first, *more = proposal.lines(record=record)
             lines += [f"[{n}] {first}", *more]
             if proposal.card.is_open and proposal.is_cut:
-                lines.append(f"  print(lab.proposals()[{n}]) opens what is cut")
+                lines.append(f"  print(lab.proposals()[{n}]) shows it in full")
         if len(self._listed) > MOST_LISTED:
             lines.append(
                 f"{len(self._listed) - MOST_LISTED} more: print(lab.proposals()[{MOST_LISTED}]) and so on"
@@ -186,10 +188,10 @@ Approvable = str | ListedProposal | Card
 
 
 def tell_whole_card(card: Card, gate: Gate) -> str:
-    """The whole of a card as text; from now on it counts as shown.
+    """The whole card as text; from now on it counts as shown.
 
     Raises:
-        NotApproved: it is too long for anybody to read.
+        NotApproved: It is too long to be read.
     """
     size = sum(len(pointer) + len(value) for pointer, value in card.arguments)
     if size > MOST_TOLD:
@@ -198,18 +200,18 @@ def tell_whole_card(card: Card, gate: Gate) -> str:
             code="not_opened",
         )
     text = "\n".join(card_lines(card))
-    gate.record_told(card)
+    gate.record_whole(card)
     return text
 
 
 async def approve(
     decisions: HumanDecisions, what: Approvable, *, digest: str, target: tuple[str, ...]
 ) -> Note:
-    """Approves what a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
+    """Approves a proposal that a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
 
     Raises:
-        NotApproved: not all of it was shown yet; where it can, the text of the refusal shows it.
-        MewError: as `HumanDecisions.carry_out`.
+        NotApproved: Not all of it was shown yet; where possible, the text of the error shows it.
+        MewError: As `HumanDecisions.carry_out`.
     """
     gate = decisions.gate
     if isinstance(what, ListedProposal | Card):
@@ -230,7 +232,7 @@ async def approve(
     else:
         raise MewError(
             f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
-            "lab.approve(lab.proposals()[0]) approves the first that waits"
+            "lab.approve(lab.proposals()[0]) approves the first open one"
         )
     done = decisions.carry_out(card.id, digest=card.digest, decision="approve", target=target, typed=typed)
     return Note(await done)
@@ -259,33 +261,36 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
 
 
 def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
-    """Returns the digits that were typed, or `yes`; requires that what they mean was shown.
+    """Returns the typed digits, or `yes`; requires that the proposal they mean was shown.
 
     Raises:
-        NotApproved: what is meant was not shown yet, and is now.
+        NotApproved: It was not shown yet; the error's text shows it.
     """
     if not card.is_open:
-        return "yes"  # it is refused where everything is carried out, with what became of it
+        return "yes"  # `carry_out` refuses it, with its outcome
     gate = decisions.gate
     why, code = "", ""
     if digest and len(digest) < LEAST_DIGITS:
-        why, code = f"{one_line(digest, 20)!r} is no digest: it takes {LEAST_DIGITS} characters", "not_shown"
+        why, code = (
+            f"{one_line(digest, 20)!r} is no digest: give at least {LEAST_DIGITS} characters",
+            "not_shown",
+        )
     elif digest and not card.digest.startswith(digest):
-        why = f"what is proposed under this id now has no digest {one_line(digest, 64)}"
+        why = f"the present proposal with this id has another digest than {one_line(digest, 64)}"
         code = "digest_mismatch"
     elif digest and gate.is_cut(card):
         why, code = "not all of it was shown", "not_opened"
     elif digest and digest != card.digest and not gate.was_listed(card):
-        # The beginning of a digest is short enough to be met on purpose: it counts for what was shown here.
-        why, code = "what has this digest was not shown here", "not_shown"
-    elif not digest and not gate.was_told(card):
+        # A beginning of a digest is short enough to be matched on purpose, so it counts only for a card shown here.
+        why, code = "the proposal with this digest was not shown here", "not_shown"
+    elif not digest and not gate.was_shown_whole(card):
         why, code = "this is what would be sent", "not_shown"
     if not why:
         return digest or "yes"
     id, digits = visible(card.id), card.digest[:LEAST_DIGITS]
     raise NotApproved(
         f"Not approved yet: {why}.\n{tell_whole_card(card, gate)}\n"
-        f"To approve it say so once more, or with its digest: lab.approve({id!r}, digest={digits!r}), "
+        f"To approve it, repeat the command, or give its digest: lab.approve({id!r}, digest={digits!r}), "
         f"%mew approve {id} --digest {digits}, or /approve {id} digest={digits} in a terminal.",
         code=code,
     )

@@ -89,7 +89,7 @@ def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
 
 def test_what_was_configured_is_revoked_by_its_pattern(room: Room) -> None:
     (row,) = room.of("agent", "participant/status")
-    assert room.revoke(row) == "agent may no longer tell its status"
+    assert room.revoke(row) == "agent may no longer report its status"
     room.until(lambda: not room.of("agent", "participant/status"))
     assert not room.lab.seats["agent"].participant.can_send("participant/status")
 

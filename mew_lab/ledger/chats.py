@@ -90,7 +90,9 @@ class ChatMessage(NamedTuple):
     @property
     def weight(self) -> int:
         """Characters of what is held of it, and something for each part."""
-        weight = OVERHEAD + len(self.text) + sum(map(len, self.to))
+        weight = OVERHEAD + len(self.text)
+        if self.to:
+            weight += sum(map(len, self.to))
         if self.receipts or self.dismissed:
             weight += sum(len(receipt.by) + len(receipt.status) for receipt in self.receipts)
             weight += sum(len(dismissal.by) + len(dismissal.reason) for dismissal in self.dismissed)
@@ -171,7 +173,7 @@ class ChatLedger:
             entry.seq,
             entry.t,
             entry.sender,
-            cut_names(entry.to, most=MAX_TO),
+            cut_names(entry.to, most=MAX_TO) if entry.to else (),
             text[:MAX_TEXT] if isinstance(text, str) else "",
         )
         self._put(message)
@@ -220,7 +222,7 @@ class ChatLedger:
         known = self._messages.get(message.id)
         self._messages[message.id] = message
         self._authors.setdefault(message.sender, {})[message.id] = None
-        self._weigh(message.sender, message.weight - (known.weight if known else 0))
+        self._weigh(message.sender, message.weight - known.weight if known else message.weight)
         return message
 
     def _weigh(self, author: str, weight: int) -> None:

@@ -229,4 +229,4 @@ class ContextWindow:
 
 def _size(messages: list[Message]) -> int:
     calls = [str(call.arguments) + call.name for message in messages for call in message.tool_calls]
-    return estimate_prompt(messages) + sum(map(estimate_tokens, calls))
+    return estimate_prompt(messages) + estimate_tokens(*calls)

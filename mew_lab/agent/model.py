@@ -97,16 +97,16 @@ class ReplySettings(NamedTuple):
     tool_choice: str | None = None
 
 
-def estimate_tokens(text: str) -> int:
-    """About how many tokens a message with this text takes: its bytes of UTF-8 over four, and four for the message."""
-    # Each step of an agent estimates its whole prompt, so the usual text is measured without another call.
-    size = len(text) if text.isascii() else utf8_size(text)
-    return A_MESSAGE + -(-size // CHARACTERS_A_TOKEN)
+def estimate_tokens(*texts: str) -> int:
+    """About how many tokens messages with these texts take: their bytes of UTF-8 over four, and four a message."""
+    # Each step of an agent estimates its whole prompt, so the usual text is measured without a call.
+    sizes = [len(text) if text.isascii() else utf8_size(text) for text in texts]
+    return sum([-(-size // CHARACTERS_A_TOKEN) for size in sizes]) + A_MESSAGE * len(sizes)
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
     """About how many tokens the texts of the messages take; their tool calls are not counted."""
-    return sum([estimate_tokens(message.content) for message in messages])
+    return estimate_tokens(*[message.content for message in messages])
 
 
 class Model(Protocol):

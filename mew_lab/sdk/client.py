@@ -219,12 +219,12 @@ class MEWClient:
         self, handler: Callable[[StreamData], Any], *, stream_id: str | None = None
     ) -> Callable[[], None]:
         """Every frame of every stream, or of the one named; the former are told first. Spec: SDK "Stream Support"."""
-        told = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
-        remove = told.add(handler)
+        signal = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
+        remove = signal.add(handler)
 
         def end() -> None:
             remove()
-            if not told and self._frames.get(stream_id) is told:
+            if not signal and self._frames.get(stream_id) is signal:
                 del self._frames[stream_id]
 
         return end
@@ -283,8 +283,8 @@ class MEWClient:
 
         Spec: §3.
         """
-        given = draft.members if isinstance(draft, Envelope) else draft
-        id = "" if given.get("id") else self.new_id()
+        members = draft.members if isinstance(draft, Envelope) else draft
+        id = "" if members.get("id") else self.new_id()
         return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:
@@ -334,8 +334,8 @@ class MEWClient:
         )
 
     def _lost(self, count: int, why: str) -> None:
-        said = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
-        self._errors(ConnectionLost(f"{said} may be missing there: {why}"))
+        subject = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
+        self._errors(ConnectionLost(f"{subject} may be missing there: {why}"))
 
     # --- receiving ---
 
@@ -346,8 +346,8 @@ class MEWClient:
         try:
             envelope = Envelope.from_members(orjson.loads(message), raw=message)
         except (ValueError, ProtocolError) as fault:
-            said = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
-            self._errors(RemoteProtocolError(said, raw=message))
+            error = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
+            self._errors(RemoteProtocolError(error, raw=message))
             return
         if envelope.kind in MEMBER_KINDS:
             self._note_members(envelope)
@@ -419,8 +419,8 @@ def complete_draft(
 
     Spec: §3.
     """
-    given = draft.members if isinstance(draft, Envelope) else draft
-    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **given}
+    draft_members = draft.members if isinstance(draft, Envelope) else draft
+    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **draft_members}
     members["id"] = members["id"] or id
     for key in ("to", "correlation_id"):
         value = members.get(key)
@@ -445,8 +445,8 @@ def complete_draft(
         same = isinstance(draft, Envelope) and members == draft.members
         envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
     except ProtocolError as fault:
-        said = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
-        raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
+        message = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
+        raise LocalProtocolError(message, code=fault.code, section=fault.section) from None
     size = utf8_size(envelope.raw)
     if size > limit:  # the gateway could not say to which message its refusal belongs
         raise LocalProtocolError(

@@ -132,9 +132,9 @@ class Endpoint(NamedTuple):
         if isinstance(fault, HandshakeRefused):
             if fault.status == 401:
                 return NotAdmitted(f"Cannot join {where} as {who}: {FINAL[4401]}", space=self.space)
-            said = f" ({one_line(fault.body, 200)})" if fault.body else ""
+            detail = f" ({one_line(fault.body, 200)})" if fault.body else ""
             return ConnectionLost(
-                f"Cannot join {where} as {who}: the gateway answered with HTTP {fault.status}{said}. "
+                f"Cannot join {where} as {who}: the gateway answered with HTTP {fault.status}{detail}. "
                 "Check the address, and which hosts and origins the gateway allows"
             )
         reason = f" ({one_line(fault.reason, 200)})" if fault.reason else ""

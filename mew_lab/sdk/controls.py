@@ -189,14 +189,16 @@ class PauseGuard:
             return
         name = self._client.id
         if self.over_by:
-            said = f"Cannot send {kind} as {name!r}: it was shut down by {self.over_by}; start() joins again"
-            raise LocalProtocolError(said, code="shut_down", section="§3.9.10")
+            message = (
+                f"Cannot send {kind} as {name!r}: it was shut down by {self.over_by}; start() joins again"
+            )
+            raise LocalProtocolError(message, code="shut_down", section="§3.9.10")
         if self.state is not None:
-            said = (
+            message = (
                 f"Cannot send {kind} as {name!r}: it was {self.state}. wait_active() waits for the end, or let "
                 "somebody who may send participant/resume"
             )
-            raise LocalProtocolError(said, code="paused", section="§3.9.1")
+            raise LocalProtocolError(message, code="paused", section="§3.9.1")
 
 
 class Controls:
@@ -326,10 +328,10 @@ class Controls:
     async def forget(self, target: str, *, direction: str = "oldest", entries: int | None = None) -> Envelope:
         """Asks `target` to drop context from one end, `oldest` or `newest`; raises as `resume`. Spec: §3.9.5."""
         if direction not in ("oldest", "newest"):
-            said = (
+            message = (
                 f"Cannot ask {target} to forget the {one_line(direction, 40)!r}: it is 'oldest' or 'newest'"
             )
-            raise LocalProtocolError(said, section="§3.9.5")
+            raise LocalProtocolError(message, section="§3.9.5")
         payload = _given(direction=direction, entries=entries)
         return await self._sender.say_accepted("participant/forget", payload, to=target)
 

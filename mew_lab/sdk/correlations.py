@@ -119,11 +119,11 @@ class Wait(Call, ABC):
         here = self._client.participants
         return any(name in here or name == self._client.id for name in self.asked)
 
-    def _end_lost(self, said: str, error: MewError | None) -> None:
-        self.fail(ConnectionLost(said, close_code=getattr(error, "close_code", None)))
+    def _end_lost(self, message: str, error: MewError | None) -> None:
+        self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)))
 
-    def _end_unheard(self, said: str, *, state: str = "failed", by: str = "") -> None:
-        self.fail(NoReply(said, after_s=self.age, waiting_for=self.what), state=state, by=by)
+    def _end_unheard(self, message: str, *, state: str = "failed", by: str = "") -> None:
+        self.fail(NoReply(message, after_s=self.age, waiting_for=self.what), state=state, by=by)
 
     def _post(self, draft: Mapping[str, Any], *, if_permitted: bool = True) -> None:
         """Sends what is said by itself; nobody waits for it, so that it cannot be sent is only logged."""
@@ -154,8 +154,8 @@ class EchoWait(Wait):
 
     def expire(self) -> None:
         within = self.accepted_within
-        said = f"The gateway neither took nor refused {self._named} within {within:g} s"
-        self.fail(NoReply(said, after_s=within, waiting_for="the gateway"))
+        message = f"The gateway neither took nor refused {self._named} within {within:g} s"
+        self.fail(NoReply(message, after_s=within, waiting_for="the gateway"))
 
     @property
     def _named(self) -> str:
@@ -188,18 +188,18 @@ class ReplyWait(EchoWait):
     def leave(self) -> None:
         if self.accepted and not self.present:
             names = ", ".join(sorted(self.asked))
-            said = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
-            self.fail(NoReply(said, after_s=0.0, waiting_for=names))
+            message = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
+            self.fail(NoReply(message, after_s=0.0, waiting_for=names))
 
     def expire(self) -> None:
         if not self.accepted:
             super().expire()
             return
         names = ", ".join(self.to)
-        said = (
+        message = (
             f"{names} did not answer {self.kind} within {self.timeout:g} s; is it busy, or of another make?"
         )
-        self.fail(NoReply(said, after_s=self.timeout, waiting_for=names))
+        self.fail(NoReply(message, after_s=self.timeout, waiting_for=names))
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if self.accepted:
@@ -254,8 +254,8 @@ class GatewayWait(ReplyWait):
             super().expire()
             return
         [answer] = self.answers
-        said = f"The gateway took {self._named}, but no {answer} came within {self.timeout:g} s"
-        self.fail(NoReply(said, after_s=self.timeout, waiting_for="the gateway"))
+        message = f"The gateway took {self._named}, but no {answer} came within {self.timeout:g} s"
+        self.fail(NoReply(message, after_s=self.timeout, waiting_for="the gateway"))
 
     def _accept(self, echo: Envelope) -> None:
         """The gateway may answer, whatever the message was addressed to."""
@@ -286,16 +286,16 @@ class ChatWait(Wait):
         elif (status := envelope.payload.get("status")) in UNANSWERED:
             self._declined.add(envelope.sender)
             if self._declined >= set(self.asked):
-                said = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
-                self._end_unheard(said, by=envelope.sender)
+                message = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
+                self._end_unheard(message, by=envelope.sender)
 
     def cancel(self, *, by: str, reason: str) -> None:
         """The reasoning about it was cancelled."""
         if self.left <= GRACE:  # else a participant that is cancelled again and again would put off the end
             return
         why = f" ({reason})" if reason else ""
-        said = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
-        self.expire_after(GRACE, lambda: self._end_unheard(said, by=by))
+        message = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
+        self.expire_after(GRACE, lambda: self._end_unheard(message, by=by))
 
     def leave(self) -> None:
         self._end_if_absent("left before answering, and nobody else was asked in")
@@ -310,8 +310,8 @@ class ChatWait(Wait):
 
     async def take_back(self, reason: str) -> None:
         self._say_cancelled(reason)
-        said = f"The question was taken back ({one_line(reason, 200)})"
-        self._end_unheard(said, state="withdrawn", by=self._client.id)
+        message = f"The question was taken back ({one_line(reason, 200)})"
+        self._end_unheard(message, state="withdrawn", by=self._client.id)
 
     def _end_if_absent(self, why: str) -> None:
         if self.accepted and not self.present:
@@ -352,8 +352,8 @@ class CallWait(Wait):
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if final or self.executing:  # a proposal that nobody has decided still stands in the space
             why = error or "the participant left the space"
-            said = f"The connection ended before {self.what} was answered, and it may have run: {why}"
-            self._end_lost(said, error)
+            message = f"The connection ended before {self.what} was answered, and it may have run: {why}"
+            self._end_lost(message, error)
 
     @property
     def executing(self) -> bool:
@@ -373,11 +373,11 @@ class CallWait(Wait):
         """Says that it is not to be carried out, where that can be said."""
 
     def _stop_waiting(self, reason: str, what: str) -> None:
-        said = (
+        message = (
             f"Stopped waiting for {self.what} after {self.age:.3g} s ({one_line(reason, MAX_REASON)}). "
             f"{what}, so it may have been executed"
         )
-        self._end_unheard(said, by=self._client.id)
+        self._end_unheard(message, by=self._client.id)
 
 
 class RequestWait(CallWait):
@@ -391,8 +391,8 @@ class RequestWait(CallWait):
     def expire(self) -> None:
         waited = self.age
         self._cancel("timeout")
-        said = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
-        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+        message = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
+        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:
         self.end_call(reason)
@@ -449,11 +449,11 @@ class ProposalWait(CallWait):
             if self.resilient:
                 self.move("rejected", by=by)
                 return
-            said = one_line(reason, MAX_REASON) or "no reason given"
-            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=said), state="rejected", by=by)
+            stated = one_line(reason, MAX_REASON) or "no reason given"
+            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
         elif change.what == "forgotten":
-            said = f"So much was proposed that {self.what} is not held here any more; what becomes of it is not known"
-            self._end_unheard(said)
+            stated = f"So much was proposed that {self.what} is not held here any more; what becomes of it is not known"
+            self._end_unheard(stated)
         elif change.what == "claimed":
             claim = proposal.claims[-1]
             logger.warning(
@@ -464,11 +464,11 @@ class ProposalWait(CallWait):
         proposal = self._proposals.get(self.id)
         waited = self.age
         if proposal is not None and proposal.decided:
-            said = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
+            message = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
         else:
-            said = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
+            message = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
             self._say_withdrawn("timeout")
-        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:
         if self.executing:

@@ -358,7 +358,11 @@ class MEWParticipant:
 
     def own_proposals(self) -> list[Proposal]:
         """Those of this participant that nobody has decided, the oldest first."""
-        return [one for one in self.proposals if one.proposer == self.client.id and not one.decided]
+        return [
+            proposal
+            for proposal in self.proposals
+            if proposal.proposer == self.client.id and not proposal.decided
+        ]
 
     async def approve(
         self,
@@ -411,8 +415,8 @@ class MEWParticipant:
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
         require(self.client.capabilities, draft, name=self.client.id)
         if id in self._deciding:
-            said = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
-            raise ProposalEnded(said, proposal=id, by=self.client.id)
+            message = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
+            raise ProposalEnded(message, proposal=id, by=self.client.id)
         if self.client.state == "ready":  # else nothing is sent
             self._deciding.add(id)
         try:

@@ -64,7 +64,9 @@ def rows_of(request: Mapping[str, Any]) -> Rows:
             if name != "arguments" or not isinstance(inner, Mapping) or not inner:
                 rest.append((f"{PARAMS}/{escape_key(name)}", write_value(inner)))
                 continue
-            first += [(f"{ARGUMENTS}/{escape_key(one)}", write_value(text)) for one, text in inner.items()]
+            first += [
+                (f"{ARGUMENTS}/{escape_key(argument)}", write_value(text)) for argument, text in inner.items()
+            ]
     return (*first, *rest)
 
 

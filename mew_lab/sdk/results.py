@@ -88,9 +88,9 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         fields = error if isinstance(error, dict) else {"message": str(error)}
         code = fields.get("code")
         code = code if isinstance(code, int) else None
-        said = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
+        message = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
         raise ToolFailed(
-            f"{what} failed: {said}{f' ({code})' if code is not None else ''}",
+            f"{what} failed: {message}{f' ({code})' if code is not None else ''}",
             code=code,
             data=fields.get("data"),
         )

@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 Names = str | Sequence[str]
 
 
-def names(given: Names) -> tuple[str, ...]:
+def names(value: Names) -> tuple[str, ...]:
     """One name or several, as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 class MessageFields(TypedDict, total=False):

@@ -154,8 +154,8 @@ class Stream:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """What its application said of it."""
-        found = self.fields.get("metadata")
-        return found if isinstance(found, dict) else {}
+        metadata = self.fields.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def expected_size_bytes(self) -> int | None:

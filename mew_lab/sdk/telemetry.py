@@ -311,8 +311,8 @@ class Telemetry:
         if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
             return value
         if value is not None:
-            said = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
-            self._sender.client.report(LocalProtocolError(said, section="§3.9.4"))
+            message = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
+            self._sender.client.report(LocalProtocolError(message, section="§3.9.4"))
         return None
 
     def _watch(self) -> None:

@@ -243,9 +243,9 @@ class ToolBox:
             raise RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}") from None
 
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked = params.get("protocolVersion")
+        version = params.get("protocolVersion")
         return {
-            "protocolVersion": asked if isinstance(asked, str) else MCP_VERSION,
+            "protocolVersion": version if isinstance(version, str) else MCP_VERSION,
             "capabilities": {"tools": {"listChanged": True}, "resources": {}},
             "serverInfo": {"name": self.name, "version": VERSION},
         }
@@ -271,8 +271,8 @@ class ToolBox:
         try:
             bound = tool.signature.bind(arguments or {})
         except BadArguments as fault:
-            said = f"Invalid arguments for {tool.name}: {fault}"
-            raise RpcError(INVALID_PARAMS, said, data=fault.faults) from None
+            message = f"Invalid arguments for {tool.name}: {fault}"
+            raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
         try:
             return _wrapped(await _run(tool.function, *bound.args, **bound.kwargs))
         except (Exception, SystemExit, asyncio.CancelledError) as fault:
@@ -281,8 +281,8 @@ class ToolBox:
                 task is not None and task.cancelling()
             ):  # the caller took the call back; nobody reads an answer
                 raise
-            said = mask(f"{type(fault).__name__}: {fault}")
-            return {"content": [{"type": "text", "text": said}], "isError": True}
+            message = mask(f"{type(fault).__name__}: {fault}")
+            return {"content": [{"type": "text", "text": message}], "isError": True}
 
     async def _read_resource(self, params: Mapping[str, Any]) -> dict[str, Any]:
         uri = params.get("uri")
@@ -312,8 +312,8 @@ def _wrapped(value: Any) -> dict[str, Any]:
     try:
         text = plain if isinstance(plain, str) else compact(plain)
     except ProtocolError as fault:
-        said = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
-        raise TypeError(said) from None
+        message = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
+        raise TypeError(message) from None
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
     if not isinstance(plain, str):
         result["structuredContent"] = plain if isinstance(plain, dict) else {"result": plain}

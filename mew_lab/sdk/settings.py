@@ -1,6 +1,6 @@
-"""Reads the settings of a participant: file, then environment, then arguments; a later source counts more.
+"""Reads the settings of a participant from file, environment and arguments; a later source overrides an earlier one.
 
-This module starts nothing. A secret is a `Token` from the moment it is read, and no error and no repr shows a value.
+A secret is a `Token` from the moment it is read, and no error and no repr shows a value.
 
 Spec: SDK "Configuration", threat 26.
 """
@@ -34,10 +34,10 @@ AGENT = "MEW_AGENT_CONFIG"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
-    """The settings of one participant: where it joins and as whom, and the options of each layer by name.
+    """The settings of one participant: gateway, space, token and id, and the options of each layer by name.
 
-    Options that no source gives are absent from `client`, `participant` and `agent`, so that each layer's own default
-    holds. Times are seconds. `agent["api_key"]` is a Token.
+    Options that no source sets are absent from `client`, `participant` and `agent`, so the default of each layer holds.
+    Times are seconds. `agent["api_key"]` is a Token.
     """
 
     gateway: str = ""
@@ -63,12 +63,12 @@ class Settings:
 def read_settings(
     path: str | Path | None = None, *, environ: Mapping[str, str] | None = None, **arguments: Any
 ) -> Settings:
-    """The settings from a file, the environment and arguments together; a later source counts more.
+    """The settings from a file, the environment and arguments; a later source overrides an earlier one.
 
-    The file is YAML or JSON and may hold any setting in either spelling; `${NAME}` in its texts is that
-    variable. The environment's `MEW_AGENT_CONFIG` is such a file's path, or its JSON text; `MEW_GATEWAY`,
-    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` count more than that file. Prompts are
-    merged phase by phase. An argument that is None and a variable that is empty are left out.
+    The file is YAML or JSON and may hold any setting in either spelling; `${NAME}` in its texts is replaced by that
+    variable. `MEW_AGENT_CONFIG` in the environment is the path of such a file, or its JSON text; `MEW_GATEWAY`,
+    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` override that file. Prompts are merged phase by phase. An
+    argument that is None and a variable that is empty are ignored.
 
     Args:
         path: the file; None reads none.
@@ -76,8 +76,8 @@ def read_settings(
         arguments: any setting by its name, such as `token` or `max_iterations`.
 
     Raises:
-        ConfigError: with file and key path: a file cannot be read or is too large; a setting is unknown, of a wrong
-            type, or names a variable that is not set.
+        ConfigError: a file cannot be read or is too large; a setting is unknown, of a wrong type, or names a variable
+            that is not set. The error names the file and the key path.
 
     Spec: SDK "Configuration".
     """
@@ -89,7 +89,7 @@ def read_settings(
     if written.startswith("{"):
         _add(settings, _read(_parse(written, AGENT), source=AGENT, environ=environ))
     elif written:
-        if not is_file(written):  # it may be a secret that stands in the wrong variable, and is not shown
+        if not is_file(written):  # not shown: it may be a secret in the wrong variable
             message = f"{AGENT} is neither JSON, which begins with '{{', nor the path of a file"
             raise ConfigError(message, path=AGENT)
         _add(settings, _read_file(written, environ))
@@ -103,7 +103,7 @@ def read_settings(
         parts[OPTIONS[name].part][name] = value
     own = parts.pop("")
     if "gateway" in own:
-        address(own["gateway"], own.get("space", ""))  # refuses what is no address, or holds a password
+        address(own["gateway"], own.get("space", ""))  # refuses an invalid address and one with a password
     return Settings(**own, client=parts["client"], participant=parts["participant"], agent=parts["agent"])
 
 
@@ -115,7 +115,7 @@ def _add(settings: dict[str, Any], later: Mapping[str, Any]) -> None:
 def _read(
     values: Mapping[str, Any], *, source: str, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The settings of one source by our names; `${NAME}` is filled in where an environment is given."""
+    """The settings of one source by their names in Python; `${NAME}` is replaced unless `environ` is None."""
     settings: dict[str, Any] = {}
     spelt: dict[str, str] = {}
     for key, value in values.items():

@@ -302,7 +302,7 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
         lambda: lab.approve(lab.proposals()[0]),
         lambda: lab.approve(one.id, digest=one.digest),
     ):
-        with pytest.raises(NotApproved, match="cannot be approved, because what its rows say") as caught:
+        with pytest.raises(NotApproved, match="cannot be approved, because its rows do not state") as caught:
             decide()
         assert caught.value.code == "rows_mismatch"
     lab.decide = Policy.approve()

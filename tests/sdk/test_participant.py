@@ -303,7 +303,7 @@ async def test_calling_a_participant_that_is_not_there_fails_at_once(
 ) -> None:
     call = (human if seat == "human" else bot).call("gti/git_log")
     with pytest.raises(
-        NoReply, match=r"Nobody can answer gti/git_log: no participant gti is in space 'demo' now\. Here:"
+        NoReply, match=r"Nobody can answer gti/git_log: no participant gti is in space 'demo' now\. Present:"
     ):
         await call
     if seat == "bot":

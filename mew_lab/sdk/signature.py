@@ -94,7 +94,7 @@ class Signature:
         validation = self._validator.validate(dict(arguments))
         faults = _faults(validation.violations)
         if not faults and not validation.complete:
-            faults = [_fault((), "they are nested too deeply to be held against the schema")]
+            faults = [_fault((), "they are nested too deeply to be checked against the schema")]
         if faults:
             raise BadArguments(faults)
         args: list[Any] = []
@@ -187,7 +187,7 @@ class GivenSchema:
         self._validator = Validator(self.schema)
         if gaps := self._validator.gaps():
             raise ConfigError(
-                f"{name} cannot be a tool: its inputSchema is no JSON Schema that calls can be held against: "
+                f"{name} cannot be a tool: its inputSchema is no JSON Schema against which calls can be checked: "
                 f"{_place('inputSchema', gaps[0].path)}: {gaps[0].message}",
                 key=name,
             )
@@ -200,7 +200,7 @@ class GivenSchema:
         """The arguments, checked; raises as `Signature.bind`, also when the check would take too long."""
         validation = self._validator.validate(dict(arguments))
         faults = _faults(validation.violations) or [
-            _fault((), f"they cannot be held against the schema. {note}") for note in validation.notes
+            _fault((), f"they cannot be checked against the schema. {note}") for note in validation.notes
         ]
         if faults:
             raise BadArguments(faults[:MAX_FAULTS])

@@ -194,11 +194,11 @@ class Telemetry:
         """
         rest: dict[str, Any] = {"tokens": self.tokens, "max_tokens": self._max_tokens}
         for name, function in tuple(self._metrics.items()):
-            if fields is None or _asked_for(name, fields):
+            if fields is None or _includes(name, fields):
                 rest[name] = self._measured(name, function)
         rest["status"] = self.condition
         if fields is not None:
-            rest = {name: value for name, value in rest.items() if _asked_for(name, fields)}
+            rest = {name: value for name, value in rest.items() if _includes(name, fields)}
         if status is not None:
             rest["status"] = status
         known = {name: value for name, value in rest.items() if value is not None}
@@ -325,8 +325,8 @@ class Telemetry:
             self._near, self._last_near = True, now
 
 
-def _asked_for(name: str, fields: Sequence[str]) -> bool:
-    """The members that a request names: `tokens` includes `max_tokens`, `latency` includes `latency_ms`."""
+def _includes(name: str, fields: Sequence[str]) -> bool:
+    """Whether `fields` include a metric: `tokens` includes `max_tokens`, `latency` includes `latency_ms`."""
     return any(f"_{field}_" in f"_{name}_" for field in fields[:MAX_FIELDS])
 
 

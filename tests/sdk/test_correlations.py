@@ -386,7 +386,7 @@ async def test_taking_it_back_ends_it_and_says_so(room: Any) -> None:
     await room.seat("bot")
     question = human.ask("What time is it?", "bot")
     await question.withdraw("no_longer_needed")
-    with pytest.raises(NoReply, match="taken back"):
+    with pytest.raises(NoReply, match="withdrawn"):
         await question
     await until(lambda: room.sent("chat/cancel"))
     await question.withdraw()

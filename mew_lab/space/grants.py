@@ -177,10 +177,10 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             "invalid_request", f"{envelope.kind} requires a grant_id or capabilities in its payload"
         )
     recipient = named(turn.state, text_in(envelope, "recipient")) if "recipient" in payload else None
-    gone: list[tuple[Member, Held]] = []
+    taken: list[tuple[Member, Held]] = []
     overlapping: list[Held] = []
     if by_grant:
-        gone += _held_under(turn, text_in(envelope, "grant_id"), recipient)
+        taken += _held_under(turn, text_in(envelope, "grant_id"), recipient)
     if payload.get("capabilities") is not None:
         if recipient is None:
             raise Refusal(
@@ -192,21 +192,21 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             if refusal.code != "limit_exceeded":
                 raise
             patterns = []  # a revoke is never refused for what it costs: what cannot be decided falls
-            gone += [(recipient, held) for held in recipient.rights.held]
+            taken += [(recipient, held) for held in recipient.rights.held]
         for held in recipient.rights.held if patterns else ():
             match _overlap(turn, patterns, held.capability):
                 case "all":
-                    gone.append((recipient, held))
+                    taken.append((recipient, held))
                 case "part":
                     overlapping.append(held)
-    for member, _ in gone:
+    for member, _ in taken:
         protect(turn, member, "deprived of a right")
     if recipient is not None:
         protect(turn, recipient, "deprived of a right")
 
     def take() -> None:
         losing: dict[str, list[Held]] = {}
-        for member, held in gone:
+        for member, held in taken:
             losing.setdefault(member.name, []).append(held)
         for name, lost in losing.items():
             member = turn.state.members[name]

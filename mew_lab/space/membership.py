@@ -187,11 +187,11 @@ def depart(turn: Turn, connections: Iterable[LiveConnection]) -> None:
 
     Spec: §3.7, §3.10.6.
     """
-    gone = tuple(connections)
-    for connection in gone:
+    leaving = tuple(connections)
+    for connection in leaving:
         turn.remove_connection(connection)
     still = {connection.runtime_id for connection in turn.present}
-    for id in dict.fromkeys(connection.runtime_id for connection in gone):
+    for id in dict.fromkeys(connection.runtime_id for connection in leaving):
         if id not in still:
             turn.say("system/presence", {"event": "leave", "participant": {"id": id}})
-    abandon(turn, gone)
+    abandon(turn, leaving)

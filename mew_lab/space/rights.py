@@ -265,7 +265,7 @@ def lapsed(all_rights: Mapping[str, Rights], ends: Mapping[str, End]) -> dict[st
             else:
                 still.append((name, right))
         waiting = still
-    gone: dict[str, list[Held]] = {}
+    lapsing: dict[str, list[Held]] = {}
     for name, right in waiting:
-        gone.setdefault(name, []).append(right)
-    return gone
+        lapsing.setdefault(name, []).append(right)
+    return lapsing

@@ -151,13 +151,13 @@ def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
     return next((stream for stream in turn.streams.values() if named & {stream.request, stream.opened}), None)
 
 
-def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
+def abandon(turn: Turn, connections: tuple[LiveConnection, ...]) -> None:
     """Ends what connections leave behind: streams that they own, and their right to write to others.
 
     Spec: §3.10.6.
     """
     for stream in tuple(turn.streams.values()):
-        if stream.owner in gone:
+        if stream.owner in connections:
             turn.end_stream(stream)
             turn.say(
                 "stream/close",
@@ -165,10 +165,12 @@ def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
                 correlation=(stream.opened,),
             )
             continue
-        silenced = [writer for writer in gone if writer in stream.granted]
+        silenced = [writer for writer in connections if writer in stream.granted]
         if not silenced:
             continue
-        left = stream._replace(granted=tuple(writer for writer in stream.granted if writer not in gone))
+        left = stream._replace(
+            granted=tuple(writer for writer in stream.granted if writer not in connections)
+        )
         turn.set_stream(left)
         for writer in silenced:
             _tell(turn, "stream/write-revoked", left, participant_id=writer.runtime_id, reason="disconnected")
@@ -277,12 +279,12 @@ def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
         return
     receivers = turn.state.audience
     if stream.target:
-        wanted = {target.name for target in stream.target}
+        targets = {target.name for target in stream.target}
         theirs = {
             target.participant for target in stream.target
         }  # a log sink hears what its participant hears
         sinks = {sink.name for sink in turn.state.sinks.values() if sink.participant in theirs}
-        receivers = tuple(name for name in receivers if name in wanted or name in sinks)
+        receivers = tuple(name for name in receivers if name in targets or name in sinks)
     if receivers:
         turn.do(Relay(event.data, event.text, receivers))
 

@@ -171,12 +171,14 @@ class Turn:
     @property
     def present(self) -> tuple[LiveConnection, ...]:
         """The connections that will be here, and one log sink for each id that no connection has."""
-        state, gone = self.state, self._gone or ()
-        here = tuple(connection for connection in state.connections.values() if connection.name not in gone)
+        state, removed = self.state, self._gone or ()
+        here = tuple(
+            connection for connection in state.connections.values() if connection.name not in removed
+        )
         ids = {connection.runtime_id for connection in here}
         sinks: dict[str, LiveConnection] = {}
         for sink in state.sinks.values():
-            if sink.name not in gone and sink.runtime_id not in ids:
+            if sink.name not in removed and sink.runtime_id not in ids:
                 sinks.setdefault(sink.runtime_id, sink)
         return (*here, *sinks.values())
 

@@ -56,7 +56,7 @@ class ToolCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool."""
+    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to what a tool answered."""
 
     role: Role
     content: str = ""
@@ -98,12 +98,12 @@ class ReplySettings(NamedTuple):
 
 
 def estimate_tokens(text: str) -> int:
-    """The estimated tokens of a message with this text: a quarter of its bytes in UTF-8, plus four."""
+    """About how many tokens a message with this text takes: its bytes of UTF-8 over four, and four for the message."""
     return A_MESSAGE + -(-utf8_size(text) // CHARACTERS_A_TOKEN)
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
-    """The estimated tokens of the texts of the messages, without their tool calls."""
+    """About how many tokens the texts of the messages take; their tool calls are not counted."""
     return sum(estimate_tokens(message.content) for message in messages)
 
 

@@ -140,7 +140,7 @@ class TrackedCall:
 
     @property
     def weight(self) -> int:
-        """The characters that the ledger holds of it."""
+        """Characters of what is held of it."""
         return len(self.entry.raw) + (len(self.response.raw) if self.response else 0) + _weigh(self.claims)
 
 
@@ -164,7 +164,7 @@ class Request(TrackedCall):
 
     @property
     def weight(self) -> int:
-        """The characters that the ledger holds of it."""
+        """Characters of what is held of it."""
         return len(self.entry.raw) + sum(len(answer.raw) for answer in self.answers) + _weigh(self.claims)
 
 
@@ -174,13 +174,12 @@ class Proposal(TrackedCall):
 
     Attributes:
         state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
-        request: The fulfilment; None before it came. `response` is the answer to it.
-        by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
-            the withdrawal.
-        edited: Whether the request differs from the proposal in more than `jsonrpc` and the JSON-RPC `id`;
-            `difference` lists where.
-        uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
-        anew: Whether its proposer had used the id before, for another proposal.
+        request: The fulfilment, once it is believed; `response` is its answer, once that is.
+        by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
+        edited: Whether something but `jsonrpc` and the JSON-RPC `id` differs between the proposal and the request;
+            `difference` says where.
+        uncertain: The connection broke while it was undecided, so it may have been decided unseen.
+        anew: Its proposer had used the id before, for another proposal.
     """
 
     state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
@@ -561,7 +560,7 @@ def _add_answer(request: Request, entry: Entry) -> Request:
 
 
 def _misfit(proposal: Proposal, request: Entry) -> str:
-    """The reason why `request` does not fulfil `proposal`; empty where it does. Earlier decisions are not checked."""
+    """Why `request` is not the outcome of `proposal`; empty when it is, unless one came before."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
     if not request.to:

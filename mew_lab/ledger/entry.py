@@ -33,9 +33,9 @@ class Entry:
             a client received.
         code: The error code of a refusal.
         pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
-        sender: The participant that the gateway authenticated. `from` of a refused envelope may claim another.
-        members: The members of its JSON object; empty where its text is no object.
-        payload: Its payload; empty where there is none, or where it is no object.
+        sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
+        members: The members of its JSON object; empty where it holds none.
+        payload: Its payload; empty where there is none, or no object.
     """
 
     t: float = 0.0
@@ -98,12 +98,12 @@ class Entry:
 
     @property
     def to(self) -> tuple[str, ...]:
-        """The addressees; empty for everybody."""
+        """Whom it is addressed to; empty for everybody."""
         return _texts(self.members.get("to"))
 
     @property
     def correlation_id(self) -> tuple[str, ...]:
-        """The ids that it refers to; a single string counts as a list of one (R4)."""
+        """The ids that it refers to; an id that stands alone counts as one (R4)."""
         return _texts(self.members.get("correlation_id"))
 
     @property
@@ -139,5 +139,5 @@ def _texts(value: object) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    # A list comprehension, as this runs twice for each envelope that is shown; a generator is slower.
+    # A list within: of each envelope that is shown, this is asked twice.
     return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()

@@ -134,7 +134,7 @@ class SequenceIndex(dict[int, ReasoningSequence]):
 
     @property
     def first(self) -> ReasoningSequence:
-        """The sequence to forget first: the oldest of the owner with the most."""
+        """The one to forget first: of the owner that has the most, the one that came here first."""
         owner = max(self._owners, key=lambda name: len(self._owners[name]))
         return self[next(iter(self._owners[owner]))]
 
@@ -143,8 +143,8 @@ class ReasoningLedger:
     """The sequences of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many sequences are held. Ended ones are forgotten first, and among them the oldest of the owner with
-            the most. So no owner drives out the sequences of others.
+        limit: How many are held. Those that are over are forgotten first, of the owner that has the most its oldest, so
+            that nobody drives out the others.
     """
 
     def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:

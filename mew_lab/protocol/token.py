@@ -50,9 +50,10 @@ _search = _SecretSearch(None, {}, (), ())
 class Token(str):
     """A secret that reads as `tok_…last4`; only `reveal()` returns it.
 
-    As a `str` its value is the mask: printing, formatting, joining, pickling or serialising it gives the mask. Two
-    tokens are equal when their secrets are; a token never equals plain text. Do not remember a token that an
-    unauthenticated client claims: that client would choose the text that `mask` removes.
+    As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
+    Two tokens are equal when their secrets are; a token never equals plain text. The token that a stranger claims is
+    not
+    to be remembered: the stranger would choose what `mask` blots out.
     """
 
     __slots__ = ("_secret",)
@@ -122,7 +123,7 @@ def _in_json(text: str) -> str:
 
 
 def _compile() -> _SecretSearch:
-    """The search for the present secrets: one alternation, so that their number does not matter."""
+    """The search for the secrets of now: one alternation, so that their number does not matter."""
     edition, plain_masks = _edition, _live.copy()
     masks = {_in_json(secret): _in_json(shown) for secret, shown in plain_masks.items()} | plain_masks
     secrets = tuple(masks)

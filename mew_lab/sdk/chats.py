@@ -182,7 +182,7 @@ class Chats:
     # --- following the ledger ---
 
     def follow(self, change: ChatChange) -> None:
-        """Applies a change of the ledger to the queue."""
+        """Takes note of a change of the ledger."""
         entry, message = change.entry, change.message
         mine = entry.sender == self._sender.client.id
         if change.what == "said" and message is not None:

@@ -409,7 +409,7 @@ def _make_client(base_url: str | None, key: Token | None) -> Any:
             request.headers["Authorization"] = f"Bearer {key.reveal()}"
 
     async def look(response: Any) -> None:
-        """The package would read the whole body of an error, however long."""
+        """Reads a bounded part of an error's body, where the package would read all of it."""
         if response.is_success or response.has_redirect_location:
             return
         body = b""

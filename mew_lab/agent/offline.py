@@ -257,7 +257,7 @@ def _choose(clause: str, weights: Weights, seen: Sequence[Value]) -> Choice | No
         score = met * 0.5 ** len(missing) * (1.5 if taken else 0.6 if seen else 1.0)
         required = _required(tool.parameters)
         score *= 1 + 0.1 * len([key for key in arguments if key in required])
-        if _LATEST.search(clause):  # a tool that can be asked for just one
+        if _LATEST.search(clause):  # a tool that takes just one
             score *= 1 + len([key for key, value in arguments.items() if key not in required and value == 1])
         choice = Choice(tool, arguments, tuple(missing), score, taken)
         # The name decides between equals, so that the order of the tools never does.
@@ -433,7 +433,7 @@ def _zones() -> dict[str, str]:
 
 
 def _zone_of_offset(moment: str) -> str | None:
-    """A zone that is always as far from UTC as the moment says; the database counts these westward."""
+    """A zone with the fixed UTC offset of the moment; the database counts these westward."""
     if moment.endswith("Z"):
         return "UTC"
     offset = re.search(r"([+-])(\d\d):?(\d\d)\Z", moment[11:])

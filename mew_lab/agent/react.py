@@ -190,7 +190,7 @@ _INDENT = "  "
 
 
 # --- the scratchpad format: earlier steps as text ---
-# The output of a tool is indented, so that no line of it can pass for a line of ours.
+# The output of a tool is indented, so that no line of it can be mistaken for a line of this format.
 
 
 def write_scratchpad(thoughts: Sequence[Thought]) -> str:

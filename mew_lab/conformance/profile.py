@@ -37,7 +37,7 @@ Capabilities = tuple[Mapping[str, Any], ...]
 _STREAMS: Capabilities = ({"kind": "stream/*"}, {"kind": "chat"}, {"kind": "capability/grant-ack"})
 
 ROLES: Mapping[str, Capabilities] = {
-    # The three example sets of §4.1, the read-only one of §9.3, and nobody.
+    # The three example sets of §4.1, the read-only one of §9.3, and an empty one.
     "admin": ({"kind": "*"},),
     "human": ({"kind": "mcp/*"}, {"kind": "chat"}),
     "proposer": ({"kind": "mcp/proposal"}, {"kind": "mcp/response"}, {"kind": "chat"}),

@@ -1,4 +1,4 @@
-"""Tracks who has acknowledged which chat message, and which of them need no attention any more.
+"""Tracks chat messages, their acknowledgements and cancels, and the participants whose attention they await.
 
 How it works
 ------------

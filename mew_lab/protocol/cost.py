@@ -29,7 +29,7 @@ from mew_lab.protocol.strings import is_expression
 __all__ = ["REFERENCE", "compile_cost", "steps"]
 
 REFERENCE: Final = 1024
-"""Bytes of a message that every set of capabilities must be able to judge, whatever stands in it."""
+"""Bytes of a message that every set of capabilities must be able to judge, with any content."""
 MOST: Final = 1 << 40
 """A bound that is larger than this is not followed further."""
 _NUMBER: Final = re.compile(r"\{(?:[0-9]+,)?([0-9]+)")

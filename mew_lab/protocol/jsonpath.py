@@ -187,7 +187,7 @@ def descendants(value: object, meter: Meter, *, itself: bool = False) -> Iterato
 
 
 def equal(left: object, right: object, meter: Meter) -> bool:
-    """Whether two JSON values are the same: numbers by value, never a boolean; objects whatever their
+    """Whether two JSON values are the same: numbers by value, never a boolean; objects in any
     order."""
     pairs = [(left, right)]
     while pairs:

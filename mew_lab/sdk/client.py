@@ -381,7 +381,7 @@ class MEWClient:
         if welcome is not None and (self.state != "ready" or welcome.id == self.id):
             self.id = self.members.me = welcome.id
         else:
-            welcome = None  # to somebody else; the ledger takes no note of it
+            welcome = None  # to another participant; the ledger ignores it
         for change in self.members.observe(Entry.of(envelope, 0)):
             member = change.member
             if member.ids and member.name != self.id:
@@ -398,7 +398,7 @@ class MEWClient:
         self._connection.ready(self.id)
         self._welcomes(payload)
 
-    # --- what the connection tells ---
+    # --- events of the connection ---
 
     def _explain(self, fault: HandshakeRefused | LinkClosed) -> MewError:
         return self._endpoint.explain(fault, name=self.id, welcomed=self.state == "ready")

@@ -50,7 +50,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 State = Literal["disconnected", "connecting", "connected", "joined", "ready"]
 
-MAX_DELAY = 30.0  # seconds between two attempts, however many there were
+MAX_DELAY = 30.0  # seconds between two attempts at most
 FLUSH = 1.0  # seconds that `stop` waits for what was posted before it
 MAX_UNSENT = 10_000  # messages that wait for a link which takes none
 MAX_KEPT = 1000  # messages that wait for the next link
@@ -512,7 +512,7 @@ class Connection:
                 self._unsent.clear()
                 await self._unsent.wait()
         except LinkClosed:
-            pass  # the reading task learns it too, and says why
+            pass  # the reading task notices it, too, and reports the reason
         except Exception:
             logger.exception("writing failed")
             await link.close(1011, "writing failed")

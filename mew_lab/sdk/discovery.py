@@ -310,7 +310,9 @@ class Discovery:
     def _plan(self, name: str, after: float, *, settled: bool = False) -> None:
         if name not in self._schedule and len(self._schedule) >= MAX_KNOWN:
             logger.warning(
-                "%d participants are asked for their tools already; %s is not", MAX_KNOWN, one_line(name, 80)
+                "the tools of %d participants are requested already, so those of %s are not",
+                MAX_KNOWN,
+                one_line(name, 80),
             )
             return
         self._schedule.schedule(name, after, settled=settled)

@@ -329,7 +329,7 @@ def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tup
 
 def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
-    # What cannot be told goes: better too much is taken than too little.
+    # An undecided right is revoked: it is safer to take too much than too little.
     try:
         touching = [capability for capability in patterns if not disjoint(capability, held, meter=turn.meter)]
         if not touching:

@@ -81,7 +81,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     limited = end != End(name)
     granted = [held if held.rooted else held._replace(limited=limited) for held in granted]
     rights = require_room(Rights([*granted, *state.configured_rights(()).held]), state.limits, name)
-    # One that is invited back by somebody whom it brought in counts to who brought it in at first.
+    # A participant that is invited again by one that it had invited counts to its first inviter.
     back = state.edition >= 2 and member is not None and name in state.inviters(sender.member.name)
     newcomer = Member(name, rights, inviter=member.inviter if member and back else sender.member.name)
     fits(state, sender.member, Member(name, Rights()), rights, [held.capability for held in granted])

@@ -58,7 +58,7 @@ def is_known(turn: Turn, name: str) -> bool:
 
 
 def free_name(turn: Turn, name: str) -> None:
-    """The name is this participant's from now on; of the participant that used it as a runtime id, the journal tells.
+    """Assigns the name to this participant; the journal notes the participant that used it as a runtime id.
 
     Spec: §3.6.4, ruling R8b.
     """

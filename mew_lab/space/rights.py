@@ -119,7 +119,7 @@ class Rights:
         return self._patterns_json
 
     def without(self, gone: Iterable[Held]) -> Rights:
-        """The rights that are left when those in `gone` are taken away."""
+        """The rights without those in `gone`."""
         ids = {id(right) for right in gone}
         return Rights(right for right in self.held if id(right) not in ids)
 

@@ -31,16 +31,17 @@ __all__ = [
 ]
 
 EDITION = 3
-"""Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
+"""The number of the rules of a space. A journal names it, so that a journal of an earlier version is replayed exactly.
 
-0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
-more than 64 bits were taken, an invite was not acknowledged to a log sink, and what judging costs had no bound.
+0: names in payloads were matched unchanged, a runtime id was never freed, a grant had no end of its own, integers of
+more than 64 bits were accepted, an invite was not acknowledged to a log sink, and the cost of judging was not bounded.
 
-1: new welcomes were all told in the event that caused them, a number beyond a double was `invalid_json`, write access
-was revoked on one connection of a participant that was named, and one that was invited back counted to whoever did so.
+1: all new welcomes were sent in the event that caused them, a number beyond a double was `invalid_json`, a revoke of
+write access by a participant's name reached only one connection, and a participant that was invited again counted to
+its last inviter.
 
-2: what was granted by a right of some uses stood by any other right of its granter when these uses were spent, and who
-was invited by a last use kept what rested on it.
+2: a grant by a right of limited uses stood by any other right of its granter when these uses were spent, and a
+participant that was invited by a last use kept its dependent rights.
 """
 TURN_BUDGET = 120_000
 """The steps of one event: reading a value of the message costs one."""
@@ -139,7 +140,7 @@ class StreamState(NamedTuple):
     created: str
     request: str
     opened: str
-    by: str = ""  # the participant that asked for it, also after a transfer
+    by: str = ""  # the participant that requested it, also after a transfer
 
     @property
     def writers(self) -> tuple[LiveConnection, ...]:
@@ -205,13 +206,13 @@ class State:
         edition: int = EDITION,
     ) -> None:
         self.edition = edition
-        self.owner = owner  # the participant that nobody can revoke or kick
+        self.owner = owner  # the participant that cannot be revoked or kicked
         self.limits = limits
         self.baseline = tuple(Capability.of(pattern) for pattern in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, LiveConnection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, LiveConnection] = {}
-        self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
+        self.audience: tuple[str, ...] = ()  # receivers of messages to everybody: connections, then log sinks
         self.due: dict[str, str] = {}  # connections that are owed a welcome -> the participant that caused it
         self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
@@ -229,7 +230,7 @@ class State:
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
-        self.journal_head = ""  # what a note told last
+        self.journal_head = ""  # the content of the last note
 
     def configured_rights(self, capabilities: Iterable[Capability]) -> Rights:
         """The rights of a participant with these configured capabilities: them, and the baseline."""

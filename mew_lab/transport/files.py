@@ -59,7 +59,7 @@ class AppendedFile:
         self._parts = PurePosixPath(name).parts
         self._fault = fault
         self._help = help
-        self._told = -1  # how many were lost before those that were told; -1: it can be written
+        self._told = -1  # lost lines before those that were reported; -1: it can be written
         self._torn = False  # it ends within a line
         self._fd = -1
 
@@ -209,7 +209,7 @@ class AppendedFile:
         whole = data.rfind(b"\n", 0, done) + 1
         if done > whole:
             try:
-                if os.fstat(self._fd).st_size == place.size + done:  # nobody has emptied it meanwhile
+                if os.fstat(self._fd).st_size == place.size + done:  # it was not emptied meanwhile
                     os.ftruncate(self._fd, place.size + whole)
             except OSError:
                 self._torn = True

@@ -33,8 +33,8 @@ MAX_LOG = 64 * 1024 * 1024  # bytes; a log that is full is put aside once, over 
 CHUNK = 64 * 1024
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 NOW = b"now"  # the word on the line of orders that ends everything without a grace
-LOOK = 1.0  # seconds between two looks whether whoever gave the orders lives
-ROUNDS = 1000  # of killing what is left; whoever is still there then forks faster than we kill
+LOOK = 1.0  # seconds between two checks whether the starter lives
+ROUNDS = 1000  # rounds of killing the rest; a process that is left then forks faster than it is killed
 
 
 class LogFile:
@@ -133,7 +133,7 @@ class _Keeper:
                         self._end()
                 elif order == b"":
                     ended = True
-            # A process that was forked from whoever gave the orders holds the other end open after its death.
+            # A process that was forked from the starter holds the other end open after the starter's death.
             if deadline is None and (ended or os.getppid() != parent):
                 events.unregister(control)
                 deadline = time.monotonic() + self._grace
@@ -216,14 +216,14 @@ def _adopt_orphans() -> None:
 
 
 def _report(to: int, **fields: Any) -> None:
-    with contextlib.suppress(OSError):  # whoever listened may be gone
+    with contextlib.suppress(OSError):  # the reader may have ended
         os.write(to, json.dumps(fields).encode() + b"\n")
 
 
 def _orders(source: int) -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(source, 1)  # one by one: what follows the line is not ours to take
+        byte = os.read(source, 1)  # byte by byte: the bytes after the line belong to the program
         if not byte:
             raise SystemExit(0)
         line += byte

@@ -65,7 +65,7 @@ class MemoryLink:
         while len(other._inbox) >= HIGH_WATER and not self._closed:
             if other._room is None:
                 other._room = asyncio.get_running_loop().create_future()
-            await asyncio.shield(other._room)  # several senders may wait: a cancelled one takes nobody along
+            await asyncio.shield(other._room)  # so that a cancelled sender cancels no other
         self.put(message)
 
     async def receive(self) -> str | bytes:

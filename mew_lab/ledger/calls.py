@@ -298,7 +298,7 @@ C = TypeVar("C", bound="Request | Proposal")
 
 
 class CallIndex(Generic[C]):
-    """The calls of one kind by id. Only the ledger changes it."""
+    """The calls of one kind by id. Read-only for everybody but the ledger."""
 
     def __init__(self) -> None:
         self._undecided: OrderedDict[str, C] = OrderedDict()

@@ -89,7 +89,7 @@ class ChatMessage(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """The characters that the ledger holds of it, plus 100."""
+        """Characters of what is held of it, and something for each part."""
         weight = OVERHEAD + len(self.text) + sum(map(len, self.to))
         if self.receipts or self.dismissed:
             weight += sum(len(receipt.by) + len(receipt.status) for receipt in self.receipts)

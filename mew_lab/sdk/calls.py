@@ -85,7 +85,7 @@ class Call:
         return await self
 
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Withdraws a proposal with a message to everybody. A request is only marked as no longer awaited.
+        """Withdraws a proposal with a message to everybody; for a request, only announces that no answer is needed.
 
         Spec: §3.3.1.
         """

@@ -195,7 +195,7 @@ class MEWParticipant:
         return self._joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], object]) -> Callable[[], None]:
-        """Calls `handler` with each change of the ledger of calls."""
+        """Calls `handler` with each change of a proposal in the ledger of calls."""
         return self._changes.add(handler)
 
     @property

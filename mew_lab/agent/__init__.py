@@ -1,1 +1,1 @@
-"""A participant that thinks."""
+"""An agent: a participant that answers requests with a language model and the tools of a space."""

@@ -1,8 +1,8 @@
-"""Joins a participant and a model: `MEWAgent` listens, decides whether to answer, thinks, and answers.
+"""Connects a participant and a model: `MEWAgent` receives chat, decides whether to answer, reasons, and answers.
 
-Three rules hold for additions:
-1. No protocol of its own: sending, discovery, calls and proposals are the participant's.
-2. One `Run` for each request, so that several at once do not meet; here runs are only begun and ended.
+Three rules for changes:
+1. No protocol of its own: the participant sends, discovers, calls and proposes.
+2. One `Run` for each request, so that concurrent requests share no state; here runs are only begun and ended.
 3. A fault of a peer, a tool or a model ends as an answer, an observation or a status, never as an exception that
    stops the agent.
 
@@ -49,28 +49,28 @@ __all__ = ["BackgroundTasks", "MEWAgent"]
 
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
-ALL_SENDERS = 5  # times `questions_per_minute` that all senders together may ask
-ENDS_WITHIN = 5.0  # seconds to wait for cancelled work: a model may hold on to a cancelled reply
+ALL_SENDERS = 5  # times `questions_per_minute` for all senders together
+ENDS_WITHIN = 5.0  # seconds to wait for cancelled work: a model may ignore the cancelling of a reply
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 
 
 class MEWAgent:
     """One agent in one space; `async with` starts it, and stops it for good.
 
-    It speaks through `participant`, thinks with `model`, and works as `options` say. `memory` is the conversation that
-    it remembers, `runs` the requests that it works on now.
+    It sends through `participant`, reasons with `model`, and follows `options`. `memory` is the conversation that it
+    remembers, `runs` are the requests in work.
 
     Args:
         participant: its participant in the space; None makes one from `gateway`, `space`, `token`, `participant_id`.
-        model: a Model, `"offline"` for the built-in one that follows rules, or the name by which a server of the chat
-            completions API knows a model.
-        base_url: that server's address; None is the default of the `openai` package.
-        api_key: that server's key; None takes OPENAI_API_KEY. Nothing shows it.
-        options: see `AgentOptions`, whose fields, and those of `Habits`, may also be given one by one, such as
+        model: a Model, `"offline"` for the built-in one that follows rules, or the name of a model at a server of the
+            chat completions API.
+        base_url: the address of that server; None is the default of the `openai` package.
+        api_key: the key of that server; None takes OPENAI_API_KEY. Nothing shows it.
+        options: see `AgentOptions`. Its fields, and those of `Habits`, may also be passed one by one, such as
             `system_prompt` or `max_iterations`.
 
     Raises:
-        ConfigError: an option is unknown, or a value is not what it takes.
+        ConfigError: an option is unknown, or does not take its value.
 
     Spec: SDK "MEWAgent".
     """
@@ -118,7 +118,7 @@ class MEWAgent:
 
     @classmethod
     def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:
-        """An agent as the settings say (`read_settings`); `more` are arguments of the constructor, and win.
+        """An agent from settings (`read_settings`); `more` are arguments of the constructor and override them.
 
         Spec: SDK "Configuration".
         """
@@ -142,14 +142,14 @@ class MEWAgent:
 
     @property
     def name(self) -> str:
-        """Its name in speech: the option `name`, or its id."""
+        """The name by which chat addresses it: the option `name`, or its id."""
         return self.options.name or self.id
 
     def configure(self, **more: Any) -> None:
         """Changes options; running requests keep the old ones.
 
         Raises:
-            ConfigError: an option is unknown, or a value is not what it takes; then nothing is changed.
+            ConfigError: an option is unknown, or does not take its value; then nothing is changed.
         """
         before = self.options
         if more:
@@ -169,7 +169,7 @@ class MEWAgent:
     # --- the hooks that a subclass may replace ---
 
     def prepare_llm_tools(self) -> Sequence[ToolSpec]:
-        """The tools that the model is shown in the next step, and no others can be called.
+        """The tools that the model is shown in the next step. It can call no others.
 
         By default these are the tools of others that this agent may call or propose, by `participant/tool`.
 
@@ -188,7 +188,7 @@ class MEWAgent:
             run: the work on this request; `run.trace` shows thoughts in the space.
 
         Raises:
-            ModelFailed: the model gave no reply. The participant that asked gets an answer that says so.
+            ModelFailed: the model gave no reply. The sender of the request gets that as the answer.
         """
         return await run.reason(request, previous_thoughts)
 
@@ -207,7 +207,7 @@ class MEWAgent:
     async def execute_llm_tool_call(
         self, namespaced_tool: str, arguments: Mapping[str, Any], *, run: Run
     ) -> str:
-        """Calls `participant/tool` for the model, by request or by proposal, and returns its result in words.
+        """Calls `participant/tool` for the model, by request or by proposal, and returns its result as text.
 
         Spec: SDK "MEWAgent" (`executeLLMToolCall`).
         """
@@ -216,9 +216,9 @@ class MEWAgent:
     # --- start and stop ---
 
     async def start(self) -> None:
-        """Joins the space, unless it has joined, and begins to listen; twice is harmless.
+        """Joins the space, unless it has joined, and starts to handle messages. A second call does nothing.
 
-        It also brings back an agent that was shut down, or that lost its connection for good.
+        It also restarts an agent that was shut down, or that lost its connection for good.
 
         Raises: as `MEWParticipant.start`.
         """
@@ -239,14 +239,14 @@ class MEWAgent:
             raise
 
     async def stop(self) -> None:
-        """Ends all work and leaves the space; `start` brings it back. Twice is harmless."""
+        """Ends all work and leaves the space; `start` joins again. A second call does nothing."""
         self._detach()
         await self.cancel_all("shutdown")
         await self._tasks.end(within=ENDS_WITHIN)
         await self.participant.stop()
 
     async def aclose(self) -> None:
-        """Stops for good, and closes the model where the agent made it from a name. Twice is harmless."""
+        """Stops for good, and closes a model that the agent made from a name. A second call does nothing."""
         await self.stop()
         if self.owns_model:
             await self.model.aclose()
@@ -264,7 +264,7 @@ class MEWAgent:
             self._tasks.cancel()
 
     def on_answer(self, handler: Callable[[RunOutcome], Any]) -> Callable[[], None]:
-        """Calls the handler with each outcome of a request; the returned function ends that."""
+        """Calls the handler with each outcome of a request; returns a function that removes the handler."""
         return self._answers.add(handler)
 
     def obey_starters(self, *ids: str) -> None:
@@ -284,10 +284,10 @@ class MEWAgent:
     # --- working ---
 
     async def ask(self, request: str) -> RunOutcome:
-        """Works on a request that comes from this program and not from a message; its reasoning is shown in the space.
+        """Works on a request of this program, without a message; its reasoning is shown in the space.
 
         Returns:
-            How it ended (`how`), and the words (`text`); nothing is sent as chat.
+            The end of the run (`how`) and its text (`text`); nothing is sent as chat.
 
         Spec: §3.5.1 (autonomous pattern).
         """
@@ -329,13 +329,13 @@ class MEWAgent:
         )
 
     async def _await_outcome(self, run: Run) -> RunOutcome | None:
-        """Runs it as a task of its own, which others may stop, and returns the outcome; None when it was stopped."""
+        """Runs it as a task of its own and returns the outcome; None when another participant stopped it."""
         task = asyncio.get_running_loop().create_task(self._work(run))
         self.runs[task] = run
         task.add_done_callback(self._discard_run)
         try:
             await asyncio.wait({task})
-        except asyncio.CancelledError:  # nobody waits for it any more
+        except asyncio.CancelledError:  # no task waits for it
             run.stop("cancelled")
             task.cancel()
             raise
@@ -343,7 +343,7 @@ class MEWAgent:
 
     def _discard_run(self, task: asyncio.Task[Any]) -> None:
         self.runs.pop(task, None)
-        task.cancelled() or task.exception()  # its caller may be gone
+        task.cancelled() or task.exception()  # its caller may have stopped waiting
 
     async def _work(self, run: Run) -> RunOutcome:
         async with self._free:
@@ -356,7 +356,7 @@ class MEWAgent:
     # --- incoming messages ---
 
     def _observe(self, envelope: Envelope) -> None:
-        """Takes in one message: keeps conversation, notes claims of other agents, obeys orders to stop."""
+        """Handles one message: keeps conversation, records claims of other agents, obeys cancels."""
         self.memory.observe(envelope)
         self._takers.observe(envelope)
         self.context_window.update_telemetry()
@@ -369,7 +369,7 @@ class MEWAgent:
             self._cancel_runs(by=envelope)
 
     def _is_cancelled(self, run: Run, by: Envelope) -> bool:
-        """Whether the ledger of the participant believes that this message cancels what the run is about."""
+        """Whether this message cancels, by the ledger of the participant, the question of the run."""
         ledger = self.participant.ledger
         if by.kind == "reasoning/cancel":
             sequence = ledger.reasoning.get(run.context)
@@ -408,7 +408,7 @@ class MEWAgent:
     # --- answering ---
 
     async def _classify(self, envelope: Envelope) -> None:
-        """Asks the model whether to answer an unaddressed message; the first agent that takes it on answers it."""
+        """Asks the model whether to answer an unaddressed message; the first agent that claims it answers it."""
         habits = self.options.habits
         messages = prompts.attention_messages(
             str(envelope.payload.get("text", "")),
@@ -453,7 +453,7 @@ class MEWAgent:
             )
 
     def _refuse(self, envelope: Envelope, *, now: float) -> None:
-        """Acknowledges with `rate_limited`; this is limited, too, so that a storm of questions causes no other one."""
+        """Acknowledges with `rate_limited`. This is limited, too, so that a flood of questions causes no other one."""
         if self._refused.take(envelope.sender, now=now):
             self._acknowledge(envelope, "rate_limited")
             logger.warning("%s answers %s no more this minute", self.id, one_line(envelope.sender, 80))

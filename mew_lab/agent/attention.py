@@ -11,8 +11,8 @@ How it works, in the order in which a message passes:
 4. `ChatTakers` settles which agent answers such a message: the first whose acknowledgement the gateway puts in order.
    All agents see one stream in one order, so no two take it.
 
-Three rules keep two agents from talking for ever: no agent answers itself, a chain of answers to answers ends after
-`MAX_EXCHANGE`, and answers a minute are limited (`Rate`).
+Three rules end a conversation of two agents: no agent answers itself, a chain of answers to answers ends after
+`MAX_EXCHANGE`, and the answers a minute are limited (`Rate`).
 
 Spec: §3.4.1, SDK "Chat Message Response Strategy", "Implementation Notes" of chat; threat 42.
 """
@@ -110,7 +110,7 @@ def judge(message: Envelope, *, me: str, name: str, habits: Habits, exchange: in
 
 
 def tells_outcome(message: Envelope, proposals: CallIndex[Proposal], *, me: str) -> bool:
-    """Whether a chat message tells how a proposal of ours was fulfilled, for example which arguments were changed.
+    """Whether a chat message reports how a proposal of ours was fulfilled, for example with changed arguments.
 
     It names the proposal and its fulfilment in `correlation_id`. It is remembered, and needs no answer.
     """
@@ -122,7 +122,7 @@ def tells_outcome(message: Envelope, proposals: CallIndex[Proposal], *, me: str)
 
 
 def mentions(text: str, names: Sequence[str]) -> bool:
-    """Whether one of the names stands in the text as a word of its own, in whatever case; not in an address."""
+    """Whether one of the names stands in the text as a separate word, in any case, and not in an address."""
     prose = _ADDRESS.sub(" ", text)
     return any(
         re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|[.@]\w)", prose, re.IGNORECASE)
@@ -247,7 +247,7 @@ class Askers:
         return sender if self.obeyed(sender) else f"{sender} (information only, not a request)"
 
     def accept(self, message: Envelope, *, asked: bool, now: float) -> bool:
-        """Whether to work on a message. One that `asked` and is not obeyed gets one answer that says so."""
+        """Whether to work on a message. If it `asked` and its sender is not obeyed, the sender gets one refusal."""
         if self.obeyed(message.sender):
             return True
         if asked and (text := self.decline_text(message.sender, now=now)):
@@ -255,7 +255,7 @@ class Askers:
         return False
 
     def decline_text(self, sender: str, *, now: float) -> str:
-        """The answer to a participant that is not obeyed; empty where it had one already, or many had."""
+        """The refusal for a participant that is not obeyed; empty where it had one already, or the rate is reached."""
         if sender in self._declined or not self._rate.take(sender, now=now):
             return ""
         self._declined[sender] = None
@@ -271,7 +271,7 @@ class Askers:
         return (name for name in here if name != self._client.id and self.obeyed(name))
 
     def _may_call(self, sender: str) -> bool:
-        """Whether the sender may call any tool of anybody itself, and so gains nothing by the agent's rights."""
+        """Whether the sender may call any tool itself, so that it gains nothing from the rights of the agent."""
         patterns = self._client.participants.get(sender)
         if patterns is None or sender in self._revoked or len(patterns) > 1000:
             return False
@@ -307,17 +307,17 @@ class ChatTakers:
             self._first.setdefault(id, envelope.sender)
 
     def taken(self, id: str, *, by_others_than: str) -> bool:
-        """Whether another participant has taken it on."""
+        """Whether another participant has claimed the message."""
         return self._first.get(id, by_others_than) != by_others_than
 
     async def take(self, participant: MEWParticipant, message: Envelope) -> bool:
-        """Announces that `participant` takes it on, where it has the right to, and tells whether it was the first."""
+        """Claims the message for `participant`, if it may acknowledge; returns whether its claim was the first."""
         payload = {"status": PROCESSING}
         if participant.can_send("chat/acknowledge", payload, message.sender):
             try:
                 await participant.sender.say_accepted(
                     "chat/acknowledge", payload, to=message.sender, about=message.id
                 )
-            except MewError:  # refused, or lost: nobody heard it
+            except MewError:  # refused, or lost: no participant received it
                 return False
         return not self.taken(message.id, by_others_than=participant.client.id)

@@ -1,8 +1,8 @@
-"""Says why a server gave no reply, without the key that it was shown, and whether another try may succeed; pure.
+"""Explains why a server gave no reply, without the key, and whether another try may succeed; pure.
 
 `failure_of_status` and `failure_of_error` make one sentence for a person from a status, headers and the body of an
-error. `Redaction` takes the key out of everything that the server sends. A server knows the key, so it can write it
-into an error, a text or the arguments of a call, in one piece or over two. Other secrets are the business of `mask`.
+error. `Redaction` removes the key from everything that the server sends. A server knows the key, so it can write it
+into an error, a text or the arguments of a call, in one piece or over two. `mask` handles other secrets.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["KEY", "SECRET", "CompletionFailure", "Redaction", "failure_of_error", "failure_of_status"]
 
 KEY = "[api key]"
-SECRET = 8  # a shorter key ("none", "ollama") protects nothing, and blotting it out would spoil plain words
-_PART = 4  # characters of a key that a server may show of it to say which one it was
+SECRET = 8  # a shorter key ("none", "ollama") protects nothing, and its removal would damage ordinary text
+_PART = 4  # characters of a key that a server may show to identify it
 _SHOWN = 4000
 
 
 class Redaction:
-    """Takes one key out of texts of a server. Without a key, or with one that is no secret, it changes nothing."""
+    """Removes one key from texts of a server. Without a key, or with one that is no secret, it changes nothing."""
 
     def __init__(self, key: Token | None) -> None:
         self._key = key if key is not None and len(key.reveal()) >= SECRET else None
@@ -61,7 +61,7 @@ class Redaction:
         return "".join(shown)
 
     def piece(self, piece: str, *, last: bool = False) -> str:
-        """The next piece of a text that comes bit by bit. An end that may begin the key is held back."""
+        """The next piece of a streamed text. An end that may be the beginning of the key is held back."""
         text = self.text(self._held + piece)
         held = 0
         if self._key is not None and not last:
@@ -88,12 +88,12 @@ _HELP = {
 
 
 class CompletionFailure(NamedTuple):
-    """Why there is no reply. `why` and `help` make the sentence.
+    """The reason of a missing reply. `why` and `help` make the sentence.
 
     `retryable`: the same request may succeed later. `broken`: the connection broke. `empty`: the answer had no byte.
-    The `about_` flags say what the server's text names: `about_usage` the counting of tokens, `about_form` the form of
-    the answer, `about_messages` a message, `about_sampling` the sampling figures, `about_limit` another name for the
-    greatest length.
+    The `about_` flags mark the subject of the server's text: `about_usage` the counting of tokens, `about_form` the
+    form of the answer, `about_messages` a message, `about_sampling` the sampling figures, `about_limit` another name
+    for the greatest length.
     """
 
     why: str
@@ -123,7 +123,7 @@ class CompletionFailure(NamedTuple):
 def failure_of_status(
     status: int, headers: Mapping[str, str], body: bytes, *, redaction: Redaction, now: datetime
 ) -> CompletionFailure:
-    """The failure that an HTTP status other than success means."""
+    """The failure of an HTTP status other than success."""
     text = body.decode("utf-8", "replace")
     message, code = _complaint(text)
     message = redaction.complaint(message)
@@ -145,7 +145,7 @@ def failure_of_status(
 
 
 def failure_of_error(error: Any, *, redaction: Redaction) -> CompletionFailure:
-    """The failure that an error inside an answer means; some servers send one with the status of success."""
+    """The failure of an error inside an answer; some servers send one with the status of success."""
     message, code = _complaint(json.dumps({"error": error}, ensure_ascii=False))
     message = redaction.complaint(message)
     status = int(code) if code in map(str, range(400, 600)) else None
@@ -177,7 +177,7 @@ def _complaint(text: str) -> tuple[str, str]:
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds until a server wants to be asked again; None where it does not say."""
+    """The seconds after which a server allows another request; None where it states none."""
     header = headers.get("retry-after", "").strip()
     try:
         seconds = float(header)

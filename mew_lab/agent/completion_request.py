@@ -1,7 +1,7 @@
 """Builds the JSON of a chat completions request from messages and tools; pure.
 
-Not every server knows every feature of the API. `ServerSupport` says which ones to use. After a failure that may be
-about one of them, `ask_for_less` gives the features for the next try.
+Not every server supports every feature of the API. `ServerSupport` lists the features to use. After a failure that may
+be about one of them, `ask_for_less` returns the features for the next try.
 
 Spec: SDK "Native Format", "LLM Tool Preparation".
 """
@@ -21,16 +21,16 @@ from mew_lab.protocol.text import ToolNames, mend_surrogates
 __all__ = ["SAMPLING", "ServerSupport", "ask_for_less", "build_request"]
 
 SAMPLING = frozenset({"max_tokens", "temperature", "top_p"})
-OTHER_LIMIT = "max_completion_tokens"  # what newer models of the API's maker take in place of max_tokens
+OTHER_LIMIT = "max_completion_tokens"  # newer models of the API's maker take it in place of max_tokens
 _DESCRIBED = 1024  # characters of a tool's description that providers take
 
 
 class ServerSupport(NamedTuple):
-    """The features that a server is taken to have.
+    """The features that a server is assumed to have.
 
-    `usage`: it counts tokens when asked. `null`: a message that only calls may have no content. `form`: the index of
-    the way in which a schema is asked for. `sampling`: it takes the sampling figures. `limit`: its name for the
-    greatest length of a reply.
+    `usage`: it counts tokens on request. `null`: a message with only calls may have no content. `form`: the index of
+    the way to request a schema. `sampling`: it takes the sampling figures. `limit`: its name for the greatest length
+    of a reply.
     """
 
     usage: bool = True
@@ -74,20 +74,20 @@ def build_request(
 
 
 def _tool_choice(
-    wanted: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: ToolNames
+    choice: str | None, messages: Sequence[Message], tools: Sequence[ToolSpec], names: ToolNames
 ) -> str | dict[str, Any] | None:
     """The `tool_choice` of a request; None leaves it to the server.
 
-    A choice that forces a call holds until a tool has answered; otherwise a model could call for ever and never answer.
+    A choice that forces a call holds until a tool has answered; else the model could never give an answer.
     """
-    if wanted is None or wanted in ("auto", "none"):
-        return wanted
+    if choice is None or choice in ("auto", "none"):
+        return choice
     if any(message.role == "tool" for message in messages):
         return None
-    if wanted == "required":
-        return wanted
-    if any(tool.name == wanted for tool in tools):
-        return {"type": "function", "function": {"name": names.wire[wanted]}}
+    if choice == "required":
+        return choice
+    if any(tool.name == choice for tool in tools):
+        return {"type": "function", "function": {"name": names.wire[choice]}}
     return None
 
 
@@ -117,7 +117,7 @@ def _wire_message(message: Message, names: ToolNames, *, null: bool) -> dict[str
 
 
 def _wire_tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
-    """A tool as the API takes it. Its description begins with the whole name, which the short one may not show."""
+    """A tool in the form of the API. Its description begins with the whole name, as the name itself may be shortened."""
     function = {
         "name": names.wire[tool.name],
         "description": mend_surrogates(f"{tool.name}: {tool.description}"[:_DESCRIBED]),
@@ -127,7 +127,7 @@ def _wire_tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
 
 
 def _forms(schema: Mapping[str, Any]) -> tuple[dict[str, Any] | None, ...]:
-    """The ways to ask a server for a schema, the best first."""
+    """The ways to request a schema from a server, the best first."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(schema.get("title") or "Reply"))[:64]
     return (
         {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema), "strict": False}},

@@ -1,16 +1,16 @@
 """Reads the answer of a chat completions server, piece by piece, into one reply; pure.
 
-Bytes go into a `CompletionReader`, which knows whether they are an event stream or one JSON text. It hands each chunk
-to a `ReplyAssembly`, which adds up text, reasoning, calls and usage. At the end there is a `Reply`, or the
-`CompletionFailure` that says why there is none.
+Bytes go into a `CompletionReader`, which distinguishes an event stream from one JSON text. It passes each chunk to a
+`ReplyAssembly`, which collects text, reasoning, calls and usage. At the end there is a `Reply`, or a
+`CompletionFailure` with the reason.
 
-The typed stream of the `openai` package is not used, because of what it does with servers that answer badly. It takes
-three things for a whole answer, without an error: a page of HTML, one JSON text without events, and a stream that
-breaks off. It also has no bound on the length of an event or an answer. Here a page and a break end as a failure, and
-one JSON text as the reply that it holds. The client of the package still makes the connection and sends the request.
+The typed stream of the `openai` package is not used, because it accepts three faulty answers without an error: a page
+of HTML, one JSON text without events, and a stream that breaks off. It also does not bound the length of an event or an
+answer. Here a page and a break end as a failure, and one JSON text as the reply in it. The client of the package still
+makes the connection and sends the request.
 
-The server is a stranger: each member is looked at before it is used, a member that makes no sense is passed over,
-and everything has a bound.
+The server is untrusted: each member is checked before it is used, an invalid member is ignored, and everything is
+bounded.
 
 Spec: SDK "LLM Tool Preparation", "Layer 3".
 """
@@ -43,12 +43,12 @@ __all__ = [
 MAX_TEXT = 1 << 20  # characters of text, reasoning and arguments together
 MAX_CALLS = 128
 MAX_LINE = 8 << 20  # bytes: a mebibyte of arguments, each character escaped
-_LISTED = 10  # tools that are named to a model which asked for another
+_LISTED = 10  # tools that are listed to a model that called an unknown one
 _ID = 128
 
 
 class TooLong(ValueError):
-    """The answer of a server passes a bound."""
+    """The answer of a server exceeds a bound."""
 
 
 class EventStreamParser:
@@ -60,7 +60,7 @@ class EventStreamParser:
         self._held = 0
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """The events that these bytes complete."""
+        """The data of the events that these bytes complete."""
         if b"\n" in data:
             *lines, rest = (bytes(self._rest) + data).split(b"\n")
             self._rest = bytearray(rest)
@@ -127,7 +127,7 @@ class ReplyAssembly:
         """Adds one chunk, or a whole completion.
 
         Raises:
-            TooLong: the reply passed a bound.
+            TooLong: the reply exceeds a bound.
         """
         self._usage = _usage(chunk.get("usage")) or self._usage
         choices = chunk.get("choices")
@@ -230,7 +230,7 @@ class ReplyAssembly:
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """The arguments that a model wrote, or a sentence about their fault. An empty text counts as `{}`."""
+    """The arguments in the text of a model, or a sentence about their fault. An empty text counts as `{}`."""
     if not text.strip():
         return {}
     try:
@@ -268,7 +268,7 @@ def _usage(value: Any) -> Usage | None:
 
 
 class CompletionReader:
-    """Reads one answer: events, or one JSON text. `over` says that no more is wanted."""
+    """Reads one answer: events, or one JSON text. `over` is whether it needs no more bytes."""
 
     def __init__(self, assembly: ReplyAssembly, redaction: Redaction, *, whole: bool) -> None:
         self._assembly = assembly
@@ -319,7 +319,7 @@ class CompletionReader:
                 self._add_chunk(data, cut=last)
 
     def _add_chunk(self, data: str, *, cut: bool = False) -> None:
-        """Adds the chunk of one event; one that `cut` says may be the part of an event is passed over where it is."""
+        """Adds the chunk of one event. With `cut` it may be a part of an event, and is ignored if it is not JSON."""
         try:
             chunk = json.loads(data)
         except (ValueError, RecursionError):
@@ -342,7 +342,7 @@ class CompletionReader:
             )
         begins = one_line(self._redaction.complaint(head.decode("utf-8", "replace")), 80)
         return CompletionFailure(
-            f"what it answered is no chat completion: {begins!r}",
+            f"its answer is no chat completion: {begins!r}",
             "Check base_url=: most servers want it to end in /v1.",
         )
 

@@ -1,14 +1,14 @@
 """A model behind the chat completions API: `CompletionsModel`, streamed.
 
-Any server that speaks the chat completions of the `openai` package will do: a provider, or one on this machine.
+It works with any server of the chat completions API that the `openai` package uses: a provider, or a local one.
 
 How one reply is made: `completion_request` builds the body, the client of the `openai` package sends it,
-`completion_stream` reads the answer, and `completion_errors` words a failure. A request is repeated where the server
-refused it for now, and where the connection broke before any text. Where the server objects to a feature, it is
-repeated without it.
+`completion_stream` reads the answer, and `completion_errors` words a failure. A request is repeated if the server
+refused it temporarily, or if the connection broke before any text. If the server objects to a feature, it is repeated
+without that feature.
 
-Only the last hop knows the key: the client of the package holds a placeholder, and the request gets the key as it
-leaves, for the host that it was made for.
+Only the last step has the key: the client of the package holds a placeholder, and the request gets the key when it
+is sent, only for the configured host.
 
 Spec: SDK "Layer 3", "Native Format".
 """
@@ -39,13 +39,13 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["CompletionsModel"]
 
-NO_KEY = "none"  # what goes out where no key is needed, and the placeholder of one
-LONGEST = 10  # times `timeout` that one answer may take, however steadily it comes
-DEFAULT_CONTEXT = 8192  # tokens, of a server that does not tell its own
-HOSTED_CONTEXT = 128_000  # of the package maker's models, whose list does not tell it
+NO_KEY = "none"  # sent where no key is needed, and the placeholder of a key
+LONGEST = 10  # times `timeout` that one answer may take in all
+DEFAULT_CONTEXT = 8192  # tokens, for a server that does not state its length
+HOSTED_CONTEXT = 128_000  # for models of the package's maker, whose list does not state it
 MAX_LISTING = 4 << 20  # bytes of a list of models that are read
 MEASURE_S = 5.0  # seconds that a server has to list its models
-LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens; other values are not believed
+LEAST_CONTEXT, MOST_CONTEXT = 256, 100_000_000  # tokens; other values are ignored
 # As llama.cpp, LM Studio, vLLM, OpenRouter, Mistral and Groq spell it; the length in force before the greatest.
 CONTEXT_KEYS = (
     "n_ctx", "loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window",
@@ -72,14 +72,14 @@ class _HttpFailure(Exception):
 
 
 class _ServerConnection:
-    """State that models of one server share: the client, made at first use, and the features that the server has."""
+    """The state that models of one server share: the client, made at first use, and the features of the server."""
 
     def __init__(self, base_url: str | None, key: Token | None) -> None:
         self._base_url, self._key = base_url, key
         self._client: Any = _make_client(base_url, key)
         self.support = ServerSupport()
         self.measured = False
-        self.context: int | None = None  # length in tokens, as the server says
+        self.context: int | None = None  # length in tokens, as the server states it
 
     def client(self) -> Any:
         """The client of the package; a new one after `aclose`."""
@@ -96,26 +96,26 @@ class _ServerConnection:
 class CompletionsModel:
     """A model behind a server of the chat completions API. Close it with `aclose`.
 
-    `OPENAI_API_KEY` and `OPENAI_BASE_URL` count where an argument is absent, so a key of the environment goes to
-    a `base_url` that is given. Nothing shows the key: no error, log, representation or reply, even if the server
-    echoes it. Names of tools go out as `ToolNames` makes them and come back as `participant/tool`.
+    `OPENAI_API_KEY` and `OPENAI_BASE_URL` replace absent arguments, so a key of the environment is also sent to an
+    explicit `base_url`. Nothing shows the key: no error, log, representation or reply, even if the server echoes it.
+    Tools are sent under the names of `ToolNames` and returned as `participant/tool`.
 
     Args:
-        model: the name by which the server knows it.
-        base_url: where the API begins, with its `/v1`; None is the one of the package's maker.
-        api_key: None where none is needed; then `base_url` must be given.
+        model: the name of the model at the server.
+        base_url: the address of the API, with its `/v1`; None is that of the package's maker.
+        api_key: None where none is needed; then `base_url` is required.
         max_tokens: the length of its context, for trimming prompts; it is not sent to the server. None is 8192 (128 000
             for the models of the maker of the package) until `measure` has asked the server.
-        timeout: seconds without a byte after which a request has failed, and the longest that retries wait in
-            all. An answer that comes steadily may take ten times that.
-        max_retries: how often a request is repeated that the server refused for now (408, 409, 425, 429, 5xx).
+        timeout: seconds without a byte after which a request has failed, and the limit of all waits for retries
+            together. An answer that keeps coming may take ten times that.
+        max_retries: the number of retries after a temporary refusal (408, 409, 425, 429, 5xx).
         temperature: None leaves it to the server.
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
-            "required" and a name are asked for until the messages hold what a tool answered.
-        sampling: `temperature`, `top_p` and `max_tokens` (of one reply); a server that objects is asked without them.
+            "required" and a name hold until the messages contain the answer of a tool.
+        sampling: `temperature`, `top_p` and `max_tokens` (of one reply); omitted after a server objected to them.
 
     Raises:
-        ConfigError: no key where one is needed, or an argument that cannot be used.
+        ConfigError: a key is missing where one is needed, or an argument is invalid.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class CompletionsModel:
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        key, api_key = _read_key(api_key), None  # no frame keeps the text: a traceback may show what it holds
+        key, api_key = _read_key(api_key), None  # no frame keeps the text: a traceback may show it
         self.name, self.host = model, ""
         if not model:
-            raise ConfigError("a model needs a name, as its server knows it", key="model")
+            raise ConfigError("model= is empty: give the name of the model at its server", key="model")
         if not timeout > 0:
-            raise ConfigError(f"timeout= is {timeout}: it must be some seconds", key="timeout")
+            raise ConfigError(f"timeout= is {timeout}: it must be a number of seconds above 0", key="timeout")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self.max_tokens: int | None = max_tokens or (DEFAULT_CONTEXT if base_url else HOSTED_CONTEXT)
         self._measures = max_tokens is None
@@ -160,7 +160,7 @@ class CompletionsModel:
         raise TypeError("a CompletionsModel holds a key and connections: make another one where it is needed")
 
     async def aclose(self) -> None:
-        """Closes its connections. Twice is harmless; a later reply opens new ones."""
+        """Closes its connections; a later reply opens new ones. A second call does nothing."""
         await self._connection.aclose()
 
     def with_settings(self, settings: ReplySettings) -> CompletionsModel:
@@ -177,9 +177,9 @@ class CompletionsModel:
         return other
 
     async def measure(self) -> None:
-        """Asks `/v1/models` for the length of the model's context, where it was not given; a server need not tell it.
+        """Reads the length of the model's context from `/v1/models`, unless it was given; a server may omit it.
 
-        It asks until there was one answer, and takes at most five seconds.
+        It repeats the request until there is one answer, and takes at most five seconds.
         """
         if not self._measures:
             return
@@ -199,7 +199,7 @@ class CompletionsModel:
                     if len(body) > MAX_LISTING:
                         return None
         finally:
-            # A server that cannot be reached yet is asked again; one that is slow, or refuses, is not.
+            # Only a server that cannot be reached is asked again later, not a slow one or one that refuses.
             fault = sys.exception()
             self._connection.measured = fault is None or not _is_unreachable(fault)
         return context_length(json.loads(body), self.name)
@@ -214,10 +214,10 @@ class CompletionsModel:
     ) -> Reply:
         """The next message; see `Model.reply`.
 
-        A call that cannot be made comes back with its fault. Cancelled, it closes the connection at once.
+        A call that cannot be made is returned with its fault. Cancelling closes the connection at once.
 
         Raises:
-            ModelFailed: the server refused, cannot be reached, or was silent for too long. Or its answer broke off, is
+            ModelFailed: the server refused, cannot be reached, or was silent for too long; or its answer broke off, is
                 no chat completion, or is longer than a mebibyte.
         """
         offered = () if schema is not None else tools
@@ -295,8 +295,8 @@ class CompletionsModel:
         redaction = Redaction(self._key)
         async with contextlib.AsyncExitStack() as stack:
             try:
-                asked = self._connection.client().chat.completions.with_streaming_response.create(**body)
-                response = await stack.enter_async_context(asked)
+                request = self._connection.client().chat.completions.with_streaming_response.create(**body)
+                response = await stack.enter_async_context(request)
             except Exception as err:
                 return self._failure_of(err, redaction)
             pieces = await stack.enter_async_context(contextlib.aclosing(response.iter_bytes()))
@@ -341,15 +341,15 @@ def _is_unreachable(err: BaseException) -> bool:
 
 
 def context_length(listing: Any, model: str) -> int | None:
-    """The context length in tokens that a listing of models gives for one of them; None where it gives none.
+    """The context length of a model, in tokens, from a listing of models; None where it is absent.
 
-    Each server has a name of its own for it. The length that a server was started with counts before the
-    length that the model was trained with.
+    Each server has its own name for it. The length with which a server was started takes precedence over the
+    length with which the model was trained.
     """
     entries = listing.get("data") if isinstance(listing, dict) else None
     known = [entry for entry in (entries if isinstance(entries, list) else []) if isinstance(entry, dict)]
     named = [entry for entry in known if entry.get("id") == model]
-    # A server of one model answers to whichever name it is called by.
+    # A server of one model accepts any name of a model.
     for entry in named or (known if len(known) == 1 else []):
         meta = entry.get("meta")
         for source in (entry, meta if isinstance(meta, dict) else {}):
@@ -361,7 +361,7 @@ def context_length(listing: Any, model: str) -> int | None:
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:
-    """Reads on after the end, for a moment: a connection is used again only when it was read to its end."""
+    """Reads the rest for a moment: a connection is reused only if it was read to its end."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_DRAIN_S):
             async for _ in pieces:
@@ -387,7 +387,7 @@ def _check_key(key: Token | None, *, needed: bool) -> Token | None:
 
 
 def _read_host(base_url: str) -> str:
-    """The host and port of an address, which is all that is ever shown of it."""
+    """The host and port of an address, the only parts that are ever shown."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname, parts.port
@@ -404,12 +404,12 @@ def _make_client(base_url: str | None, key: Token | None) -> Any:
     import openai
 
     async def sign(request: Any) -> None:
-        # A redirect to another host has lost the placeholder, so it does not get the key either.
+        # A redirect to another host drops the placeholder, so that host does not get the key.
         if key is not None and request.headers.get("Authorization") == f"Bearer {NO_KEY}":
             request.headers["Authorization"] = f"Bearer {key.reveal()}"
 
     async def look(response: Any) -> None:
-        """The package would read the whole body of an error, however long."""
+        """Reads a bounded part of an error's body, where the package would read all of it."""
         if response.is_success or response.has_redirect_location:
             return
         body = b""

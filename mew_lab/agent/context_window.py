@@ -4,9 +4,9 @@
 kept, so that other agents' reasoning and welcomes to others never reach a prompt. Tokens are estimated from the text,
 because no two models count alike.
 
-`ContextWindow` makes room. Before each call of the model 30 % of its context is made free: the oldest conversation
-goes first, then the middle of the longest message. Every trimming is announced and reported by `participant/status`.
-It also carries out what other participants order: forget, compact, clear, restart, shutdown.
+`ContextWindow` trims. Before each call of the model it frees 30 % of the context: first the oldest conversation, then
+the middle of the longest message. Every trimming is announced and reported by `participant/status`. It also carries
+out the controls of other participants: forget, compact, clear, restart, shutdown.
 
 Spec: §3.5.6, §3.9.5 to §3.9.10, SDK "Conversation History", "Automatic Context Compaction".
 """
@@ -78,7 +78,7 @@ class Memory:
             self._drop(slice(0, 1))
 
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
-        """The last `length` messages before the message `id`, as a model reads them; those of `me` as its own."""
+        """The last `length` messages before the message `id`, as prompt messages; those of `me` as the assistant's."""
         entries = self._entries
         end = next((n for n, entry in enumerate(entries) if entry.id == id), len(entries))
         chosen = entries[max(0, end - length) : end] if length > 0 else []
@@ -90,7 +90,7 @@ class Memory:
         ]
 
     def forget(self, direction: str, entries: int | None = None) -> Freed:
-        """Drops messages from one end, `oldest` or `newest`; half of them where no number is given."""
+        """Drops messages from one end, `oldest` or `newest`; half of them where the number is None."""
         count = -(-len(self._entries) // 2) if entries is None else max(0, min(entries, len(self._entries)))
         cut = slice(0, count) if direction == "oldest" else slice(len(self._entries) - count, None)
         return self._drop(cut)
@@ -110,15 +110,15 @@ class Memory:
         return self._drop(slice(None))
 
     def _drop(self, cut: slice) -> Freed:
-        gone = self._entries[cut]
+        dropped = self._entries[cut]
         del self._entries[cut]
-        freed = sum(entry.tokens for entry in gone)
+        freed = sum(entry.tokens for entry in dropped)
         self._tokens -= freed
-        return Freed(freed, len(gone))
+        return Freed(freed, len(dropped))
 
 
 SHORTEST = 200  # characters of a message that are left at least
-COMPACTED = 0.5  # of the memory that is left when somebody asks for a compaction and names no target
+COMPACTED = 0.5  # of the memory that is left after a compaction without a target
 
 
 class ContextWindow:
@@ -148,7 +148,7 @@ class ContextWindow:
         self._max_tokens = self._participant.telemetry.max_tokens = max_tokens
 
     def attach(self) -> list[Callable[[], None]]:
-        """Begins to feed the participant's telemetry and to carry out its controls; returns functions that end it."""
+        """Connects to the participant's telemetry and controls; returns functions that end this."""
         telemetry, controls = self._participant.telemetry, self._participant.controls
         telemetry.automatic = False
         telemetry.max_tokens = self._max_tokens
@@ -168,12 +168,12 @@ class ContextWindow:
         self.update_telemetry()
 
     def update_telemetry(self) -> None:
-        """Brings the telemetry up to date."""
+        """Updates the telemetry."""
         tokens = max(self._prompt_tokens, self._memory.tokens)
         self._participant.telemetry.set_context_usage(tokens=tokens, messages=len(self._memory))
 
     def excess(self, messages: list[Message]) -> int:
-        """By how many tokens, as estimated, the messages exceed the context less its free part; 0 when they fit."""
+        """The estimated tokens by which the messages exceed the context less its free part; 0 when they fit."""
         if self._max_tokens is None:
             return 0
         return max(0, _size(messages) - int(self._max_tokens * (1 - HEADROOM)))
@@ -189,7 +189,7 @@ class ContextWindow:
         return freed
 
     def shorten(self, messages: list[Message]) -> list[Message]:
-        """Shortens the longest message again and again, until all fit or each is as short as allowed."""
+        """Shortens the longest message repeatedly, until all fit or each has its minimal length."""
         messages = list(messages)
         while self.excess(messages):
             longest = max(range(len(messages)), key=lambda n: len(messages[n].content))
@@ -205,7 +205,7 @@ class ContextWindow:
         self.update_telemetry()
         return freed
 
-    # --- orders of other participants ---
+    # --- controls of other participants ---
 
     def _forget(self, direction: str, entries: int | None) -> None:
         self._report_freed(self._memory.forget(direction, entries))

@@ -1,7 +1,7 @@
-"""Sends an answer to the participant that asked, exactly once, across pauses and broken links.
+"""Sends an answer to the sender of the question, exactly once, across pauses and broken links.
 
-A run waits for `ready_to_send` before each step; `deliver` sends the answer. After a refusal for a pause, or a link that
-broke on the way, the answer is sent again under the same id. Where it can never be sent, a sentence says so.
+A run waits for `ready_to_send` before each step; `deliver` sends the answer. After a refusal because of a pause, or a
+broken link, the answer is sent again under the same id. An answer that can never be sent is replaced by the reason.
 
 Spec: §3.4, §3.9.1, ruling R14.
 """
@@ -26,7 +26,7 @@ MAX_ANSWER = 100_000  # characters; each takes at most six bytes, and a message 
 
 
 async def ready_to_send(participant: MEWParticipant) -> bool:
-    """Returns once there is a link and no pause; False where the participant is disconnected for good."""
+    """Waits until there is a link and no pause; returns False if the participant is disconnected for good."""
     client = participant.client
     news = asyncio.Event()
     offs = [client.on_welcome(lambda _: news.set()), client.on_disconnected(lambda _: news.set())]
@@ -47,17 +47,17 @@ async def ready_to_send(participant: MEWParticipant) -> bool:
 
 
 def is_paused(fault: BaseException) -> bool:
-    """Whether something was not sent, and not done, because of a pause."""
+    """Whether an error means that a message was not sent because of a pause."""
     return getattr(fault, "code", None) == "paused"
 
 
 async def deliver(
     participant: MEWParticipant, text: str, *, question: Envelope, on_id: Callable[[str], None]
 ) -> bool:
-    """Sends the text to the sender of the question, and returns whether the space has it.
+    """Sends the text to the sender of the question; returns whether the gateway accepted it.
 
     Args:
-        on_id: called with the id of the answer before it goes out.
+        on_id: called with the id of the answer before it is sent.
     """
     client = participant.client
     text = abridge(mend_surrogates(mask(text)), MAX_ANSWER)
@@ -85,6 +85,6 @@ async def deliver(
             text = f"My answer cannot be sent: {one_line(str(fault), 300)}"
         except MewError as fault:
             if not is_paused(fault):
-                logger.warning("the answer to %s was not taken: %s", question.id, fault)
+                logger.warning("the answer to %s was not accepted: %s", question.id, fault)
                 return False
     return False

@@ -1,8 +1,7 @@
-"""Defines what an agent expects of a model: messages and tools in, one reply out; data and one protocol, pure.
+"""Defines the interface between an agent and a model: messages and tools in, one reply out; data and one protocol.
 
-Each adapter is a module of its own: `completions` speaks with any server of the chat completions API, `offline` follows
-rules. Names of tools are `participant/tool`
-on both sides of this seam; what an API makes of them is its adapter's own business (`names`).
+Each adapter is a module of its own: `completions` for any server of the chat completions API, `offline` for rules.
+Names of tools are `participant/tool` in this interface; an adapter translates them for its API (`names`).
 
 Spec: SDK "Layer 3", "LLM Tool Preparation".
 """
@@ -34,7 +33,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class ToolSpec(NamedTuple):
-    """One tool as a model is offered it. `parameters` is the JSON Schema of its arguments."""
+    """One tool that is offered to a model. `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -42,12 +41,12 @@ class ToolSpec(NamedTuple):
 
     @property
     def participant(self) -> str:
-        """The participant that has it: the text before the first slash."""
+        """The participant that offers it: the text before the first slash."""
         return self.name.partition("/")[0]
 
 
 class ToolCall(NamedTuple):
-    """One call that a model asks for. `fault` says why it cannot be made; then the arguments are empty."""
+    """One call in a reply of a model. `fault` is the reason why it cannot be made; then the arguments are empty."""
 
     id: str
     name: str
@@ -65,7 +64,7 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens, as the model counted them."""
+    """The numbers of tokens that the model counted."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -73,7 +72,7 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply of a model. `reasoning` is the reasoning that it shows beside its text, where it does; `cut` says that
+    """One reply of a model. `reasoning` is the reasoning beside its text, if the model shows any. `cut` is whether
     the reply ended at its greatest length.
     """
 
@@ -110,11 +109,11 @@ def estimate_prompt(messages: Sequence[Message]) -> int:
 
 
 class Model(Protocol):
-    """A model that an agent thinks with.
+    """The model of an agent.
 
     `name` describes it, `max_tokens` is the length of its context (None: not known). A model may have two more
-    methods. `with_settings(ReplySettings)` returns a model that replies so and shares its connections. `measure()`
-    is awaited before the first reply and may find out `max_tokens`.
+    methods. `with_settings(ReplySettings)` returns a model with these settings that shares its connections.
+    `measure()` is awaited before the first reply and may set `max_tokens`.
     """
 
     name: str
@@ -131,16 +130,16 @@ class Model(Protocol):
         """The next message.
 
         Args:
-            tools: the tools that it may call. With a `schema` they are described in the messages already, and the reply
-                asks for a call inside its JSON.
-            schema: the JSON Schema that the reply's text shall fit; None leaves its form free.
-            on_text: called with each piece of the text as it comes.
+            tools: the tools that it may call. With a `schema` the messages describe them already, and the reply
+                contains a call inside its JSON.
+            schema: the JSON Schema for the text of the reply; None leaves its form free.
+            on_text: called with each piece of the text as it arrives.
 
         Raises:
-            ModelFailed: no reply could be had; the sentence says why, and what would help.
+            ModelFailed: there is no reply; the message states the reason and what would help.
         """
         ...
 
     async def aclose(self) -> None:
-        """Closes its connections. Twice is harmless."""
+        """Closes its connections. A second call does nothing."""
         ...

@@ -1,7 +1,7 @@
 """Makes models: by name (`model_of`), from data (`ScriptedModel`), from a function (`FunctionModel`).
 
-`model_of` loads only the adapter that is asked for. The other two are for lessons, tests, and users who want to decide
-each reply themselves.
+`model_of` loads only the adapter that it needs. The other two are for lessons, tests, and users who want to decide each
+reply themselves.
 
 Spec: SDK "Layer 3" (`model`, `apiKey`, `baseURL`).
 """
@@ -43,15 +43,15 @@ def model_of(
     """The model that a specification names. A model that is made here from a name must be closed with `aclose`.
 
     Args:
-        spec: a model, which is returned as it is; "offline" or None for the built-in one, which thinks by rules
-            and needs no server; any other word is the name of a model behind the chat completions API.
-        base_url: where that API begins; None is the default of the `openai` package.
+        spec: a model, which is returned unchanged; "offline" or None for the built-in one, which follows rules and
+            needs no server; any other text is the name of a model behind the chat completions API.
+        base_url: the address of that API; None is the default of the `openai` package.
         api_key: its key; None where none is needed, or where OPENAI_API_KEY holds it.
         sampling: figures for its replies, see `CompletionsModel`; the built-in model ignores them.
 
     Raises:
-        ConfigError: a server without the name of a model, a built-in or ready model with a server, or what
-            `CompletionsModel` refuses.
+        ConfigError: a server is given without the name of a model, or with a built-in or ready model; or
+            `CompletionsModel` refuses an argument.
     """
     if isinstance(spec, str) and spec != OFFLINE:
         from mew_lab.agent.completions import CompletionsModel
@@ -59,7 +59,7 @@ def model_of(
         return CompletionsModel(spec, base_url=base_url, api_key=api_key, sampling=sampling)
     if base_url is not None:
         raise ConfigError(
-            "base_url= names a server, and model= must say which of its models: give the name by which it knows it",
+            "base_url= names a server, but model= names none of its models: give the name of a model there",
             key="model",
         )
     if spec is None or isinstance(spec, str):
@@ -106,12 +106,12 @@ class _Rule:
 class ScriptedModel:
     """A model that follows a script, which is data. The same request gives the same replies.
 
-    A script is a list of rules. The first rule whose `when` stands in the request counts. It is looked for as
-    whole words, without regard to case; each `{name}` in it stands for words of one sentence. A rule without `when`
-    always counts. Its `replies` are given one after another in a turn: a call (`call` is the `participant/tool`,
-    beside it `arguments` and `why`) or an answer (`say`). A rule of one reply may hold it itself. In texts and
-    arguments `{name}` is what stood there in the request, `{observation}` what the tool of the last call said, and
-    `{observation1}` what the first one said.
+    A script is a list of rules. The first rule whose `when` stands in the request applies. It is searched as whole
+    words, without regard to case; each `{name}` in it stands for words of one sentence. A rule without `when` always
+    applies. Its `replies` follow one after another in a turn: a call (`call` is the `participant/tool`, beside it
+    `arguments` and `why`) or an answer (`say`). A rule of one reply may hold it itself. In texts and arguments `{name}`
+    is replaced by its words in the request, `{observation}` by the answer of the last call, and `{observation1}` by
+    that of the first call.
 
         - when: weather in {city}
           replies:
@@ -119,15 +119,15 @@ class ScriptedModel:
             - {say: "In {city}: {observation}"}
         - {when: who are you, say: I follow a script.}
 
-    Where no rule counts, or the replies of one are used up, it says so. A message that is addressed to nobody is
-    answered where a rule with a `when` counts.
+    Where no rule applies, or its replies are used up, the answer states that. A message that is addressed to nobody is
+    answered where a rule with a `when` applies.
 
     Args:
         script: the rules.
-        name: what it is called.
+        name: the name of the model.
 
     Raises:
-        ConfigError: the script is none; `key` names the place.
+        ConfigError: the script is invalid; `key` names the place.
     """
 
     max_tokens: int | None = None
@@ -140,7 +140,7 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """The script of a YAML or JSON file of at most a mebibyte, called by the file's name.
+        """The script of a YAML or JSON file of at most a mebibyte, under the name of the file.
 
         Raises:
             ConfigError: it cannot be read, or holds no script.
@@ -195,7 +195,7 @@ def _script_reply(rule: _Rule, turn: CurrentTurn, places: Mapping[str, str]) -> 
 
 
 def _fill(value: Any, values: Mapping[str, str]) -> Any:
-    """The value with each known `{name}` in its texts replaced, once; what is filled in is not read again."""
+    """The value with each known `{name}` in its texts replaced, once; inserted texts are not filled again."""
     if isinstance(value, str):
         return fill_template(value, values)
     if isinstance(value, Mapping):
@@ -243,7 +243,7 @@ def _check_members(value: Any, known: set[str], where: str) -> dict[str, Any]:
 
 
 def _read_when(when: str, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
-    """The texts of a `when`, as expressions that find them as whole words, and the names of the places between."""
+    """The texts of a `when` as expressions for whole words, and the names of the places between them."""
     texts, names = _PLACE.split(when)[::2], _PLACE.split(when)[1::2]
     if len(set(names)) < len(names) or "" in texts[1:-1]:
         message = f"{where}.when needs a text between two places, and a name of its own for each"
@@ -294,7 +294,7 @@ class FunctionModel:
     Args:
         function: called with `messages` and `tools`, and awaited where it gives something to await. It returns a
             Reply, a ToolCall, or the text of an answer.
-        name: what it is called.
+        name: the name of the model.
         max_tokens: the length of its context; None leaves it open.
     """
 
@@ -322,7 +322,7 @@ class FunctionModel:
         With a schema a text that is JSON counts as it is; any other reply is put into the schema's form.
 
         Raises:
-            ModelFailed: it returned something else. What it raises itself goes on.
+            ModelFailed: it returned something else. Exceptions of the function are not caught.
         """
         returned: Any = self._function(messages, tools)
         if inspect.isawaitable(returned):

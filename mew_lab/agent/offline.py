@@ -6,11 +6,11 @@ It is for lessons and for places without a key. How it works, from top to bottom
 2. For each clause the tool is chosen whose name, description and parameters share the most of its words. A tool that
    changes something is chosen only where the clause begins with its verb.
 3. Required parameters are filled by their names and types with values of the clause: quoted text, paths, addresses,
-   numbers, times, time zones and cities, names, words of an enumeration. A clause that points back ("that", "it")
-   takes times and zones from what the tools said before.
-4. The answer quotes what the tools said, and concludes nothing from it.
+   numbers, times, time zones and cities, names, words of an enumeration. A clause that refers back ("that", "it")
+   takes times and zones from earlier answers of tools.
+4. The answer quotes the answers of the tools, and concludes nothing from them.
 
-Where nothing fits, the model says so, and says that it is rules. The same input gives the same reply.
+Where no tool fits, the answer states that, and that the model is rules. The same input gives the same reply.
 
 Spec: SDK "Layer 3", "Dynamic Tool Selection".
 """
@@ -171,7 +171,7 @@ def _next(turn: CurrentTurn, tools: Sequence[ToolSpec], messages: Sequence[Messa
 
 
 def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
-    """Walks through the clauses in their order: the first one without a call of its own gets it now."""
+    """Handles the clauses in order: the first one without a call gets it now."""
     weigh = Weights(tools)
     left, seen, pieces, failed = list(turn.done), list[Value](), list[str](), False
     for clause in _clauses(turn.request):
@@ -257,7 +257,7 @@ def _choose(clause: str, weights: Weights, seen: Sequence[Value]) -> Choice | No
         score = met * 0.5 ** len(missing) * (1.5 if taken else 0.6 if seen else 1.0)
         required = _required(tool.parameters)
         score *= 1 + 0.1 * len([key for key in arguments if key in required])
-        if _LATEST.search(clause):  # a tool that can be asked for just one
+        if _LATEST.search(clause):  # a tool that takes just one
             score *= 1 + len([key for key, value in arguments.items() if key not in required and value == 1])
         choice = Choice(tool, arguments, tuple(missing), score, taken)
         # The name decides between equals, so that the order of the tools never does.
@@ -267,7 +267,7 @@ def _choose(clause: str, weights: Weights, seen: Sequence[Value]) -> Choice | No
 
 
 def _changes(tool: ToolSpec) -> frozenset[str]:
-    """The verbs of a tool that changes something; empty for one that only tells, or calculates."""
+    """The verbs of a tool that changes something; empty for one that only reads or calculates."""
     shapes = _properties(tool.parameters).values()
     if shapes and all(_type(shape) in ("number", "integer") for shape in shapes):
         return frozenset()
@@ -433,7 +433,7 @@ def _zones() -> dict[str, str]:
 
 
 def _zone_of_offset(moment: str) -> str | None:
-    """A zone that is always as far from UTC as the moment says; the database counts these westward."""
+    """A zone with the fixed UTC offset of the moment; the database counts these westward."""
     if moment.endswith("Z"):
         return "UTC"
     offset = re.search(r"([+-])(\d\d):?(\d\d)\Z", moment[11:])
@@ -468,7 +468,7 @@ def _values(text: str) -> list[Value]:
 
 
 def _abilities(tools: Sequence[ToolSpec]) -> str:
-    """Says that it is rules, and which tools it can call."""
+    """The answer about itself: that it is rules, and which tools it can call."""
     if not tools:
         return f"{SELF} No tools are here for me to call."
     listed = [

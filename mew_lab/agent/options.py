@@ -1,6 +1,6 @@
 """Holds the options of an agent, each with its default and its check; pure.
 
-The names are the specification's in Python's spelling. Spec: SDK "AgentConfig", "ChatResponseConfig".
+The names are those of the specification in the spelling of Python. Spec: SDK "AgentConfig", "ChatResponseConfig".
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class AgentOptions:
     """The options of one agent.
 
     Args:
-        name: its name in speech; its id when empty.
-        system_prompt: opens each prompt; `prompts.system`, where given, takes its place.
+        name: the name by which chat addresses it; its id when empty.
+        system_prompt: opens each prompt; `prompts.system`, if set, replaces it.
         prompts: templates of the phases.
         reasoning_enabled: whether `reasoning/*` is sent; off for a model that reasons by itself.
-        reasoning_format: how earlier steps stand in the prompt, `native` or `scratchpad`.
+        reasoning_format: the form of earlier steps in the prompt, `native` or `scratchpad`.
         reasoning_stream: whether thoughts are mirrored to a stream where that is permitted.
         max_iterations: steps of one request, its answer not counted.
         conversation_history_length: earlier messages in the prompt; 0 for the request alone.
         habits: when to answer chat.
         obeys: the participants whose chat requests it works on: ids, or `*` for anybody. None means those that
             started it, and each participant that may call any tool itself.
-        max_tokens: of the model's context; None takes what the model, or its server, says of it.
+        max_tokens: the length of the model's context; None takes that of the model or its server.
         temperature: of the model's replies, from 0 to 2; None leaves it to the model.
         max_reply_tokens: greatest length of one reply; None leaves it to the model.
         model_timeout: seconds of a server's silence after which a reply has failed; None is the model's own.
@@ -44,9 +44,9 @@ class AgentOptions:
             hold until a tool has answered: an agent that must always call a tool can never answer.
         silence_notice: seconds of the model's silence after which the agent reports that it still waits; it reports
             again each time that the silence has doubled. None reports nothing.
-        questions_per_minute: of one sender that are answered, and five times as many of all senders; further ones
-            get `chat/acknowledge` with the status `rate_limited`.
-        call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits on.
+        questions_per_minute: the number of questions of one sender that are answered, and five times as many of all
+            senders together; further ones get `chat/acknowledge` with the status `rate_limited`.
+        call_timeout: seconds that a call waits for its tool, or a proposal for people; None waits without a limit.
         discovery_wait: seconds that a request waits for tools that are being discovered.
         max_concurrent: requests worked on at once; more wait.
         max_observation: characters of a tool's answer that reach the model.
@@ -81,7 +81,7 @@ class AgentOptions:
         """Reads options from names and values; those of chat and of prompts may stand beside the others.
 
         Raises:
-            ConfigError: a name is unknown, or a value is not what it takes; `key` names it.
+            ConfigError: a name is unknown, or an option does not take its value; `key` names it.
         """
         habits = {key: value for key, value in values.items() if key in Habits._fields}
         own = {key: value for key, value in values.items() if key not in habits}

@@ -1,8 +1,7 @@
 """Makes the prompts of an agent: templates of the phases, schemas, and the messages made from them; pure.
 
-A template's `{name}` is filled in one pass: a filled-in text is never read as a template. Texts of tools and of other
-participants go in as data: they stand in messages of their own, and the system prompt says that they are no
-instructions.
+A template's `{name}` is filled in one pass: an inserted text is never read as a template. Texts of tools and of other
+participants are data: they stand in messages of their own, and the system prompt states that they are no instructions.
 
 Spec: SDK "Custom Prompts", "Reasoning Format Options", "LLM Classification Prompt".
 """
@@ -90,11 +89,11 @@ def step_schema(tools: Sequence[ToolSpec], *, tool_choice: str | None = None) ->
     """The JSON Schema of one step in the scratchpad format.
 
     `actionInput` has one branch for each tool, with its name and the schema of its arguments, and one branch for a
-    message. A small model that is held to it cannot ask for a tool that does not exist.
+    message. A small model that is constrained by it cannot call a tool that does not exist.
 
     Args:
-        tool_choice: "required" leaves the message out, "none" the tools, and the name of one of the tools leaves
-            all but this tool out. Anything else restricts nothing.
+        tool_choice: "required" omits the message, "none" omits the tools, and the name of a tool omits all others.
+            Any other value restricts nothing.
 
     Spec: SDK "Complete ReAct Flow".
     """
@@ -127,8 +126,8 @@ def step_schema(tools: Sequence[ToolSpec], *, tool_choice: str | None = None) ->
 def _arguments_schema(parameters: Mapping[str, Any], *, limit: int) -> tuple[dict[str, Any], int]:
     """The schema of a tool's arguments and its size in characters.
 
-    It is just that of an object where the tool's own is longer than the limit, or refers to parts of itself: such a
-    reference begins at the root, which is another one here.
+    It is only `{"type": "object"}` where the tool's own schema exceeds the limit or has references to itself: these
+    would begin at the root of another schema.
     """
     text = json.dumps(parameters)
     if len(text) > limit or '"$ref"' in text or '"$dynamicRef"' in text:
@@ -151,10 +150,10 @@ def step_messages(
     system = _system(prompts, id)
     if format == "scratchpad":
         system += "\n\n" + fill_template(STEP_RULES, {"tools": described})
-    asked = (
+    question = (
         fill_template(prompts.reason, {"input": request, "tools": described}) if prompts.reason else request
     )
-    messages = [Message("system", system), *before, Message("user", asked)]
+    messages = [Message("system", system), *before, Message("user", question)]
     messages += _native(thoughts) if format == "native" else _scratchpad(thoughts)
     if prompts.act and thoughts:
         messages.append(
@@ -166,11 +165,11 @@ def step_messages(
 def response_messages(
     request: str, thoughts: Sequence[Thought], *, id: str, prompts: Prompts = DEFAULT, draft: str = ""
 ) -> list[Message]:
-    """The messages for the final answer alone, from what was gathered and, if there is one, a first `draft`."""
+    """The messages for the final answer alone, from the observations and, if there is one, a first `draft`."""
     numbered = [f"{n}. {line}" for n, line in enumerate(_list_observations(thoughts), 1)]
     observation = "\n".join([*numbered, *([draft] if draft else [])]) or "nothing"
-    asked = fill_template(prompts.respond or RESPOND, {"input": request, "observation": observation})
-    return [Message("system", _system(prompts, id)), Message("user", asked)]
+    question = fill_template(prompts.respond or RESPOND, {"input": request, "observation": observation})
+    return [Message("system", _system(prompts, id)), Message("user", question)]
 
 
 def attention_messages(
@@ -181,7 +180,7 @@ def attention_messages(
     prompts: Prompts = DEFAULT,
     before: Sequence[Message] = (),
 ) -> list[Message]:
-    """The messages that ask whether to answer `text`; it is the last one, as it was said."""
+    """The messages that ask the model whether to answer `text`, which is the last one, unchanged."""
     system = _system(prompts, id) + "\n\n" + fill_template(ATTENTION_RULES, {"tools": _describe_tools(tools)})
     return [Message("system", system), *before, Message("user", text)]
 

@@ -3,7 +3,7 @@
 A text becomes a set of hashed features: windows of letters, runs of three words, and short texts that name something
 (addresses, hosts, paths, numbers, quoted words). Two texts that share a feature share words. Case, accents, look-alike
 letters, white space, punctuation and invisible characters are folded before; percent-encoding, base64, hexadecimal
-digits, HTML entities and JSON escapes are decoded. It understands nothing: a paraphrase or translation has other words.
+digits, HTML entities and JSON escapes are decoded. A paraphrase or a translation is not found: it has other words.
 
 Spec: threat 29.
 """
@@ -44,7 +44,7 @@ MAX_LEAVES = 1000  # texts, numbers, lists and objects there
 MAX_PLACE = 200  # characters of the name of a place
 MAX_QUOTES = 20
 
-# Words that hold a sentence together; a run of words without any of them is somebody's own.
+# Function words of several languages; a run of words without any of them is specific to its author.
 _STOP = frozenset(
     """
     the a an and or but if then else of to in on at by for from with without into over under as is are was
@@ -60,7 +60,7 @@ _STOP = frozenset(
     uno unos unas y o pero al con sin por para son este esta se su lo
     """.split()  # noqa: SIM905 - words read better than a list
 )
-# Values and names that schemas and programs are made of: as a whole argument they are nobody's words.
+# Common values and names of schemas and programs: as a whole argument they are no quote.
 _SCHEMA = frozenset(
     """
     string number integer boolean object default content context arguments argument result results message
@@ -123,7 +123,7 @@ _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([nrt\"'\\/])")
 
 
 def fold(text: str) -> str:
-    """The text without what does not change its words: case, accents, look-alikes, widths, invisible characters."""
+    """The text without case, accents, look-alikes, widths and invisible characters."""
     if not text.isascii():
         text = unicodedata.normalize("NFKD", text).casefold().translate(_FOLDS)
         text = unicodedata.normalize("NFC", text)
@@ -133,7 +133,7 @@ def fold(text: str) -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """The text, and what it is when it is decoded; what was decoded is decoded again, twice."""
+    """The text and its decoded forms; decoded forms are decoded again, twice."""
     texts = [text]
     room = MAX_DECODED
     begin = 0  # of what the last pass has added
@@ -177,7 +177,7 @@ def _unescape(hit: re.Match[str]) -> str:
 
 
 def _readable(data: bytes) -> str:
-    """The text that these bytes are; nothing where they are none."""
+    """The text of these bytes; empty where they are no text."""
     for coding in ("utf-8", "utf-16-le") if b"\0" in data else ("utf-8",):
         try:
             text = data.decode(coding)
@@ -191,14 +191,14 @@ def _readable(data: bytes) -> str:
 def leaves(
     value: Any, *, most: int, names: bool = True, numbers: bool = True
 ) -> Iterator[tuple[bool, str, str | None]]:
-    """Every text and number of a JSON value in its order: whether it is a member's name, its place, the text.
+    """Yields every text and number of a JSON value in order: whether it is a member's name, its place, the text.
 
-    The text None stands at the end when there were more than `most` of them, lists and objects counted. A long place
-    is cut in its middle, so that no depth and no long name makes it grow.
+    If there are more than `most` of them, lists and objects counted, the last text is None. A long place is cut in its
+    middle, so that neither depth nor long names let it grow.
 
     Args:
-        names: Also the name of each member of an object, before its value.
-        numbers: Also numbers, as texts; else they are not counted either.
+        names: Whether to yield the name of each member of an object, before its value.
+        numbers: Whether to yield numbers as texts; otherwise they are not counted either.
     """
     kinds = str | int | float | Mapping | list | tuple if numbers else str | Mapping | list | tuple
     waiting: list[Iterator[tuple[bool, str, Any]]] = [iter([(False, "", value)])]
@@ -248,7 +248,7 @@ def tokens(folded: str, words: list[str]) -> set[str]:
         for name in _NAMED.findall(folded):
             labels = name.split(".")
             names.update(".".join(labels[n:]) for n in range(len(labels) - 1))
-            if len(labels) > 2:  # what many names end with names nobody
+            if len(labels) > 2:  # a common ending identifies nothing
                 names.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
     if "+" in folded:
         names.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
@@ -283,7 +283,7 @@ def _windows(letters: str, stride: int) -> Iterator[int]:
 
 
 def _runs(words: list[str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """Each three words in a row that hold no sentence together, with their place."""
+    """Yields each three words in a row that are no function words, with their place."""
     own = [word not in _STOP for word in words]
     starts = compress(range(len(words)), map(all, zip(own, own[1:], own[2:], strict=False)))
     for n in starts:
@@ -293,11 +293,11 @@ def _runs(words: list[str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
 
 
 def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[int]:
-    """The features of a text that others may quote.
+    """The features of a text that may be quoted.
 
     Args:
-        every: Each window rather than each eighth, and each word: for the text whose words are *not* looked for.
-        alone: Also single words and pairs, for arguments that are no more than those.
+        every: Each window rather than each eighth, and each word: for the text whose features are excluded.
+        alone: Whether to include single words and pairs, for arguments that consist only of these.
     """
     features: set[int] = set()
     for spelling in spellings(text):
@@ -324,7 +324,7 @@ def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[in
 
 
 class Query(NamedTuple):
-    """The features to look for, each with its place, in the order of the places; `whole` where all was read."""
+    """The features to search, each with its place, in the order of the places; `whole` is whether all was read."""
 
     places: dict[int, str]
     whole: bool
@@ -335,7 +335,7 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
 
     Args:
         most: Texts, numbers, lists and objects that are read.
-        characters: Of all texts, what decoding adds included.
+        characters: The limit for all texts together, decoded forms included.
     """
     places: dict[int, str] = {}
     whole = True
@@ -353,7 +353,7 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
             sequences.setdefault((is_name, min(nth, 1)), _TextSequence()).add(place, words, folded)
             named = tokens(folded, words)
             if not is_name and 0 < len(words) <= 2 and not words[0].isdigit():
-                named.add("".join(words))  # it is all that the argument says
+                named.add("".join(words))  # it is the whole argument
             for token in named:
                 places.setdefault(hash(token), place)
     for sequence in sequences.values():
@@ -400,8 +400,8 @@ class _TextSequence:
 class ToolOutputs:
     """The outputs of tools during one request, to find the arguments that quote them.
 
-    Text out of a tool's output is data that somebody else wrote: an argument that quotes it, and not the request, may be
-    what an injected instruction asked for. The oldest features are forgotten first where there are too many.
+    Text of a tool's output is untrusted data: an argument that quotes it, and not the request, may follow an injected
+    instruction. Beyond the limit the oldest features are forgotten first.
     """
 
     def __init__(self, request: str) -> None:

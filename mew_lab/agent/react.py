@@ -1,7 +1,7 @@
 """One step of the loop of reasoning and acting: reads the next move in a model's reply, and writes steps as text; pure.
 
-`next_move` calls nothing and waits for nothing. The driver (`run`) asks the model, makes the calls that a move names,
-and hands both back as the history of the next step. Every reply ends as a move, nonsense too.
+`next_move` calls nothing and waits for nothing. The driver (`run`) asks the model, makes the calls of a move, and
+passes both back as the history of the next step. Every reply becomes a move, an invalid one too.
 
 Two formats are read. In `native` the API of the model carries calls. In `scratchpad` the reply is one JSON object, and
 earlier steps stand in the prompt as text (`write_scratchpad`, `read_scratchpad`).
@@ -47,7 +47,7 @@ CUT = "it was cut off at the greatest length of a reply"
 class Thought:
     """One step of the past: its reasoning, its calls, and the observation of each call, in their order.
 
-    A step without a call may have one observation: what was wrong with it. Spec: SDK "Data Structures".
+    A step without a call may have one observation: its fault. Spec: SDK "Data Structures".
     """
 
     reasoning: str
@@ -56,21 +56,21 @@ class Thought:
 
 
 class Think(NamedTuple):
-    """A step without a call. `observation` tells the model what was wrong with its reply, if anything."""
+    """A step without a call. `observation` is the fault of the reply for the model; empty where there is none."""
 
     reasoning: str
     observation: str = ""
 
 
 class CallTools(NamedTuple):
-    """Make these calls, all at once."""
+    """A step with calls, which are made all at once."""
 
     reasoning: str
     calls: tuple[ToolCall, ...]
 
 
 class FinalAnswer(NamedTuple):
-    """Answer with this text; the work is done. `cut` says that it ended at the model's greatest length."""
+    """The final answer. `cut` is whether it ended at the model's greatest length."""
 
     reasoning: str
     text: str
@@ -78,7 +78,7 @@ class FinalAnswer(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """End without an answer, for this reason."""
+    """The end without an answer, for the reason `reason`."""
 
     reason: str
 
@@ -87,10 +87,10 @@ Move = Think | CallTools | FinalAnswer | GiveUp
 
 
 def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_iterations: int) -> Move:
-    """The move that a model's reply means after these steps.
+    """The next move by a model's reply, after these steps.
 
     Args:
-        max_iterations: the number of steps that a model may take in all, its answer not counted.
+        max_iterations: the number of steps that a model may take in all, without its answer.
     """
     move = _native(reply) if format == "native" else _scratchpad(reply)
     if isinstance(move, FinalAnswer):
@@ -123,27 +123,27 @@ def _scratchpad(reply: Reply) -> Move:
     if "{" not in text:  # a model that answers in prose has answered
         return FinalAnswer(reply.reasoning.strip(), text, reply.cut)
     step = find_json_object(text)
-    if reply.cut and (step is None or "action" not in step):  # the object found may be a part of the one cut
+    if reply.cut and (step is None or "action" not in step):  # the object may be part of one that was cut
         return Think("", f"{FAULTY}: {CUT}, so it is not one JSON object. Be brief.")
     if step is None:
         return Think("", f"{FAULTY}: it is not one JSON object.")
     reasoning, action, action_input = step.get("reasoning"), step.get("action"), step.get("actionInput")
     why = reasoning.strip() if isinstance(reasoning, str) else ""
-    asked: Mapping[str, Any] = action_input if isinstance(action_input, dict) else {}
+    inputs: Mapping[str, Any] = action_input if isinstance(action_input, dict) else {}
     if action == "continue":
         return Think(why)
     if action == "respond":
-        message = asked.get("message")
+        message = inputs.get("message")
         if isinstance(message, str) and message.strip():
             return FinalAnswer(why, message.strip())
         return Think(why, f"{FAULTY}: to respond, actionInput.message must hold the answer.")
     if action in ("tool_call", "tool"):
-        return _read_call(why, asked)
+        return _read_call(why, inputs)
     return Think(why, f'{FAULTY}: "action" must be "tool_call", "respond" or "continue".')
 
 
-def _read_call(why: str, asked: Mapping[str, Any]) -> Move:
-    name, arguments = asked.get("tool"), asked.get("arguments", {})
+def _read_call(why: str, inputs: Mapping[str, Any]) -> Move:
+    name, arguments = inputs.get("tool"), inputs.get("arguments", {})
     if not isinstance(name, str) or not name:
         return Think(why, f"{FAULTY}: to call a tool, actionInput.tool must name one.")
     if not isinstance(arguments, dict):
@@ -190,7 +190,7 @@ _INDENT = "  "
 
 
 # --- the scratchpad format: earlier steps as text ---
-# The output of a tool is indented, so that no line of it can pass for a line of ours.
+# The output of a tool is indented, so that no line of it can be mistaken for a line of this format.
 
 
 def write_scratchpad(thoughts: Sequence[Thought]) -> str:
@@ -220,7 +220,7 @@ def _indent(text: str) -> str:
 
 
 def read_scratchpad(text: str) -> tuple[Thought, ...]:
-    """The steps that `write_scratchpad` wrote; what is none of its lines is passed over."""
+    """The steps in a text of `write_scratchpad`; other lines are ignored."""
     thoughts: list[Thought] = []
     values: dict[str, str] = {}
     label = ""

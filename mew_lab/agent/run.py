@@ -5,15 +5,15 @@ How it works, from top to bottom:
 1. `Run.work` begins the trace, waits for tools that are being discovered, and lets the model measure its context.
 2. Each turn of the loop gets a move from `reason`. A move with calls makes all of them at once (`execute_tool_call`),
    and the observations become the history of the next turn.
-3. A run ends in one of four ways: an answer, giving up, a model that failed, or a cancelling by somebody. A cancelling
-   takes effect at the next point where the run waits, and takes back every open call.
+3. A run ends in one of four ways: an answer, giving up, a failure of the model, or a cancel by a participant. A cancel
+   takes effect at the next point where the run waits, and withdraws every open call.
 
-Each run has its own steps, trace and calls, so that several at once do not meet. The parts that an agent may replace
+Each run has its own steps, trace and calls, so that concurrent runs share no state. The parts that an agent may replace
 are `Hooks`.
 
-Whatever becomes of a call is an observation in words: a result, the tool's error, a rejection, a missing right, a
-timeout. Nothing of it is raised, because the model decides what follows. Discovery and the choice between request and
-proposal are the participant's.
+Every outcome of a call is an observation as text: a result, the tool's error, a rejection, a missing right, a timeout.
+None is raised, because the model decides what follows. The participant discovers tools and chooses between request and
+proposal.
 
 Spec: §3.5, SDK "Complete ReAct Flow", "Loop Termination Conditions", "Tool Preparation and Namespacing", "Error Handling
 in ReAct Loop".
@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 
 Gate = Callable[[str, Mapping[str, Any] | None], str]
-"""Returns why a tool may not be used, by its name alone or with these arguments; an empty text where it may."""
+"""Returns the reason why a tool may not be used, by its name or with these arguments; empty where it may."""
 
 ERROR = "Error: "
 MAX_TOOLS = 128  # what the usual APIs take
@@ -87,7 +87,7 @@ class SilenceNotice:
         self.end()
 
     def end(self) -> None:
-        """Ends the notices: the model has said something, or the reply is over."""
+        """Ends the notices, because the model has sent something, or the reply is over."""
         self._after = None
         if self._timer is not None:
             self._timer.cancel()
@@ -104,7 +104,7 @@ class SilenceNotice:
 
 
 class RunOutcome(NamedTuple):
-    """The end of a run, and the text for the participant that asked."""
+    """The end of a run, and the text for the sender of the request."""
 
     how: Literal["answered", "gave_up", "failed", "stopped"]
     text: str
@@ -124,7 +124,7 @@ class Run:
     """One request in work. `context` is the id of its `reasoning/start`, `thoughts` its steps so far.
 
     Args:
-        trigger: the message that asks; None for work without such a message.
+        trigger: the message of the request; None for work without one.
         context_window: counts the tokens of each exchange with the model, and makes prompts fit.
         before: the conversation before the request.
         gate: restricts its tools beyond the participant's rights; None restricts nothing further.
@@ -168,7 +168,7 @@ class Run:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The ids that its calls correlate to: its reasoning, which names the message that asked; else that message."""
+        """The ids that its calls correlate to: its reasoning, or without that the message of the request."""
         if self.context:
             return (self.context,)
         return self._trigger_id
@@ -185,13 +185,13 @@ class Run:
     def stop_by(self, envelope: Envelope) -> None:
         """Marks it as stopped by another participant: by `reasoning/cancel`, or by `chat/cancel` of the question.
 
-        The participant that asked gets an answer that says so, even where it cancelled the reasoning itself, because
-        it still waits. Only a question that was taken back gets no answer. Spec: §3.4.2, §3.5.5.
+        The sender of the request still waits, so it gets that as the answer, even where it cancelled the reasoning
+        itself. Only a cancelled question gets no answer. Spec: §3.4.2, §3.5.5.
         """
         reason = one_line(str(envelope.payload.get("reason") or "no reason given"), 200)
         self.stopped = self.stopped or f"Stopped: {envelope.sender} cancelled it ({reason})."
         if envelope.kind == "reasoning/cancel":
-            self.trace.mark_ended()  # that message ends the sequence: nothing more is said in it
+            self.trace.mark_ended()  # that message ends the sequence: nothing more is sent in it
             self.excuse = self.stopped
         else:
             self.trace.cancel("superseded", about=self._trigger_id)
@@ -230,13 +230,13 @@ class Run:
             self.trace.cancel("error", about=self._trigger_id)
             logger.warning("%s could not think: %s", self._participant.client.id, fault)
             return RunOutcome("failed", mask(f"I cannot answer now: {fault}"))
-        except Exception as fault:  # a fault of ours, or of a model that keeps no promise; the agent goes on
+        except Exception as fault:  # a fault of this package or of a model; the agent goes on
             self.trace.cancel("error", about=self._trigger_id)
             logger.exception("working on a request failed")
             return RunOutcome("failed", f"I cannot answer now: {type(fault).__name__} inside the agent")
 
     async def _wait_until_allowed(self) -> None:
-        """Waits while the participant is paused or its link is broken; a run that was stopped ends here."""
+        """Waits while the participant is paused or its link is broken; ends a run that was stopped."""
         await ready_to_send(self._participant)
         if self.stopped:
             raise asyncio.CancelledError(self.stopped)
@@ -267,7 +267,7 @@ class Run:
                 Thought(move.reasoning, observations=(move.observation,) if move.observation else ())
             )
             return
-        # What a tool answers must find the call that asked.
+        # The answer of a tool must find its call.
         calls = tuple(
             call if call.id else call._replace(id=f"call_{next(self._numbers)}") for call in move.calls
         )
@@ -280,7 +280,7 @@ class Run:
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
 
     def _list_quotes(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
-        """Lists the arguments with text that comes from a tool only, for those who decide. Spec: threat 29."""
+        """Lists the arguments with text that comes only from a tool, for the approver. Spec: threat 29."""
         quotes = [
             f"{one_line(call.name, 120)}: {line}"
             for call in calls
@@ -294,7 +294,7 @@ class Run:
         try:
             action_input = {"tool": call.name, "arguments": call.arguments}
             return await self._hooks.act("tool_call", action_input, run=self)
-        except Exception as fault:  # of a method that somebody wrote: an observation as any other
+        except Exception as fault:  # of an overridden method: an observation like any other
             logger.exception("an overridden step of %s failed", self._participant.client.id)
             return f"{ERROR}{one_line(call.name, 120)}: {one_line(mask(str(fault)), 300)}"
 
@@ -313,7 +313,7 @@ class Run:
     # --- the model ---
 
     async def _measure(self) -> None:
-        """Lets the model find out the length of its context, unless an option says it."""
+        """Lets the model measure the length of its context, unless an option sets it."""
         measure = getattr(self._model, "measure", None)
         if measure is not None and self._options.max_tokens is None:
             await measure()
@@ -324,7 +324,7 @@ class Run:
         if self._options.reasoning_format == "scratchpad":
             observed = any(thought.calls for thought in thoughts)
             choice = self._options.tool_choice
-            # A choice that forces a call holds until the first observation: else there would never be an answer.
+            # A choice that forces a call holds until the first observation, else there would never be an answer.
             schema = prompts.step_schema(tools, tool_choice=None if observed and choice != "none" else choice)
         messages = self._messages(request, thoughts)
         over = self._context_window.excess(messages)
@@ -353,7 +353,7 @@ class Run:
 
     def _announce_silence(self, seconds: float) -> None:
         """Reports that the work goes on, because the space sees only the start of the reasoning."""
-        text = f"Waiting for the model: it has said nothing for {seconds:g} s."
+        text = f"Waiting for the model: it has sent nothing for {seconds:g} s."
         if self.trace.id:
             self.trace.thought(text)
         else:
@@ -448,9 +448,9 @@ async def execute_tool_call(
     limit: int,
     gate: Gate | None = None,
 ) -> str:
-    """Makes the call, and returns its result or its failure in words of at most about `limit` characters.
+    """Makes the call; returns its result or its failure as text of at most about `limit` characters.
 
-    When it is cancelled while it waits, it takes the call back: a proposal is withdrawn.
+    When it is cancelled while it waits, it ends the call: a proposal is withdrawn.
     """
     names = [tool.name for tool in known]
     if call.fault:
@@ -472,9 +472,9 @@ async def execute_tool_call(
         except MewError as fault:
             if not is_paused(fault):
                 return abridge(mask(f"{ERROR}{fault}"), limit)
-        except Exception as fault:  # a model of one's own may give arguments that are no JSON
+        except Exception as fault:  # a custom model may return arguments that are no JSON
             return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
-        await ready_to_send(participant)  # nothing was done: it is asked for anew after the pause
+        await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
 
 
 async def _withdraw(call: Call) -> None:

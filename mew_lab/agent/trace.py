@@ -1,7 +1,8 @@
 """Shows the reasoning of an agent in the space: the `reasoning/*` messages of one sequence, and a stream beside them.
 
-The id of `reasoning/start` is the context of the messages that follow. Where a stream is permitted, they also go there
-as JSON lines, with each piece of the model's text as it comes. The stream may fail or lag; the reasoning goes on.
+The id of `reasoning/start` is the context of the messages that follow. Where a stream is permitted, they are also
+written to it as JSON lines, with each piece of the model's text as it arrives. If the stream fails or lags, the
+reasoning goes on.
 
 Spec: §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 """
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 MAX_WAITING = 1000  # lines that the link has not taken yet; the oldest are dropped
 MAX_MESSAGE = 4000  # characters of a thought
 STREAM_WITHIN = 5.0  # seconds for the gateway to open the stream
-LAST_LINES = 2.0  # seconds for the last lines to go out
+LAST_LINES = 2.0  # seconds for sending the last lines
 CLOSED = None
 
 
@@ -71,7 +72,7 @@ class Trace:
             self._line({"type": "status", "status": "concluded"})
 
     def cancel(self, reason: str, *, about: Sequence[str] = ()) -> None:
-        """Ends the sequence without a conclusion, and says so. Spec: §3.5.5."""
+        """Ends the sequence without a conclusion, by a `reasoning/cancel`. Spec: §3.5.5."""
         if self.id and not self.ended:
             self.ended = True
             self._say("reasoning/cancel", {"reason": reason}, context=self.id, about=about)

@@ -1,4 +1,4 @@
-"""Reads the current turn out of a prompt, and puts a reply into the form that a schema asks for; pure.
+"""Reads the current turn from a prompt, and puts a reply into the form of a schema; pure.
 
 It serves models that are made of rules: their reply is a function of the request, the calls that were made for it, and
 the observations of these calls. A language model reads the messages themselves.
@@ -35,7 +35,7 @@ class CurrentTurn(NamedTuple):
 
 
 def read_turn(messages: Sequence[Message]) -> CurrentTurn:
-    """Reads the turn in the last messages, in either format; earlier conversation is passed over."""
+    """The turn in the last messages, in either format; earlier conversation is ignored."""
     end = len(messages)
     while end and messages[end - 1].role == "user":
         end -= 1
@@ -43,26 +43,26 @@ def read_turn(messages: Sequence[Message]) -> CurrentTurn:
     while start and _is_step(messages, start - 1):
         start -= 1
     steps = messages[start:end] if start and messages[start - 1].role == "user" else ()
-    asked = messages[start - 1].content if steps else _last_said(messages)
+    request = messages[start - 1].content if steps else _last_request(messages)
     observations = {message.tool_call_id: message.content for message in steps if message.role == "tool"}
-    done: list[MadeCall] = []
+    calls: list[MadeCall] = []
     taken = 0
     for message in steps:
         taken += bool(message.tool_calls)
-        done += [MadeCall(call.name, observations.get(call.id, "")) for call in message.tool_calls]
+        calls += [MadeCall(call.name, observations.get(call.id, "")) for call in message.tool_calls]
         if message.role == "assistant" and message.content.startswith(SCRATCHPAD_HEAD):
             for thought in read_scratchpad(message.content):
                 taken += bool(thought.calls)
                 pairs = zip(thought.calls, thought.observations, strict=False)
-                done += [MadeCall(call.name, observation) for call, observation in pairs]
-    return CurrentTurn(_request(asked), tuple(done), taken)
+                calls += [MadeCall(call.name, observation) for call, observation in pairs]
+    return CurrentTurn(_request(request), tuple(calls), taken)
 
 
 def format_reply(reply: Reply, schema: Mapping[str, Any] | None, *, attends: bool = True) -> Reply:
     """The reply in the form of the schema: a step or an attention of `prompts`; `{}` for one that is not known.
 
     Args:
-        attends: whether a message that is addressed to nobody is one to answer.
+        attends: whether to answer a message that is addressed to nobody.
     """
     if schema is None:
         return reply
@@ -87,17 +87,17 @@ def format_reply(reply: Reply, schema: Mapping[str, Any] | None, *, attends: boo
 
 
 def _is_step(messages: Sequence[Message], place: int) -> bool:
-    """Whether a message is a step: a call, its answer, the steps so far, or a reply that led nowhere."""
+    """Whether a message is a step: a call, its answer, the steps so far, or an invalid reply."""
     message = messages[place]
     if message.role == "user":
         return message.content.startswith(FAULTY)
     if message.role == "assistant":
-        told_faulty = place + 1 < len(messages) and messages[place + 1].content.startswith(FAULTY)
-        return bool(message.tool_calls) or message.content.startswith(SCRATCHPAD_HEAD) or told_faulty
+        faulty = place + 1 < len(messages) and messages[place + 1].content.startswith(FAULTY)
+        return bool(message.tool_calls) or message.content.startswith(SCRATCHPAD_HEAD) or faulty
     return message.role == "tool"
 
 
-def _last_said(messages: Sequence[Message]) -> str:
+def _last_request(messages: Sequence[Message]) -> str:
     texts = (message.content for message in reversed(messages) if message.role == "user")
     return next((text for text in texts if not text.startswith(FAULTY)), "")
 

@@ -1,4 +1,4 @@
-"""The specification as tests over the wire: the URL of any gateway in, a table of requirement ids out."""
+"""The specification as tests over the wire: checks any gateway by its URL; the result is a table of requirements."""
 
 from mew_lab.conformance.table import arun, by_level, run
 

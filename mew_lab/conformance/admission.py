@@ -1,4 +1,4 @@
-"""Checks how participants get in: tokens, the welcome, and the presence that tells the others.
+"""Checks how participants join: tokens, the welcome, and the presence for the others.
 
 Spec: §3.7, §3.8.1, §5.1, §5.2.
 """
@@ -35,7 +35,7 @@ async def check_a_token_in_the_header_is_enough(session: CheckSession) -> None:
 
 
 async def _turned_away(session: CheckSession, peer: WirePeer) -> str:
-    """Waits for a connection to end with nothing but an error; the text says what happened instead, '' for nothing."""
+    """Waits for a connection to end with an error alone; returns what happened instead, '' if it did."""
     try:
         await peer.wait_closed()
     except NotObserved as fault:
@@ -45,7 +45,7 @@ async def _turned_away(session: CheckSession, peer: WirePeer) -> str:
 
 
 @checks.shows("P-5.2-2", "P-8.1-2", "S-SEC-1")
-async def check_a_wrong_token_is_refused_before_anything_is_told(session: CheckSession) -> None:
+async def check_a_wrong_token_is_refused_before_anything_is_sent(session: CheckSession) -> None:
     wrong = Token("wrong-" + secrets.token_urlsafe(24))
     try:
         detail = await _turned_away(session, await session.open_socket("nobody", token=wrong))
@@ -59,7 +59,7 @@ async def check_a_wrong_token_is_refused_before_anything_is_told(session: CheckS
     except HandshakeRefused:
         by_frame = ""
     detail = detail or by_frame
-    session.report("S-SEC-1", not detail, f"somebody without a right token was not kept out: {detail}")
+    session.report("S-SEC-1", not detail, f"a client without a right token was not refused: {detail}")
 
 
 @checks.shows("C-25")
@@ -83,17 +83,21 @@ async def check_a_join_frame_stands_for_the_header(session: CheckSession) -> Non
         session.report("C-25", peer.id == "human", f"a join frame of the form {name!r} made it {peer.id!r}")
         await peer.leave()
     admin, stranger = await session.join("admin"), await session.open_socket("nobody", header=False)
-    chat = session.chat("nobody let me in")
+    chat = session.chat("no token was sent")
     await stranger.send(chat)
     detail = await _turned_away(session, stranger)
     session.report(
         "C-25", not detail, f"a first message that is no join frame did not end the connection: {detail}"
     )
-    session.report("C-25", await session.hidden(chat["id"], admin), "who never joined was heard all the same")
+    session.report(
+        "C-25",
+        await session.hidden(chat["id"], admin),
+        "a message of a client that never joined was delivered",
+    )
 
 
 @checks.shows("P-3.8.1-1", "P-3.8.1-2", "P-3.8.1-3", "P-3.8.1-4", "P-3.7-5", "P-5.1-1", "P-5.2-4", "P-5.2-5")
-async def check_the_welcome_comes_first_and_says_who_and_what(session: CheckSession) -> None:
+async def check_the_welcome_comes_first_and_names_id_and_rights(session: CheckSession) -> None:
     human = await session.join("human")
     reader = await session.join("reader")
     first = reader.inbox[0]
@@ -128,7 +132,7 @@ async def check_the_welcome_comes_first_and_says_who_and_what(session: CheckSess
 
 
 @checks.shows("P-5.2-6", "P-5.2-9", "P-4.1-3")
-async def check_the_list_of_the_welcome_is_what_holds(session: CheckSession) -> None:
+async def check_the_capabilities_of_the_welcome_are_in_force(session: CheckSession) -> None:
     human, proposer, observer = await session.join_all("human", "proposer", "observer")
     kinds = ("chat", "mcp/proposal", "mcp/request", "reasoning/start")
     for peer in (proposer, observer):
@@ -144,12 +148,12 @@ async def check_the_list_of_the_welcome_is_what_holds(session: CheckSession) -> 
     for number in range(3):
         outcome = await session.expect_refusal(observer, session.chat(f"message {number}"), human)
         session.report(
-            "P-5.2-6", outcome.refused, f"message {number} of observer, who may not chat, was accepted"
+            "P-5.2-6", outcome.refused, f"message {number} of observer, which may not chat, was accepted"
         )
 
 
 @checks.shows("P-3.7-1", "P-3.7-2", "P-3.7-3", "P-3.7-4", "P-3.7-6", "P-8.1-4", "P-8.1-7")
-async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
+async def check_joins_and_leaves_are_announced_to_all(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     marks = {peer.role: peer.mark for peer in (admin, human)}
     reader = await session.join("reader")
@@ -168,9 +172,7 @@ async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
         ]
         for role, presences in seen.items()
     }
-    session.report(
-        "P-3.7-1", all(joins.values()), "not everybody was told by a presence that reader had joined"
-    )
+    session.report("P-3.7-1", all(joins.values()), "not everybody received a presence for the join of reader")
     presences = [received for arrivals in seen.values() for received in arrivals]
     events = [received.payload.get("event") for received in presences]
     session.report("P-3.7-2", "join" in events, f"the events of the presences after a join were {events}")
@@ -182,7 +184,7 @@ async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
         all_in(session.configured("reader"), received.payload["participant"].get("capabilities") or [])
         for received in joins["admin"]
     )
-    session.report("P-3.7-4", rights, "the join presence did not say what the participant may do")
+    session.report("P-3.7-4", rights, "the join presence did not list the capabilities of the participant")
     senders = sorted({str(received.members.get("from")) for received in presences})
     session.report("P-3.7-6", senders == ["system:gateway"], f"presences came from {senders}")
     mark = human.mark
@@ -198,13 +200,13 @@ async def check_coming_and_going_is_told_to_all(session: CheckSession) -> None:
     late = await session.join("observer")
     ids = [participant.get("id") for participant in late.welcome.payload.get("participants") or ()]
     right = "human" in ids and reader.id not in ids
-    session.report("P-8.1-4", right, f"with admin and human there, and reader gone, a welcome listed {ids}")
+    session.report("P-8.1-4", right, f"after reader had left admin and human, a welcome listed {ids}")
     error = await late.attempt(session.chat("no right to this"))
     session.report("P-8.1-7", error.refused, "a violation was not answered by system/error")
 
 
 @checks.shows("C-2")
-async def check_a_welcome_is_for_one_alone(session: CheckSession) -> None:
+async def check_a_welcome_reaches_its_addressee_alone(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     reader = await session.join("reader")
     await reader.settle()

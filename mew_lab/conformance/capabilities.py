@@ -1,4 +1,4 @@
-"""Checks that a gateway delivers what a capability allows, and nothing else: default deny, examples, reserved kinds.
+"""Checks that a gateway delivers only messages that a capability permits: default deny, examples, reserved kinds.
 
 Spec: §3.8.2, §4.1, §4.2, §5.4, §9.
 """
@@ -100,7 +100,7 @@ async def check_nested_patterns_bind_the_fields_they_name(session: CheckSession)
 
 
 @checks.shows("P-4.1-11", "P-2.1-2")
-async def check_who_may_only_propose_cannot_act(session: CheckSession) -> None:
+async def check_a_right_to_propose_permits_no_request(session: CheckSession) -> None:
     await judge(
         session,
         "P-4.1-11 P-2.1-2",
@@ -182,7 +182,7 @@ async def check_a_violation_is_explained_to_the_violator_alone(session: CheckSes
     held = payload.get("your_capabilities")
     right = isinstance(held, list) and all_in(session.configured("proposer"), held)
     session.report(
-        "P-3.8.2-1", right, f"your_capabilities, which should name what proposer holds, was {held}"
+        "P-3.8.2-1", right, f"your_capabilities, which should list the capabilities of proposer, was {held}"
     )
     hidden = await session.hidden(message["id"], human, reader)
     session.report("P-3.8.2-2", hidden, "the violating message was delivered")

@@ -12,7 +12,7 @@ __all__ = ["checks"]
 
 checks = CheckGroup()
 
-# What passes while its sender is paused, and what does not, though `worker` may send all of it.
+# Kinds that pass while their sender is paused, and kinds that do not, though `worker` may send all of them.
 PASSES = (
     "participant/status", "participant/compact-done", "chat/acknowledge", "chat/cancel", "reasoning/cancel",
     "mcp/withdraw", "mcp/reject", "capability/grant-ack", "participant/resume",
@@ -21,7 +21,7 @@ STOPPED = ("chat", "mcp/request", "mcp/proposal", "mcp/response", "reasoning/tho
 
 
 async def _control(session: CheckSession, kind: str, **payload: object) -> str:
-    """Sends a control to worker as an admin of its own connection; gives the code of a refusal."""
+    """Sends a control to worker from a new connection of admin; returns the code of a refusal."""
     admin = await session.join("admin", as_id=session.new_name("controller"))
     outcome = await admin.attempt(session.message(f"participant/{kind}", payload, to=["worker"]))
     await admin.leave()
@@ -52,11 +52,11 @@ async def check_a_pause_holds_until_it_is_lifted(session: CheckSession) -> None:
     still = await worker.attempt(session.chat("did my own resume count?"))
     session.report("P-3.9.1-3", still.refused, "a paused participant lifted its own pause")
     answer = await session.post("worker", session.chat("by another way"))
-    session.report("P-3.9.1-3", not answer.taken, "a paused participant was heard by HTTP")
+    session.report("P-3.9.1-3", not answer.taken, "a message of a paused participant by HTTP was delivered")
     await worker.leave()
     worker = await session.join("worker")
     again = await worker.attempt(session.chat("after a new connection"))
-    session.report("P-3.9.1-3", again.refused, "a pause ended with the connection of who was paused")
+    session.report("P-3.9.1-3", again.refused, "a pause ended with the connection of its target")
     await _control(session, "resume")
     await worker.settle()
     free = await worker.attempt(session.chat("resumed"))
@@ -91,7 +91,9 @@ async def check_a_shutdown_holds_by_http_too(session: CheckSession) -> None:
         return session.cannot_tell("P-3.9.10-3", "the gateway takes no message by HTTP")
     await _control(session, "shutdown")
     stopped = await session.post("worker", session.chat("after a shutdown"))
-    session.report("P-3.9.10-3", not stopped.taken, "after its shutdown a participant was heard by HTTP")
+    session.report(
+        "P-3.9.10-3", not stopped.taken, "after its shutdown a message of a participant by HTTP was delivered"
+    )
     if worker.closed is None:
         await worker.leave()
     await session.join("worker")  # so that what follows finds it as it was

@@ -1,4 +1,4 @@
-"""Checks how rights are granted: by whom, which, to whom, and with which effect.
+"""Checks how rights are granted: granters, capabilities, recipients and effects.
 
 Spec: §3.6.1, §3.6.8, §7.3.
 """
@@ -27,7 +27,7 @@ async def check_a_grant_gives_the_right(session: CheckSession) -> None:
     used = await spare.attempt(message)
     arrived = not used.refused and await session.reaches(message["id"], admin)
     session.report(
-        "P-3.6.1-5 P-3.6.1-8 P-4.1-13", arrived, f"what was granted could not be sent ({used.code})"
+        "P-3.6.1-5 P-3.6.1-8 P-4.1-13", arrived, f"the granted right could not be used ({used.code})"
     )
     other = await spare.attempt(session.message(f"{kind}x"))
     session.report("P-3.6.1-8", other.refused, "a grant gave more than it named")
@@ -62,7 +62,7 @@ async def check_grants_add_up(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.1-1", "P-3.6.1-7", "P-3.6.8-1")
-async def check_only_who_may_grant_grants(session: CheckSession) -> None:
+async def check_a_grant_needs_the_right_to_grant(session: CheckSession) -> None:
     human, spare, observer = await session.join_all("human", "spare", "observer")
     kind = f"mcp/{session.new_id()}"  # which human holds by mcp/*, so that nothing but the right to grant is missing
     for peer in (human, observer, spare):
@@ -70,12 +70,12 @@ async def check_only_who_may_grant_grants(session: CheckSession) -> None:
         outcome = await session.expect_refusal(
             peer, grant, *(other for other in (human, spare, observer) if other is not peer)
         )
-        detail = f"{peer.role}, who may not grant, sent a grant that was accepted"
+        detail = f"{peer.role}, which may not grant, sent a grant that was accepted"
         session.report("P-3.6.1-1 P-3.6.8-1", outcome.refused, detail)
     await spare.settle()
     used = await spare.attempt(session.message(kind))
     session.report(
-        "P-3.6.1-7", used.refused, "what was granted by somebody without the right to grant could be sent"
+        "P-3.6.1-7", used.refused, "a right that was granted without the right to grant could be used"
     )
 
 
@@ -93,11 +93,13 @@ async def check_nobody_grants_what_it_does_not_possess(session: CheckSession) ->
     session.report("P-3.6.8-2", not used.refused, "a grant of what the granter possesses had no effect")
     for recipient, peer in (("spare", spare), ("granter", granter)):
         outcome = await granter.attempt(session.grant(recipient, {"kind": foreign}))
-        detail = f"granter, who may not send {foreign}, granted it to {recipient}"
+        detail = f"granter, which may not send {foreign}, granted it to {recipient}"
         session.report("P-3.6.8-2", outcome.refused, detail)
         await peer.settle()
         used = await peer.attempt(session.message(foreign))
-        session.report("P-3.6.8-2", used.refused, f"{recipient} could send what its granter did not possess")
+        session.report(
+            "P-3.6.8-2", used.refused, f"{recipient} could use a right that its granter did not possess"
+        )
 
 
 @checks.shows("C-9")
@@ -126,12 +128,16 @@ async def check_possession_is_a_proved_cover(session: CheckSession) -> None:
         outcome = await granter.attempt(session.grant("spare", capability))
         right = outcome.refused_with("cannot_grant")
         session.report(
-            "C-9", right, f"a grant of {capability} by who holds lent/* was answered with {outcome.code!r}"
+            "C-9",
+            right,
+            f"a grant of {capability} by a participant with lent/* was answered with {outcome.code!r}",
         )
     mixed = await granter.attempt(session.grant("spare", {"kind": f"{lent}-b"}, {"kind": foreign}))
     await spare.settle()
     used = await spare.attempt(session.message(f"{lent}-b"))
-    session.report("C-9", mixed.refused and used.refused, "of a grant that went too far a part was given")
+    session.report(
+        "C-9", mixed.refused and used.refused, "a part of a grant that exceeded the right was given"
+    )
     name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": foreign}]}
     outcome = await granter.attempt(session.message("space/invite", invite))
@@ -156,7 +162,7 @@ async def check_the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
     for grant in grants:
         await admin.attempt(grant)
     unknown = await admin.attempt(session.revoke("spare", grant_id=session.new_id("no-such")))
-    session.report("P-3.6.1-3", unknown.refused, "a revoke of a grant_id that nobody has given was accepted")
+    session.report("P-3.6.1-3", unknown.refused, "a revoke of an unknown grant_id was accepted")
     outcome = await admin.attempt(session.revoke("spare", grant_id=grants[0]["id"]))
     session.report(
         "P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})"

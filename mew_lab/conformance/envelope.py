@@ -1,4 +1,4 @@
-"""Checks the shape of messages in both directions: a gateway takes every envelope, and nothing else.
+"""Checks the form of messages in both directions: a gateway accepts every envelope, and nothing else.
 
 Spec: §3, §3.5.6, §6.
 """
@@ -55,9 +55,9 @@ async def check_one_message_is_one_json_object(session: CheckSession) -> None:
     passed_on = [
         received for received in human.inbox[before:] if not str(received.kind).startswith("system/")
     ]
-    session.report("P-3-1", not passed_on, "a text that is no JSON object reached somebody")
+    session.report("P-3-1", not passed_on, "a text that is no JSON object reached a participant")
     odd = [received.raw for received in [*admin.inbox, *human.inbox] if not isinstance(received.kind, str)]
-    session.report("P-3-1", not odd, f"the gateway sent what is no envelope: {odd[:1]}")
+    session.report("P-3-1", not odd, f"the gateway sent a text that is no envelope: {odd[:1]}")
 
 
 @checks.shows("P-3-2", "P-6.1-1")
@@ -70,8 +70,8 @@ async def check_another_version_is_refused(session: CheckSession) -> None:
     del chat["protocol"]
     await admin.attempt(chat)
     await human.settle()
-    spoken = {received.members.get("protocol") for received in [*admin.inbox, *human.inbox]}
-    session.report("P-3-2", spoken == {"mew/v0.4"}, f"messages arrived with protocol {spoken}")
+    versions = {received.members.get("protocol") for received in [*admin.inbox, *human.inbox]}
+    session.report("P-3-2", versions == {"mew/v0.4"}, f"messages arrived with protocol {versions}")
 
 
 @checks.shows("P-3-4", "P-3-6", "P-3-9", "P-3-17", "P-3-21", "P-6.4-1")
@@ -216,7 +216,9 @@ async def check_contexts_stay_apart(session: CheckSession) -> None:
         if received.id in sent
     }
     apart = senders == {role: start["id"] for role, start in starts.items()}
-    session.report("P-3.5.6-5", apart, f"two who reasoned at once arrived in the contexts {senders}")
+    session.report(
+        "P-3.5.6-5", apart, f"the contexts of two concurrent sequences of reasoning were {senders}"
+    )
 
 
 def _sender(received: WireMessage) -> str:

@@ -17,7 +17,7 @@ checks = CheckGroup()
 
 
 async def write(writer: WirePeer, id: str, data: bytes, *readers: WirePeer) -> list[bool]:
-    """Writes one frame, and tells for each reader whether it has arrived."""
+    """Writes one frame; returns for each reader whether it has arrived."""
     frame = f"#{id}#".encode() + data
     await writer.send(frame)
     await writer.settle()
@@ -37,7 +37,9 @@ async def check_targets_alone_get_the_frames(session: CheckSession) -> None:
     rows = "P-3.10.1-4 P-3.10.3-3 P-3.8.1-8"
     got = await write(streamer, id, b"targeted", viewer, player, human, streamer)
     session.report(rows, got[:2] == [True, True], "a frame did not reach every target of its stream")
-    session.report(rows, got[2:] == [False, False], "a frame reached somebody who is no target of its stream")
+    session.report(
+        rows, got[2:] == [False, False], "a frame reached a participant that is no target of its stream"
+    )
 
 
 @checks.shows("P-3.10.1-5", "P-3.10.3-4", "P-3.8.1-8")
@@ -105,13 +107,13 @@ async def check_only_writers_write(session: CheckSession) -> None:
     for peer in (player, observer):
         mark = peer.mark
         got = await write(peer, id, f"by {peer.role}".encode(), viewer, streamer)
-        session.report("P-3.10.6-9", not any(got), f"a frame by {peer.role}, who is no writer, was relayed")
+        session.report("P-3.10.6-9", not any(got), f"a frame of {peer.role}, which is no writer, was relayed")
         errors = {
             received.payload.get("error") for received in peer.inbox[mark:] if received.kind == "system/error"
         }
         right = "unauthorized_stream_write" in errors
         session.report(
-            "P-3.10.6-9", right, f"{peer.role}, who is no writer, was answered with {errors or 'nothing'}"
+            "P-3.10.6-9", right, f"{peer.role}, which is no writer, was answered with {errors or 'nothing'}"
         )
     got = await write(streamer, id, b"by its owner", viewer)
     session.report("P-3.10.6-9", all(got), "after that the owner's own frame was not relayed")

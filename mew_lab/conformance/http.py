@@ -1,6 +1,6 @@
 """Checks that HTTP is the same pipeline as the WebSocket: injection, its checks and answers, and the history.
 
-Both routes are optional; where one is missing, its rows cannot be told.
+Both routes are optional; where one is missing, its rows cannot be tested.
 
 Spec: §5.3.
 """
@@ -29,7 +29,7 @@ def _report_missing(session: CheckSession, answer: HttpAnswer, rows: str, what: 
 
 @checks.shows("P-5.3-1", "P-5.3-4", "C-16")
 async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
-    admin, _human = await session.join_all("admin", "human")  # who posts may have to be there
+    admin, _human = await session.join_all("admin", "human")  # a poster may have to be present
     message = session.chat("by HTTP")
     answer = await session.post("human", message)
     if _report_missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
@@ -59,7 +59,7 @@ async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
 
 
 @checks.shows("P-5.3-2")
-async def check_http_knows_the_same_rights(session: CheckSession) -> None:
+async def check_http_has_the_same_rights(session: CheckSession) -> None:
     admin, observer, *_ = await session.join_all("admin", "observer", "proposer", "reader", "human")
     cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("observer", session.chat("no right to chat")),
@@ -69,7 +69,7 @@ async def check_http_knows_the_same_rights(session: CheckSession) -> None:
             session.message("mcp/request", {"method": "tools/call", "params": {"name": "write_file"}}),
         ),
         ("admin", session.message("system/presence", {"event": "join"})),
-        # Of such a kind that a gateway which takes them is not changed for the checks that follow.
+        # Messages that do not change a gateway that accepts them, for the checks that follow.
         ("human", session.grant("human", {"kind": "mcp/request"})),
         ("human", session.message("space/kick", {"participant_id": "nobody-here"})),
     )
@@ -79,12 +79,14 @@ async def check_http_knows_the_same_rights(session: CheckSession) -> None:
             return
         hidden = await session.hidden(message["id"], admin, observer)
         right = 400 <= answer.status < 500 and hidden
-        detail = f"{message['kind']} of {role}, who may not send it, was answered with HTTP {answer.status}"
+        detail = f"{message['kind']} of {role}, which may not send it, was answered with HTTP {answer.status}"
         session.report("P-5.3-2", right, detail + ("" if hidden else ", and delivered"))
     allowed = await session.post(
         "reader", session.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
     )
-    session.report("P-5.3-2", allowed.taken, f"what reader may send was answered with HTTP {allowed.status}")
+    session.report(
+        "P-5.3-2", allowed.taken, f"a message that reader may send was answered with HTTP {allowed.status}"
+    )
 
 
 @checks.shows("P-5.3-3")
@@ -122,7 +124,7 @@ async def check_the_token_must_be_that_of_the_path(session: CheckSession) -> Non
 
 
 def _messages(answer: HttpAnswer) -> list[dict[str, Any]] | None:
-    """The envelopes of a history, whatever the object around them is; None when there is no list."""
+    """The envelopes of a history, in any surrounding object; None when there is no list."""
     lists = [answer.body] if isinstance(answer.body, list) else []
     if isinstance(answer.body, dict):
         lists = [value for value in answer.body.values() if isinstance(value, list)]
@@ -130,7 +132,7 @@ def _messages(answer: HttpAnswer) -> list[dict[str, Any]] | None:
 
 
 @checks.shows("P-5.3-5", "P-5.3-6", "P-5.3-7")
-async def check_the_history_holds_what_one_may_see(session: CheckSession) -> None:
+async def check_the_history_holds_only_visible_messages(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     since = str(admin.welcome.members.get("ts", "1970-01-01T00:00:00Z"))
     message = session.chat("for the history", ts="2001-01-01T00:00:00Z")
@@ -163,7 +165,7 @@ async def check_the_history_holds_what_one_may_see(session: CheckSession) -> Non
         for entry in history or ()
         if entry.get("kind") in kinds and "human" not in (entry.get("to") or ())
     ]
-    session.report("P-5.3-7", not private, f"human's history holds what was for others alone: {kinds}")
+    session.report("P-5.3-7", not private, f"human's history contains messages for others alone: {kinds}")
     foreign = await session.get(path, role="observer")
     session.report(
         "P-5.3-7", foreign.status in (401, 403), f"another's history was answered with {foreign.status}"

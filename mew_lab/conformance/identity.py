@@ -65,15 +65,15 @@ async def check_a_logical_name_leads_to_the_runtime_id(session: CheckSession) ->
     session.report("P-3.6.4-5 P-3.6.1-11", right, f"the new welcome of {spare.id!r} was addressed to {to}")
     used = await spare.attempt(session.message(kind))
     session.report(
-        "P-3.6.1-12", not used.refused, "what was granted to the logical name did not hold at the runtime id"
+        "P-3.6.1-12", not used.refused, "a grant to the logical name did not hold for the runtime id"
     )
     revoked = await admin.attempt(session.revoke(spare.id, grant_id=grant["id"]))
-    await spare.leave()  # when a revoke takes effect is another row's question
+    await spare.leave()  # another row checks when a revoke takes effect
     spare = await session.join("spare", as_id=session.new_name("runtime"))
     after = await spare.attempt(session.message(kind))
     both = not revoked.refused and after.refused
     session.report(
-        "P-3.6.4-3 P-3.6.1-12", both, "a revoke by runtime id did not take what was granted by logical name"
+        "P-3.6.4-3 P-3.6.1-12", both, "a revoke by runtime id did not take a grant to the logical name"
     )
 
 
@@ -89,16 +89,16 @@ async def check_nobody_takes_the_name_of_another(session: CheckSession) -> None:
             await session.await_welcome(thief)
         except (NotObserved, HandshakeRefused):
             continue
-        session.report("C-26", thief.id != taken, f"spare was let in under {taken!r}, which is not its own")
+        session.report("C-26", thief.id != taken, f"spare was admitted under {taken!r}, which is not its own")
         await thief.leave()
     chat = session.chat("still there")
     await human.attempt(chat)
     reached = await session.reaches(chat["id"], admin, human)
-    session.report("C-26", reached, "human was not heard any more after others had claimed its name")
+    session.report("C-26", reached, "messages of human were not delivered after others had claimed its name")
 
 
 @checks.shows("P-8.1-9", "P-3.1.2-3", "C-16")
-async def check_what_is_sent_is_what_arrives(session: CheckSession) -> None:
+async def check_a_message_arrives_unchanged(session: CheckSession) -> None:
     human, reader, admin = await session.join_all("human", "reader", "admin")
     id = session.new_id("exact")
     text = (
@@ -129,7 +129,7 @@ async def check_what_is_sent_is_what_arrives(session: CheckSession) -> None:
 
 
 def _payload(text: str) -> object:
-    """The payload as any JSON reader has it: neither order nor the spelling of a number counts, nor its last digits."""
+    """The payload as a JSON reader gets it, without the order of members and the last digits of numbers."""
     try:
         members = json.loads(text, parse_int=float)
     except ValueError:
@@ -147,7 +147,7 @@ def _as_written(text: str) -> list[tuple[str, object]] | None:
 
 
 @checks.shows("C-14", "C-16")
-async def check_what_is_missing_is_filled_in_once(session: CheckSession) -> None:
+async def check_missing_members_are_completed_once(session: CheckSession) -> None:
     human, reader = await session.join_all("human", "reader")
     text = session.new_id("text")
     await human.attempt(json.dumps({"kind": "chat", "payload": {"text": text}}), id="")
@@ -164,7 +164,7 @@ async def check_what_is_missing_is_filled_in_once(session: CheckSession) -> None
         and bool(members["id"])
         and isinstance(members.get("ts"), str)
     )
-    session.report("C-14 C-16", right, f"what was missing was filled in as {members}")
+    session.report("C-14 C-16", right, f"missing members were completed as {members}")
     old = session.chat("from the past", ts="1999-12-31T23:59:59Z")
     await human.attempt(old)
     await reader.settle()
@@ -217,6 +217,6 @@ async def check_the_gateway_has_one_name(session: CheckSession) -> None:
     seen = [received for peer in (admin, human) for received in peer.inbox if received.kind in made]
     senders = {(received.kind, received.members.get("from")) for received in seen}
     others = sorted(f"{kind} from {sender!r}" for kind, sender in senders if sender != "system:gateway")
-    session.report("C-4", not others, f"the gateway spoke under another name: {', '.join(others)}")
+    session.report("C-4", not others, f"the gateway sent under another name: {', '.join(others)}")
     missing = made - {"stream/open", "space/invite-ack"} - {kind for kind, _ in senders}
-    session.report("C-4", not missing, f"the gateway did not speak at all by {', '.join(sorted(missing))}")
+    session.report("C-4", not missing, f"the gateway sent nothing as {', '.join(sorted(missing))}")

@@ -1,4 +1,4 @@
-"""Checks invites and kicks, and that credentials reach only the participant that they are for.
+"""Checks invites and kicks, and that credentials reach only their participant.
 
 Spec: §3.6.5, §3.6.6, §3.6.7, §7.3.
 """
@@ -80,23 +80,27 @@ async def check_an_invite_makes_a_participant(session: CheckSession) -> None:
         ]
         for inbox in inboxes
     ]
-    session.report("P-3.6.5-5", all(events), "an invite was not told to the others by a presence")
+    session.report("P-3.6.5-5", all(events), "no presence announced an invite to the others")
     session.report(
         "C-11", all("invited" in names for names in events), f"the events of the presences were {events}"
     )
     leaked = any(email in str(received.raw) for inbox in inboxes for received in inbox)
     session.report("C-11", not leaked, "the email of an invite was relayed")
     if not token:
-        nobody = "the invite brought no token, so nobody could join with it"
+        nobody = "the invite-ack had no token, so the new participant could not join"
         session.report("P-3.6.5-2 P-3.6.5-3 P-7.3-1", False, nobody)
         return
     peer = await session.join(name, token=Token(token))
     session.report("P-3.6.5-2", peer.id == name, f"the token of the invite made its bearer {peer.id!r}")
     held = all_in(STARTER, peer.capabilities)
-    session.report("P-3.6.5-3", held, f"who was invited with {STARTER} was welcomed with {peer.capabilities}")
-    asked = await peer.attempt(session.message("mcp/proposal", {"method": "tools/list"}))
+    session.report(
+        "P-3.6.5-3",
+        held,
+        f"the participant that was invited with {STARTER} was welcomed with {peer.capabilities}",
+    )
+    proposed = await peer.attempt(session.message("mcp/proposal", {"method": "tools/list"}))
     acted = await peer.attempt(session.message("mcp/request", {"method": "tools/list"}))
-    starts = not asked.refused and acted.refused
+    starts = not proposed.refused and acted.refused
     session.report(
         "P-7.3-1 P-3.6.5-3",
         starts,
@@ -110,11 +114,11 @@ def _about(presence: WireMessage) -> Any:
 
 
 @checks.shows("P-3.6.6-4", "P4-3.6.4-1")
-async def check_the_token_is_told_to_nobody_else(session: CheckSession) -> None:
+async def check_the_token_is_sent_to_the_inviter_alone(session: CheckSession) -> None:
     admin, human, observer = await session.join_all("admin", "human", "observer")
     invited = await _invite(session, admin)
     if not invited.token:
-        raise NotObserved("the invite brought no token")
+        raise NotObserved("the invite-ack had no token")
     peer = await session.join(invited.name, token=Token(invited.token))
     late = await session.join("reader")
     copies = [received for received in admin.inbox if invited.token in str(received.raw)]
@@ -144,7 +148,7 @@ async def check_a_known_name_is_not_invited_again(session: CheckSession) -> None
 
 
 @checks.shows("P-3.6.5-7")
-async def check_only_who_may_invite_invites(session: CheckSession) -> None:
+async def check_an_invite_needs_the_right_to_invite(session: CheckSession) -> None:
     human, reader = await session.join_all("human", "reader")
     invited = await _invite(session, human)
     refused = any(
@@ -152,10 +156,12 @@ async def check_only_who_may_invite_invites(session: CheckSession) -> None:
         for received in human.inbox
     )
     session.report(
-        "P-3.6.5-7", refused and invited.ack is None, "an invite by somebody who may not invite was accepted"
+        "P-3.6.5-7",
+        refused and invited.ack is None,
+        "an invite by a participant that may not invite was accepted",
     )
     hidden = await session.hidden(invited.invite["id"], reader)
-    session.report("P-3.6.5-7", hidden, "an invite by somebody who may not invite was delivered")
+    session.report("P-3.6.5-7", hidden, "an invite by a participant that may not invite was delivered")
 
 
 @checks.shows("P-3.6.7-1", "C-11")
@@ -163,7 +169,7 @@ async def check_a_kick_ends_the_membership(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     invited = await _invite(session, admin)
     if not invited.token:
-        raise NotObserved("the invite of somebody to kick brought no token")
+        raise NotObserved("the invite of the participant to kick had no token")
     peer = await session.join(invited.name, token=Token(invited.token))
     await peer.settle()
     await human.settle()
@@ -175,7 +181,7 @@ async def check_a_kick_ends_the_membership(session: CheckSession) -> None:
         closed = await peer.wait_closed()
         session.report("P-3.6.7-1", True, "")
         session.report(
-            "C-11", closed.code == 4403, f"the connection of who was kicked closed with {closed.code}"
+            "C-11", closed.code == 4403, f"the connection of the kicked participant closed with {closed.code}"
         )
     except NotObserved as fault:
         session.report("P-3.6.7-1 C-11", False, str(fault))
@@ -186,7 +192,7 @@ async def check_a_kick_ends_the_membership(session: CheckSession) -> None:
         and _about(received) == invited.name
         for received in human.inbox[mark:]
     )
-    session.report("P-3.6.7-1", left, "the others were not told by a leave presence that somebody was kicked")
+    session.report("P-3.6.7-1", left, "the others received no leave presence for a kicked participant")
     try:
         back = await session.join(invited.name, token=Token(invited.token))
         session.report("C-11", False, f"{back.id!r} came back with its old token after it was kicked")
@@ -195,15 +201,15 @@ async def check_a_kick_ends_the_membership(session: CheckSession) -> None:
 
 
 @checks.shows("P-3.6.7-2")
-async def check_only_who_may_kick_kicks(session: CheckSession) -> None:
-    # lister, since no check that follows needs it, should it be gone
+async def check_a_kick_needs_the_right_to_kick(session: CheckSession) -> None:
+    # lister, as no later check needs it, should it be kicked
     human, lister, admin = await session.join_all("human", "lister", "admin")
     kick = session.message("space/kick", {"participant_id": "lister", "reason": "conformance"})
     outcome = await session.expect_refusal(human, kick, admin)
-    session.report("P-3.6.7-2", outcome.refused, "a kick by somebody who may not kick was accepted")
+    session.report("P-3.6.7-2", outcome.refused, "a kick by a participant that may not kick was accepted")
     try:
         await lister.settle()
         there = True
     except NotObserved:
         there = False
-    session.report("P-3.6.7-2", there, "a kick by somebody who may not kick took effect")
+    session.report("P-3.6.7-2", there, "a kick by a participant that may not kick took effect")

@@ -1,6 +1,6 @@
 """Checks the whole pattern language: globs, regular expressions, lists, negation, JSONPath.
 
-Each case is one message against one capability of the role `matcher`, which stand in profile.py.
+Each case is one message against one capability of the role `matcher` in profile.py.
 
 Spec: §4.1, §4.2; rulings on patterns.
 """
@@ -104,12 +104,12 @@ async def check_a_star_stops_at_a_slash_but_not_at_the_end_of_a_kind(session: Ch
 
 
 @checks.shows("C-7")
-async def check_the_whole_language_is_closed_at_its_edges(session: CheckSession) -> None:
+async def check_the_pattern_language_has_no_undefined_forms(session: CheckSession) -> None:
     await judge(session, "C-7", *REGEX, *PATHS, *NEGATION, *VALUES, *DEEP, *ADDRESSEES)
 
 
 @checks.shows("P-3.6.1-4")
-async def check_what_is_granted_is_a_pattern(session: CheckSession) -> None:
+async def check_a_granted_capability_is_a_pattern(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     granted = {"kind": f"{kind}/*", "payload": {"method": "tools/call", "params": {"name": "read_*"}}}
@@ -136,7 +136,7 @@ async def check_a_capability_that_is_no_pattern_is_refused(session: CheckSession
         outcome = await admin.attempt(session.grant("spare", bad))
         session.report("C-7", outcome.refused, f"a grant of {bad} was accepted")
     outcome = await spare.attempt(session.message(kind, {}))
-    session.report("C-7", outcome.refused, "what a misspelt capability named could be sent")
+    session.report("C-7", outcome.refused, "the kind of a misspelt capability could be sent")
     fine = {"kind": f"{kind}/*", "payload": {"path": ["a/*", "!b/*"], "n": 1}, "id": "x", "description": "y"}
     await admin.attempt(session.grant("spare", fine))
     right = await spare.attempt(session.message(f"{kind}/x", {"path": "a/b", "n": 1}))

@@ -1,7 +1,7 @@
 """Holds the participants of a conformance run: roles with fixed capabilities, and the small file of their tokens.
 
-The file is JSON (which is YAML too), readable by its owner alone. The same roles can be written as a space.yaml, so
-that a gateway can be started with them.
+The file is JSON (and so YAML), readable by its owner alone. The same roles can be written as a space.yaml to start a
+gateway with them.
 
 Spec: §4.1 (example capability sets), §5.1.
 """
@@ -37,7 +37,7 @@ Capabilities = tuple[Mapping[str, Any], ...]
 _STREAMS: Capabilities = ({"kind": "stream/*"}, {"kind": "chat"}, {"kind": "capability/grant-ack"})
 
 ROLES: Mapping[str, Capabilities] = {
-    # The three example sets of §4.1, the read-only one of §9.3, and nobody.
+    # The three example sets of §4.1, the read-only one of §9.3, and an empty one.
     "admin": ({"kind": "*"},),
     "human": ({"kind": "mcp/*"}, {"kind": "chat"}),
     "proposer": ({"kind": "mcp/proposal"}, {"kind": "mcp/response"}, {"kind": "chat"}),
@@ -69,7 +69,7 @@ ROLES: Mapping[str, Capabilities] = {
         {"kind": "below/*"},
         {"kind": "one/*/end"},
     ),
-    # Delegation: what it may grant, and no more.
+    # Delegation: its own rights to grant.
     "granter": (
         {"kind": "capability/grant"},
         {"kind": "space/invite"},
@@ -79,7 +79,7 @@ ROLES: Mapping[str, Capabilities] = {
     "streamer": _STREAMS,
     "player": _STREAMS,
     "viewer": _STREAMS,
-    # Those to whom things happen.
+    # Targets of controls, grants and kicks.
     "worker": (
         {"kind": "chat"},
         {"kind": "chat/*"},
@@ -106,7 +106,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 
 
 class Profile(NamedTuple):
-    """The tokens of one run; `second` is a space beside the first on the same gateway, where there is one."""
+    """The tokens of one run; `second` is another space on the same gateway, or None."""
 
     space: str
     tokens: Mapping[str, Token]
@@ -125,7 +125,7 @@ def fresh(space: str = SPACE, *, second: bool = False) -> Profile:
 
 
 def space_file(profile: Profile) -> str:
-    """The text of a space.yaml that enrols every role with its token; JSON, one participant a line."""
+    """The text of a space.yaml that enrols every role with its token; JSON, one participant per line."""
     roles = SECOND_ROLES if set(profile.tokens) == set(SECOND_ROLES) else ROLES
     lines = [
         f"    {json.dumps(role)}: "
@@ -137,7 +137,7 @@ def space_file(profile: Profile) -> str:
 
 
 def write_profile(path: Path, profile: Profile) -> None:
-    """Writes the tokens, readable by their owner alone; `read_profile` reads them."""
+    """Writes the tokens to a file for its owner alone; `read_profile` reads it."""
 
     def to_document(profile: Profile) -> dict[str, Any]:
         return {
@@ -150,7 +150,7 @@ def write_profile(path: Path, profile: Profile) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a file that holds tokens: its owner alone may read it, and a link there is not followed.
+    """Writes a file with tokens: only its owner may read it, and a link there is not followed.
 
     Raises:
         ConfigError: when it cannot be written.
@@ -170,9 +170,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_profile(path: Path | str) -> Profile:
-    """The tokens that a file holds: `space`, `tokens` by role, and perhaps `second` with the same two.
+    """The tokens in a file: `space`, `tokens` by role, and optionally `second` with the same two.
 
-    A space.yaml that names the roles is read as well: the first token of each participant counts.
+    A space.yaml with the roles is read as well: the first token of each participant counts.
 
     Raises:
         ConfigError: when it cannot be read, others than its owner may read it, or a role has no token.

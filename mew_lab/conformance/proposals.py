@@ -19,7 +19,7 @@ async def check_a_proposal_is_fulfilled_and_observed(session: CheckSession) -> N
     blocked = await session.expect_refusal(
         proposer, session.message("mcp/request", call("write"), to=["reader"]), human
     )
-    session.report("P-9.1-1", blocked.refused, "a participant who may only propose could act")
+    session.report("P-9.1-1", blocked.refused, "a participant that may only propose could send a request")
     proposal = session.message("mcp/proposal", call("write"), to=["reader"])
     await proposer.attempt(proposal)
     seen = await session.reaches(proposal["id"], human, reader)
@@ -34,7 +34,7 @@ async def check_a_proposal_is_fulfilled_and_observed(session: CheckSession) -> N
         "P-9.1-1", not answered.refused, f"the answer to a fulfilment was refused ({answered.code})"
     )
     done = await session.reaches(response["id"], human)
-    session.report("P-9.1-1", done, "the answer did not reach who had fulfilled the proposal")
+    session.report("P-9.1-1", done, "the answer did not reach the fulfiller")
     await proposer.settle()
     ids = [received.id for received in proposer.inbox]
     observed = request["id"] in ids and response["id"] in ids
@@ -44,7 +44,7 @@ async def check_a_proposal_is_fulfilled_and_observed(session: CheckSession) -> N
 
 
 @checks.shows("P-3.2.1-4")
-async def check_a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> None:
+async def check_a_fulfilment_needs_the_right_of_the_fulfiller(session: CheckSession) -> None:
     proposer, human, reader, observer = await session.join_all("proposer", "human", "reader", "observer")
     proposal = session.message("mcp/proposal", call("write_file"), to=["observer"])
     await proposer.attempt(proposal)
@@ -57,16 +57,16 @@ async def check_a_fulfilment_is_judged_by_who_fulfils(session: CheckSession) -> 
     for peer in (proposer, reader):
         outcome = await session.expect_refusal(peer, fulfilment(), human, observer)
         session.report(
-            "P-3.2.1-4", outcome.refused, f"{peer.role}, who may not send it, fulfilled a proposal"
+            "P-3.2.1-4", outcome.refused, f"{peer.role}, which may not send it, fulfilled a proposal"
         )
     outcome = await human.attempt(fulfilment())
     session.report(
-        "P-3.2.1-4", not outcome.refused, "human, who may send it, could not fulfil another's proposal"
+        "P-3.2.1-4", not outcome.refused, "human, which may send it, could not fulfil another's proposal"
     )
 
 
 @checks.shows("P-3.3.2-1", "P-3.3.2-7")
-async def check_whoever_may_reject_rejects(session: CheckSession) -> None:
+async def check_any_participant_with_the_right_may_reject(session: CheckSession) -> None:
     proposer, human, admin, observer = await session.join_all("proposer", "human", "admin", "observer")
     proposal = session.message("mcp/proposal", call("write"), to=["observer"])
     await proposer.attempt(proposal)
@@ -77,11 +77,11 @@ async def check_whoever_may_reject_rejects(session: CheckSession) -> None:
         )
         rejections.append(reject["id"])
         outcome = await peer.attempt(reject)
-        detail = f"{peer.role}, who may reject and was not addressed, was refused ({outcome.code})"
+        detail = f"{peer.role}, which may reject and was not addressed, was refused ({outcome.code})"
         session.report("P-3.3.2-1", not outcome.refused, detail)
     reject = session.message("mcp/reject", {"reason": "busy"}, correlation_id=[proposal["id"]])
     outcome = await session.expect_refusal(observer, reject, human)
-    session.report("P-3.3.2-1", outcome.refused, "observer, who may not reject, rejected a proposal")
+    session.report("P-3.3.2-1", outcome.refused, "observer, which may not reject, rejected a proposal")
     await proposer.settle()
     got = [received.id for received in proposer.inbox if received.kind == "mcp/reject"]
     session.report("P-3.3.2-7", got == rejections, "not every rejection of one proposal reached its proposer")

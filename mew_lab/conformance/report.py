@@ -1,4 +1,4 @@
-"""Words a conformance run for a terminal: the summary, each failure with its exchange, then every row.
+"""Formats a conformance run for a terminal: the summary, each failure with its exchange, then every row.
 
 Pure: results in, lines out.
 """
@@ -16,11 +16,11 @@ __all__ = ["by_group", "lines", "summary", "to_json"]
 
 OUTCOMES = (PASSED, FAILED, NOT_OFFERED, UNSEEN)
 SHORT = {PASSED: "passed", FAILED: "FAILED", NOT_OFFERED: "not offered", UNSEEN: "-"}
-DIFFERS = "differs"  # what FAILED is called where a row is a ruling of ours
+DIFFERS = "differs"  # the name of FAILED for a row that is a ruling of this project
 
 
 def by_group(results: Iterable[Result]) -> dict[str, dict[str, int]]:
-    """The number of rows for each result, by MUST, SHOULD, MAY and ruling; groups without a row are left out."""
+    """The number of rows for each result, by MUST, SHOULD, MAY and ruling; groups without a row are omitted."""
     seen = [(result.group, result.result) for result in results]
     return {
         group: {outcome: seen.count((group, outcome)) for outcome in OUTCOMES}
@@ -30,7 +30,7 @@ def by_group(results: Iterable[Result]) -> dict[str, dict[str, int]]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The figures of the specification's rows in one line; rulings of ours are not among them."""
+    """The figures of the specification's rows in one line, without the rulings of this project."""
     text = [result for result in results if result.group != RULING]
     count = {outcome: sum(result.result == outcome for result in text) for outcome in OUTCOMES}
     figures = ", ".join(f"{number} {word}" for word, number in count.items())

@@ -1,4 +1,4 @@
-"""Checks how rights are revoked: by grant, by pattern, at once, and together with the rights that rested on them.
+"""Checks how rights are revoked: by grant, by pattern, at once, and together with dependent rights.
 
 Spec: §3.6.2, §3.6.8.
 """
@@ -17,7 +17,7 @@ __all__ = ["checks", "try_kinds", "try_revoked"]
 checks = CheckGroup()
 
 
-# What a gateway that looks at payloads takes, for the kinds of the specification that are tried here.
+# Payloads that a gateway which validates payloads accepts, for the kinds that are tried here.
 _WHOLE: dict[str, dict[str, Any]] = {
     "chat": {"text": "may I?", "format": "plain"},
     "mcp/response": {"jsonrpc": "2.0", "id": 1, "result": {}},
@@ -27,7 +27,7 @@ _WHOLE: dict[str, dict[str, Any]] = {
 async def try_kinds(
     session: CheckSession, peer: WirePeer, *kinds: str, payload: dict[str, Any] | None = None
 ) -> list[bool]:
-    """Sends one message of each kind; for each whether it was accepted."""
+    """Sends one message of each kind; returns for each whether it was accepted."""
     await peer.settle()
     rights = []
     for kind in kinds:
@@ -45,8 +45,8 @@ async def try_revoked(
 ) -> bool:
     """Tries whether a revoke took these kinds from the peer, and left it the others.
 
-    When a revoke takes effect is P-3.6.8-4's question, so it may be at the next join. No sentence forbids to forget
-    grants at a join, so a right that is gone then counts as taken only where the others are still there.
+    P-3.6.8-4 checks the time of its effect, so here it may be the next join. The text does not forbid to forget grants
+    at a join, so a right that is missing then counts as revoked only where the others remain.
     """
     if not all(await try_kinds(session, peer, *kept, payload=payload)):
         return False
@@ -66,7 +66,7 @@ async def check_a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
     await admin.attempt(grant)
     await admin.attempt(session.grant("spare", {"kind": kept}))
     before = await try_kinds(session, spare, first, second, kept)
-    session.report("P-3.6.2-1", all(before), "what was granted could not be sent")
+    session.report("P-3.6.2-1", all(before), "the granted right could not be used")
     outcome = await admin.attempt(session.revoke("spare", grant_id=grant["id"]))
     session.report("P-3.6.2-1", not outcome.refused, f"the revoke was refused ({outcome.code})")
     taken = await try_revoked(session, spare, first, second, kept=[kept, "chat"])
@@ -76,7 +76,7 @@ async def check_a_revoke_by_id_takes_the_grant(session: CheckSession) -> None:
 
 
 @checks.shows("C-10")
-async def check_what_rests_on_a_revoked_grant_falls_with_it(session: CheckSession) -> None:
+async def check_dependent_grants_end_with_a_revoked_grant(session: CheckSession) -> None:
     admin, spare, worker = await session.join_all("admin", "spare", "worker")
     kind, kept = (f"lent/{session.new_id()}" for _ in range(2))
     grant = session.grant("spare", {"kind": "capability/grant"}, {"kind": kind})
@@ -93,7 +93,7 @@ async def check_what_rests_on_a_revoked_grant_falls_with_it(session: CheckSessio
     session.report("C-10", all(before), "a chain of two grants did not give the right")
     await admin.attempt(session.revoke("spare", grant_id=grant["id"]))
     right = await try_revoked(session, worker, kind, kept=[kept])
-    detail = "what rested on the revoked grant, and only that, should have fallen with it"
+    detail = "dependent grants of the revoked grant, and only these, should have ended with it"
     session.report("C-10", right, detail)
 
 
@@ -114,7 +114,7 @@ async def check_a_revoke_by_pattern_takes_all_that_match(session: CheckSession) 
 
 
 @checks.shows("P-3.6.2-3")
-async def check_only_who_may_revoke_revokes(session: CheckSession) -> None:
+async def check_a_revoke_needs_the_right_to_revoke(session: CheckSession) -> None:
     admin, spare, granter, human = await session.join_all("admin", "spare", "granter", "human")
     kind = f"lent/{session.new_id()}"
     grant = session.grant("spare", {"kind": kind})
@@ -126,12 +126,12 @@ async def check_only_who_may_revoke_revokes(session: CheckSession) -> None:
         ):
             outcome = await session.expect_refusal(peer, revoke, admin)
             session.report(
-                "P-3.6.2-3", outcome.refused, f"a revoke by {peer.role}, who may not revoke, was accepted"
+                "P-3.6.2-3", outcome.refused, f"a revoke by {peer.role}, which may not revoke, was accepted"
             )
     session.report(
         "P-3.6.2-3",
         all(await try_kinds(session, spare, kind)),
-        "a revoke by somebody without the right took effect",
+        "a revoke by a participant without the right took effect",
     )
 
 
@@ -148,11 +148,13 @@ async def check_a_revoke_takes_effect_at_once(session: CheckSession) -> None:
         outcome = await session.expect_refusal(spare, session.message(kind), human)
         how = "by pattern" if by_pattern else "by grant_id"
         right = all(used) and outcome.refused
-        session.report("P-3.6.8-4", right, f"the first message after a revoke {how} passed on the old right")
+        session.report(
+            "P-3.6.8-4", right, f"the first message after a revoke {how} was still permitted by the old right"
+        )
 
 
 @checks.shows("C-10")
-async def check_a_pattern_takes_configured_rights_and_tells_what_it_leaves(session: CheckSession) -> None:
+async def check_a_pattern_takes_configured_rights_and_reports_the_rest(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     session.on_close(lambda: _give_back(session))
     mark = spare.mark
@@ -162,7 +164,7 @@ async def check_a_pattern_takes_configured_rights_and_tells_what_it_leaves(sessi
     listed = [pattern.get("kind") for pattern in spare.capabilities]
     informed = news and "yielded/*" not in listed
     session.report(
-        "C-10", informed, f"who lost a right was not told by a new welcome; the last one lists {listed}"
+        "C-10", informed, f"a participant that lost a right got no new welcome; the last one lists {listed}"
     )
     await spare.leave()
     spare = await session.join("spare")
@@ -182,12 +184,12 @@ async def check_a_pattern_takes_configured_rights_and_tells_what_it_leaves(sessi
     session.report(
         "C-10",
         "revoke_partial" in words,
-        f"what a revoke had to leave was answered with {words or 'nothing'}",
+        f"the rights that a revoke had to leave were reported as {words or 'nothing'}",
     )
 
 
 @checks.shows("C-10")
-async def check_a_pattern_takes_what_everybody_holds(session: CheckSession) -> None:
+async def check_a_revoke_by_pattern_takes_default_rights(session: CheckSession) -> None:
     (admin,) = await session.join_all("admin")
     name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
@@ -195,17 +197,17 @@ async def check_a_pattern_takes_what_everybody_holds(session: CheckSession) -> N
     ack = next((received for received in admin.inbox if received.kind == "space/invite-ack"), None)
     token = ack.payload.get("token") if ack else None
     if not isinstance(token, str):
-        session.cannot_tell("C-10", "the invite of somebody to take a right from brought no token")
+        session.cannot_tell("C-10", "the invite of the participant to revoke from had no token")
         return
     peer = await session.join(name, token=Token(token))
     before = await try_kinds(session, peer, "mcp/response")
     await admin.attempt(session.revoke(name, capabilities=[{"kind": "mcp/*"}]))
     await peer.leave()
-    peer = await session.join(name, token=Token(token))  # when it takes effect is another row's question
+    peer = await session.join(name, token=Token(token))  # another row checks when it takes effect
     after = await try_kinds(session, peer, "mcp/response", "chat")
     right = before == [True] and after == [False, True]
     session.report(
-        "C-10", right, "a revoke by pattern did not take, or not alone, the right that everybody holds"
+        "C-10", right, "a revoke by pattern did not take, or not alone, the default right of all participants"
     )
 
 

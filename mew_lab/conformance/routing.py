@@ -1,4 +1,4 @@
-"""Checks that all participants see the same: broadcast, addressing, one order.
+"""Checks that all participants receive the same messages: broadcast, addressing, one order.
 
 Spec: §2.1, §3, §8.1.
 """
@@ -28,17 +28,21 @@ async def check_all_see_one_stream_in_one_order(session: CheckSession) -> None:
         await peer.settle()
 
     await asyncio.gather(*(talk(role) for role in chats))
-    order: list[str] = []  # as admin, who sent nothing, saw them
+    order: list[str] = []  # as admin, which sent nothing, received them
     for peer in peers:
         await peer.settle()
-        mine = {chat["id"] for chat in chats.get(peer.role, ())}  # an echo is another row's question
+        mine = {chat["id"] for chat in chats.get(peer.role, ())}  # another row checks the echo
         seen = [str(received.id) for received in peer.inbox if received.id in ids - mine]
         order = order or seen
         number, of = len(seen), len(ids - mine)
         complete = number == of and set(seen) == ids - mine
-        session.report("P-2.1-1", complete, f"{peer.role} saw {number} of the {of} messages of the others")
+        session.report(
+            "P-2.1-1", complete, f"{peer.role} received {number} of the {of} messages of the others"
+        )
         same = seen == [id for id in order if id not in mine]
-        session.report("P-2.1-1", same, f"{peer.role} and admin saw the same messages in different orders")
+        session.report(
+            "P-2.1-1", same, f"{peer.role} and admin received the same messages in different orders"
+        )
 
 
 @checks.shows("P-3-7")

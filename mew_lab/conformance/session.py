@@ -1,10 +1,10 @@
-"""Gives one check its tools: fresh connections, unique ids, and a place for its findings, row by row.
+"""Provides one check with fresh connections, unique ids, and a list for its findings, row by row.
 
 A `CheckGroup` collects the checks of a module. Each check is one async function that names the rows which it can show,
-and reports for each whether it holds. Where something that a check waits for does not happen, the check ends there and
-every row of it has failed for that reason.
+and reports for each whether it holds. Where an awaited message does not come, the check ends and all its rows have
+failed for that reason.
 
-Spec: none of its own; the rows name their sections.
+Spec: the rows name their sections.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Check", "CheckGroup", "CheckSession", "Finding", "all_in", "open_ses
 
 
 class Finding(NamedTuple):
-    """The result of one check for one row: `ok` is None where it cannot be told from outside."""
+    """The result of one check for one row: `ok` is None where it cannot be tested from outside."""
 
     row: str
     ok: bool | None
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 class Check(NamedTuple):
     """One check: its name, the rows that it shows, and whether it needs a second space.
 
-    The name is the sentence that a progress line shows: that of the function, without `check_`.
+    The name is shown in a progress line: that of the function, without `check_`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class CheckGroup:
         self.checks: list[Check] = []
 
     def shows(self, *rows: str, second: bool = False) -> Callable[[CheckFunction], CheckFunction]:
-        """Makes a function a check that shows these rows."""
+        """Decorator that registers a function as a check of these rows."""
 
         def register(function: CheckFunction) -> CheckFunction:
             self.checks.append(Check(function.__name__.removeprefix("check_"), rows, function, second))
@@ -90,19 +90,19 @@ class CheckSession:
     # --- findings ---
 
     def report(self, rows: str, ok: bool, otherwise: str) -> bool:
-        """Reports that these rows (ids between blanks) hold, or not: then `otherwise` says what was seen instead."""
+        """Reports whether these rows (ids between blanks) hold; if not, `otherwise` states what was observed."""
         exchange = "" if ok else str(self.transcript)
         self.findings += [Finding(row, ok, "" if ok else otherwise, exchange) for row in rows.split()]
         return ok
 
     def cannot_tell(self, rows: str, why: str) -> None:
-        """Reports that these rows cannot be told from outside here."""
+        """Reports that these rows cannot be tested from outside here."""
         self.findings += [Finding(row, None, why, "") for row in rows.split()]
 
     # --- names ---
 
     def new_id(self, word: str = "m") -> str:
-        """An id for a message that is unique over all runs."""
+        """A message id that is unique over all runs."""
         return f"{word}-{self._run}-{next(self._ids)}"
 
     def new_name(self, word: str = "guest") -> str:
@@ -155,7 +155,7 @@ class CheckSession:
         """Opens a WebSocket, and sends nothing on it.
 
         Raises:
-            HandshakeRefused: the gateway would not open one.
+            HandshakeRefused: the gateway refused it.
         """
         peer = await self._address.open(
             role,
@@ -171,7 +171,7 @@ class CheckSession:
     def join_frame(
         self, role: str, *, token: Token | None = None, as_id: str = "", second: bool = False
     ) -> str:
-        """The join frame that peers in the field send first, as text."""
+        """The join frame that other clients send first, as text."""
         frame = {
             "type": "join",
             "space": self._space(second).space,
@@ -186,7 +186,7 @@ class CheckSession:
         """Lets a participant join the space: token in the header, join frame, welcome.
 
         Raises:
-            NotObserved: it was not let in.
+            NotObserved: it was not admitted.
         """
         token = token or self.token(role, second=second)
         try:
@@ -203,7 +203,7 @@ class CheckSession:
         return peer.welcome
 
     async def join_all(self, *roles: str) -> list[WirePeer]:
-        """Lets several roles join, and waits until each has heard of the others."""
+        """Lets several roles join, and waits until each has received the joins of the others."""
         peers = [await self.join(role) for role in roles]
         for peer in peers:
             await peer.settle()
@@ -212,7 +212,7 @@ class CheckSession:
     async def post(
         self, role: str, body: Any, *, as_: str = "", token: Token | None = None, header: bool = True
     ) -> HttpAnswer:
-        """Posts one message by HTTP; a text goes out as it is."""
+        """Posts one message by HTTP; a text is sent unchanged."""
         return await self._address.request(
             "POST",
             f"/participants/{as_ or role}/messages",
@@ -231,7 +231,7 @@ class CheckSession:
     # --- arrivals ---
 
     async def arrivals(self, id: Any, *peers: WirePeer) -> list[bool]:
-        """Whether a message of this id has reached each of the peers, once everything sent before is dealt with."""
+        """Whether a message of this id has reached each peer, after the gateway handled all earlier messages."""
         for peer in peers:
             await peer.settle()
         return [
@@ -288,7 +288,7 @@ def all_in(wanted: Iterable[Any], present: Iterable[Any]) -> bool:
 
 @contextlib.asynccontextmanager
 async def open_session(session: CheckSession) -> AsyncIterator[CheckSession]:
-    """Closes the session at the end."""
+    """A session that is closed at the end."""
     try:
         yield session
     finally:

@@ -1,4 +1,4 @@
-"""Checks that spaces of one gateway are kept apart: two spaces with participants of the same names.
+"""Checks that spaces of one gateway are separate: two spaces with participants of the same names.
 
 Spec: §2.2, §3.6.
 """
@@ -15,7 +15,7 @@ checks = CheckGroup()
 
 
 @checks.shows("P-2.2-3", "P-3.6-1", "P-3.6-2", "P-3.6-3", second=True)
-async def check_two_spaces_know_nothing_of_each_other(session: CheckSession) -> None:
+async def check_two_spaces_are_separate(session: CheckSession) -> None:
     admin, human = await session.join_all("admin", "human")
     there, her = await session.join("admin", second=True), await session.join("human", second=True)
     session.report("P-3.6-2", True, "")
@@ -45,19 +45,21 @@ async def check_two_spaces_know_nothing_of_each_other(session: CheckSession) -> 
     await her.attempt(session.message("stream/request", {"direction": "upload", "description": marker}))
     late = await session.join("observer")
     leaked = marker in str(late.welcome.raw) or any(marker in str(received.raw) for received in admin.inbox)
-    session.report("P-3.6-3", not leaked, "a stream of one space was told in the other")
+    session.report("P-3.6-3", not leaked, "a stream of one space was announced in the other")
     marks = [(peer, peer.mark) for peer in (admin, human)]
     await her.leave()
     await there.settle()
     for peer, mark in marks:
         await peer.settle()
-        gone = [
+        leaves = [
             received for received in peer.inbox[mark:] if received.kind in ("system/presence", "stream/close")
         ]
         mine = [
-            received for received in gone if (received.payload.get("participant") or {}).get("id") == "human"
+            received
+            for received in leaves
+            if (received.payload.get("participant") or {}).get("id") == "human"
         ]
-        session.report("P-3.6-3", not mine, "a presence of one space was told in the other")
+        session.report("P-3.6-3", not mine, "a presence of one space was sent in the other")
     try:
         stranger = await session.open_socket("human", token=session.token("human", second=True))
         await stranger.send(session.join_frame("human", token=session.token("human", second=True)))
@@ -73,12 +75,14 @@ async def check_rights_are_checked_in_every_space(session: CheckSession) -> None
     request = session.message("mcp/request", {"method": "tools/list"})
     outcome = await session.expect_refusal(her, request, there)
     session.report(
-        "P-3.6-4", outcome.refused, "what human may send in the first space alone was accepted in the second"
+        "P-3.6-4",
+        outcome.refused,
+        "a message that human may send only in the first space was accepted in the second",
     )
     chat = session.chat("allowed there")
     await her.attempt(chat)
     session.report(
         "P-3.6-4",
         await session.reaches(chat["id"], there),
-        "what human may send in the second space was not delivered",
+        "a message that human may send in the second space was not delivered",
     )

@@ -1,4 +1,4 @@
-"""Checks how streams are opened, told to late joiners and closed.
+"""Checks how streams are opened, listed for late joiners and closed.
 
 Spec: §3.8.1, §3.10.1, §3.10.2, §3.10.4, §3.10.8.
 """
@@ -29,7 +29,7 @@ RICH = {
 
 
 async def request_stream(session: CheckSession, by: WirePeer, /, **payload: Any) -> WireMessage | None:
-    """Asks for a stream, and returns the stream/open that answers; None where there is none."""
+    """Requests a stream; returns the stream/open that answers it, or None."""
     request = session.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
     await by.attempt(request)
@@ -47,7 +47,7 @@ async def open_stream(session: CheckSession, by: WirePeer, /, **payload: Any) ->
     """The id of a new stream.
 
     Raises:
-        NotObserved: none was opened.
+        NotObserved: the gateway opened none.
     """
     answer = await request_stream(session, by, **payload)
     id = answer.payload.get("stream_id") if answer else None
@@ -96,7 +96,7 @@ async def check_a_request_is_answered_by_an_open(session: CheckSession) -> None:
         if answer is not None and "encoding" in answer.payload:
             session.report("P-3.10.2-3", True, "")
         else:
-            session.cannot_tell("P-3.10.2-3", "stream/open says nothing of an encoding, which is allowed")
+            session.cannot_tell("P-3.10.2-3", "stream/open names no encoding, which is allowed")
     ids.append(await open_stream(session, player))
     session.report(
         "P-3.10.2-1", len(set(ids)) == len(ids), f"streams that were open at once had the ids {ids}"
@@ -122,16 +122,20 @@ async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
         and stream.get("direction") == "upload"
         and bool(RFC3339.match(str(stream.get("created"))))
     )
-    session.report("P-3.8.1-5", right, f"the welcome of a late joiner tells of the stream {stream}")
+    session.report("P-3.8.1-5", right, f"the welcome of a late joiner describes the stream as {stream}")
     optional = ("expected_size_bytes", "description", "content_type", "format", "target", "metadata")
     lost = [key for key in optional if stream.get(key) != RICH[key]]
-    session.report("P-3.8.1-6", not lost, f"a late joiner was not told these fields of the request: {lost}")
+    session.report(
+        "P-3.8.1-6", not lost, f"the welcome of a late joiner lacks these fields of the request: {lost}"
+    )
     custom = [key for key in ("x_custom", "colour") if stream.get(key) != RICH[key]]
     session.report(
-        "P-3.8.1-7 P-3.10.1-6", not custom, f"a late joiner was not told the custom fields {custom}"
+        "P-3.8.1-7 P-3.10.1-6", not custom, f"the welcome of a late joiner lacks the custom fields {custom}"
     )
     session.report(
-        "P-3.10.1-8", not lost + custom, f"of the request's fields a late joiner was not told {lost + custom}"
+        "P-3.10.1-8",
+        not lost + custom,
+        f"the welcome of a late joiner lacks of the request's fields {lost + custom}",
     )
     writers = stream.get("authorized_writers")
     if writers is None:
@@ -146,7 +150,7 @@ async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
         and forged.get("owner") == "streamer"
         and "viewer" not in forged.get("authorized_writers", [])
     )
-    session.report("C-18", own, f"a requester's own words on owner and writers were published: {forged}")
+    session.report("C-18", own, f"a requester's claims about owner and writers were published: {forged}")
 
 
 @checks.shows("P-3.10.1-11", "P-3.10.2-2")
@@ -161,7 +165,7 @@ async def check_targets_must_be_there(session: CheckSession) -> None:
             "P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}"
         )
         made = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
-        session.report("P-3.10.1-11", not made, "a stream was opened to a target that is not there")
+        session.report("P-3.10.1-11", not made, "a stream was opened to an absent target")
     answer = await request_stream(session, streamer, target=["viewer"])
     echoed = answer.payload.get("target") if answer else None
     session.report("P-3.10.2-2", echoed == ["viewer"], f"stream/open echoed the target as {echoed!r}")
@@ -173,7 +177,7 @@ async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     id = await open_stream(session, streamer)
     strange = await player.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
     session.report(
-        "P-3.10.4-1", strange.refused, "a stranger's stream/close of an active stream was accepted"
+        "P-3.10.4-1", strange.refused, "another participant's stream/close of an active stream was accepted"
     )
     await streamer.send(f"#{id}#before".encode())
     await streamer.settle()
@@ -182,7 +186,7 @@ async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     session.report(
         "P-3.10.4-1",
         f"#{id}#before".encode() in frames,
-        "a stream was closed by somebody who does not own it",
+        "a stream was closed by a participant that does not own it",
     )
     close = session.message("stream/close", {"stream_id": id, "reason": "complete"})
     outcome = await streamer.attempt(close)
@@ -197,8 +201,8 @@ async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     session.report(
         "P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed"
     )
-    gone = await find_stream(session, id) is None
-    session.report("P-3.10.4-4", gone, "a closed stream stood among the active ones of a late joiner")
+    unlisted = await find_stream(session, id) is None
+    session.report("P-3.10.4-4", unlisted, "the welcome of a late joiner lists a closed stream as active")
 
 
 @checks.shows("C-18", "P-3.10.4-2")
@@ -228,10 +232,10 @@ async def check_a_stream_ends_with_its_owner(session: CheckSession) -> None:
 
 
 @checks.shows("C-21")
-async def check_a_stream_is_asked_for_by_right(session: CheckSession) -> None:
+async def check_a_stream_request_needs_the_right(session: CheckSession) -> None:
     human, admin = await session.join_all("human", "admin")
     request = session.message("stream/request", {"direction": "upload"}, to=["gateway"])
     outcome = await session.expect_refusal(human, request, admin)
     made = [received for received in admin.inbox if received.kind == "stream/open"]
     right = outcome.refused and not made
-    session.report("C-21", right, "a stream/request of somebody who may not send it was accepted")
+    session.report("C-21", right, "a stream/request of a participant that may not send it was accepted")

@@ -1,7 +1,7 @@
 """Runs every check against the URL of a gateway, and makes one result for each row of their findings.
 
-It knows nothing of our own gateway: everything that it learns comes over the wire. Checks run one after the other, each
-with fresh connections. A gateway that stops answering has failed all checks that are left, at once.
+It has no access to the gateway of mew_lab: all its observations come over the wire. Checks run one after the other,
+each with fresh connections. A gateway that stops answering fails all remaining checks at once.
 
 Spec: all sections; `rows.py` lists them.
 """
@@ -44,8 +44,8 @@ from mew_lab.protocol.token import mask
 __all__ = ["CHECKS", "FAILED", "NOT_OFFERED", "PASSED", "UNSEEN", "Result", "decides", "play"]
 
 PASSED, FAILED, UNSEEN = "passed", "failed", "not testable from outside"
-NOT_OFFERED = "not offered"  # a row that says MAY is not done, which is no fault
-PATIENCE = 6  # times the timeout: how long one check may take as a whole
+NOT_OFFERED = "not offered"  # a row of level MAY that the gateway does not offer, which is no fault
+PATIENCE = 6  # times the timeout: the limit for one check
 
 CHECKS: tuple[Check, ...] = tuple(
     check
@@ -88,7 +88,7 @@ class Result(NamedTuple):
 
 
 def decides(result: Result) -> bool:
-    """Whether this row alone makes a run a failed one: a ruling of ours binds nobody else."""
+    """Whether this row alone fails a run: rulings of this project bind no other gateway."""
     return result.result == FAILED and result.group != RULING
 
 
@@ -111,18 +111,18 @@ async def play(
     progress: Progress | None = None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[Result]:
-    """Runs the checks, and returns a result for each row asked for, in the order of the specification.
+    """Runs the checks; returns a result for each selected row, in the order of the specification.
 
     Args:
         tokens: a profile, or the file that holds one.
         only: ids or globs of ids; empty means all.
-        timeout: seconds that the gateway has to answer, each time.
-        progress: is called with one line for each check.
+        timeout: seconds for each answer of the gateway.
+        progress: called with one line for each check.
         checks: the checks to run.
 
     Raises:
         ConfigError: the URL, the tokens file or `only` cannot be used.
-        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
+        ConnectionLost: no gateway answers at `url`, or the admin of the profile is not admitted.
     """
     profile = tokens if isinstance(tokens, Profile) else read_profile(tokens)
     try:
@@ -131,7 +131,7 @@ async def play(
         raise ConfigError(
             f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url"
         ) from None
-    wanted = _select(tuple(only))
+    rows = _select(tuple(only))
     name = secrets.token_hex(3)
 
     def session(number: int) -> CheckSession:
@@ -143,7 +143,7 @@ async def play(
             f"no conformance run at {url.partition('?')[0]}: {absent}. Is a gateway running there, with a space "
             f"{profile.space!r} that has the participants and tokens of this profile?"
         )
-    chosen = [check for check in checks if wanted.intersection(check.rows)]
+    chosen = [check for check in checks if rows.intersection(check.rows)]
     claims: list[Finding] = []
     silent = ""
     for number, check in enumerate(chosen, 1):
@@ -153,13 +153,13 @@ async def play(
         findings, in_time = await _run_check(check, session(number))
         claims += findings
         if progress:
-            bad = sorted({claim.row for claim in findings if claim.ok is False} & wanted & CAN_FAIL)
+            bad = sorted({claim.row for claim in findings if claim.ok is False} & rows & CAN_FAIL)
             progress(f"{number}/{len(chosen)} {check.name}{': failed ' + ' '.join(bad) if bad else ''}")
-        if not in_time and (gone := await _why_unreachable(session(number))):
-            silent = f"not tried, because the gateway had stopped answering: {gone}"
+        if not in_time and (reason := await _why_unreachable(session(number))):
+            silent = f"not tried, because the gateway had stopped answering: {reason}"
     if not silent:
         await _revoke_leftovers(session(0))
-    return [_result(row, claims) for row in ROWS if row.id in wanted]
+    return [_result(row, claims) for row in ROWS if row.id in rows]
 
 
 def _select(only: tuple[str, ...]) -> set[str]:
@@ -196,7 +196,7 @@ async def _revoke_leftovers(session: CheckSession) -> None:
 
 
 async def _why_no_second(session: CheckSession) -> str:
-    """The reason why there is no second space to check; '' when there is one. A gateway may serve one space alone."""
+    """The reason why there is no second space to check; '' when there is one. A gateway may serve only one space."""
     if session.profile.second is None:
         return "needs a second space on the same gateway: give the tokens file a `second`"
     async with open_session(session):
@@ -218,14 +218,14 @@ async def _run_check(check: Check, session: CheckSession) -> _CheckResult:
         except NotObserved as fault:
             why, in_time = str(fault), False
         except TimeoutError:
-            why, in_time = f"{check.name} was not done within {PATIENCE * session.timeout:g} s", False
-        except Exception as fault:  # an answer of a form that the check could not read is the gateway's
+            why, in_time = f"{check.name} did not end within {PATIENCE * session.timeout:g} s", False
+        except Exception as fault:  # an answer that the check cannot read is a fault of the gateway
             why = f"an answer was of a form that could not be read ({type(fault).__name__}: {fault})"
     if not why:
         reported = {claim.row for claim in session.findings}
         open_rows = [row for row in check.rows if row not in reported]
         why = "the check ended before it came to this row"
-    else:  # nothing counts as shown by a check that has not ended
+    else:  # a check that has not ended shows nothing
         failed = {claim.row for claim in session.findings if claim.ok is False}
         open_rows = [row for row in check.rows if row not in failed]
     left = [Finding(row, False, why, str(session.transcript)) for row in open_rows]
@@ -239,7 +239,7 @@ def _result(row: SpecRow, claims: Iterable[Finding]) -> Result:
     group = group_of(row.level)
     if failed:
         exchange = next((claim.exchange for claim in failed if claim.exchange), "")
-        # A detail quotes what came over the wire, and a token may be in it.
+        # A detail quotes messages of the wire, and may contain a token.
         detail = mask("; ".join(dict.fromkeys(claim.detail for claim in failed)))
         return Result(*about, FAILED if row.id in CAN_FAIL else NOT_OFFERED, detail, exchange, group)
     if any(claim.ok for claim in mine):

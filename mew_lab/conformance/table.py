@@ -1,6 +1,6 @@
 """Shows a conformance run as a pandas table: one row for each requirement.
 
-pandas is loaded by the first table, not before.
+pandas is loaded with the first table.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ def run(
     timeout: float = 5.0,
     progress: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """The conformance table of the gateway at `url`: one row a requirement, columns as the fields of `Result`.
+    """The conformance table of the gateway at `url`: one row per requirement, columns as the fields of `Result`.
 
-    Where an event loop runs, as in a notebook, another thread does the work and this one waits: the gateway must
+    Where an event loop runs, as in a notebook, another thread does the work and this one waits, so the gateway must
     run elsewhere. In a coroutine that shares its loop with the gateway, `await arun(…)`.
 
     Args:
         tokens: a profile, or the file that holds one; `mew-lab conform --write-space` makes it.
         only: ids or globs of ids; empty means all.
-        timeout: seconds that the gateway has to answer, each time.
-        progress: is called with one line for each check.
+        timeout: seconds for each answer of the gateway.
+        progress: called with one line for each check.
 
     Raises:
         ConfigError: the URL, the tokens file or `only` cannot be used.
-        ConnectionLost: nobody answers at `url`, or the admin of the profile is not let in.
+        ConnectionLost: no gateway answers at `url`, or the admin of the profile is not admitted.
     """
 
     def work() -> pd.DataFrame:
@@ -64,7 +64,7 @@ async def arun(
     timeout: float = 5.0,
     progress: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """Does the work of `run` on a running event loop."""
+    """Like `run`, on a running event loop."""
     return to_frame(await play(url, tokens=tokens, only=only, timeout=timeout, progress=progress))
 
 

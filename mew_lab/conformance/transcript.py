@@ -1,6 +1,6 @@
-"""Records the traffic of one check as a list of lines that can be shown to anybody.
+"""Records the traffic of one check as a list of lines without tokens.
 
-Every token that the suite knows or is told is masked before it becomes a part of a line.
+Every token that the suite has or receives is masked before it becomes a part of a line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mew_lab.protocol.token import Token, mask
 __all__ = ["WireTranscript"]
 
 LONGEST = 600  # characters of one message that are shown
-MOST = 80  # lines that are shown: the last ones, for they led to the failure
+MOST = 80  # lines that are shown: the last ones, which led to the failure
 
 
 class WireTranscript:
@@ -33,7 +33,7 @@ class WireTranscript:
         self._lines.append(f"{who} ← {_show(message)}")
 
     def record_event(self, who: str, what: str) -> None:
-        """Records an event at `who` that is no message."""
+        """Records an event of `who` that is no message."""
         self._lines.append(f"{who} · {what}")
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def _show(message: str | bytes) -> str:
 
 
 def remember_tokens(text: str) -> None:
-    """Makes every string under a key `token` of a JSON text known to the mask."""
+    """Adds every string under a key `token` of a JSON text to the mask."""
     if '"token"' not in text:
         return
     try:

@@ -1,7 +1,7 @@
-"""Speaks to a gateway from outside: one WebSocket or one HTTP request, raw, with a deadline.
+"""Talks to a gateway from outside: one WebSocket or one HTTP request, raw, with a deadline.
 
-Nothing is validated on the way out, so that a check can send anything. Of MEW it knows only how to tell that a gateway
-has dealt with everything that was sent: a message that every gateway refuses ends each attempt (`BARRIER`).
+Outgoing messages are not validated, so that a check can send anything. To detect that a gateway has handled everything
+that was sent, each attempt ends with a message that every gateway refuses (`BARRIER`).
 
 Spec: §5.2, §5.3.
 """
@@ -33,14 +33,14 @@ __all__ = [
     "complete_message",
 ]
 
-# Every gateway refuses this kind with an error, whatever its sender may do: the error tells that all before it is done.
+# Every gateway refuses this kind with an error, for any sender; the error shows that all earlier messages are handled.
 BARRIER = "system/conformance-barrier"
 BARRIER_ID = "conformance-barrier-"
 _count = itertools.count(1)
 
 
 class NotObserved(Exception):
-    """Something that a check waited for did not come; the text names it."""
+    """An awaited message or event did not come; the text names it."""
 
 
 class WireMessage(NamedTuple):
@@ -81,7 +81,7 @@ class WireMessage(NamedTuple):
 
 
 class SendResult(NamedTuple):
-    """The gateway's reaction to one message: the echo that its sender got, and the error."""
+    """The gateway's reaction to one message: the echo for its sender, and the error."""
 
     id: Any
     echo: WireMessage | None
@@ -93,20 +93,20 @@ class SendResult(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The error's code: the finer one where there are two; '' when it was accepted."""
+        """The code of the error, the more specific one of two; '' when the message was accepted."""
         if self.error is None:
             return ""
         return str(self.error.payload.get("code") or self.error.payload.get("error") or "?")
 
     def refused_with(self, *codes: str) -> bool:
-        """Whether it was refused, with one of these as its error or its code."""
+        """Whether it was refused with one of these as its error or its code."""
         if self.error is None:
             return False
         return any(self.error.payload.get(key) in codes for key in ("error", "code"))
 
 
 class HttpAnswer(NamedTuple):
-    """The answer to an HTTP request; `body` is its JSON, None where it is none."""
+    """The answer to an HTTP request; `body` is its JSON; None where it is no JSON."""
 
     status: int
     text: str
@@ -114,12 +114,12 @@ class HttpAnswer(NamedTuple):
 
     @property
     def taken(self) -> bool:
-        """Whether its status is one of success."""
+        """Whether its status is a success."""
         return 200 <= self.status < 300
 
 
 def read(raw: str | bytes) -> WireMessage:
-    """One message as it came, with its members."""
+    """One received message with its members."""
     members: Any = None
     if isinstance(raw, str) and not raw.startswith("#"):
         try:
@@ -130,7 +130,7 @@ def read(raw: str | bytes) -> WireMessage:
 
 
 def complete_message(message: Mapping[str, Any], *, by: str) -> str:
-    """A message as JSON with its `ts` and `from`, because no gateway has to complete a message."""
+    """A message as JSON with `ts` and `from`, because gateways need not complete messages."""
     envelope = dict(message)
     if "kind" in envelope and by:
         envelope = {
@@ -142,14 +142,14 @@ def complete_message(message: Mapping[str, Any], *, by: str) -> str:
 
 
 def _is_barrier(raw: str | bytes) -> bool:
-    """Whether it is a barrier, or the answer to one: an exchange is easier to read without them."""
+    """Whether it is a barrier or the answer to one, which are omitted from a transcript."""
     return isinstance(raw, str) and BARRIER_ID in raw
 
 
 class WirePeer:
     """One WebSocket of a participant, and everything that has come over it, in order.
 
-    Nothing runs in the background: messages are taken when somebody waits for them.
+    Nothing runs in the background: messages are received only while a check waits for them.
     """
 
     def __init__(self, link: Link, role: str, *, transcript: WireTranscript, timeout: float) -> None:
@@ -164,22 +164,22 @@ class WirePeer:
 
     @property
     def id(self) -> str:
-        """Its id, as the gateway's welcome says."""
+        """Its id in the welcome of the gateway."""
         you = self.welcome.payload.get("you")
         return str(you.get("id", "")) if isinstance(you, dict) else ""
 
     @property
     def capabilities(self) -> list[Any]:
-        """Its capabilities, as the newest welcome to it says."""
+        """Its capabilities in the newest welcome to it."""
         return _capabilities(next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome))
 
     def is_my_welcome(self, message: WireMessage) -> bool:
-        """Whether it is a welcome that speaks of this participant."""
+        """Whether it is a welcome for this participant."""
         you = message.payload.get("you")
         return message.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
 
     def is_my_error(self, message: WireMessage) -> bool:
-        """Whether it is an error for this participant; a gateway may show errors of others, too."""
+        """Whether it is an error for this participant; a gateway may also send errors of others."""
         return message.kind == "system/error" and (
             not message.to or self.id in message.to or self.role in message.to
         )
@@ -190,7 +190,7 @@ class WirePeer:
         return len(self.inbox)
 
     async def send(self, message: Mapping[str, Any] | str | bytes) -> None:
-        """Sends a text as it is, and a mapping as JSON with the `ts` and `from` that every message has."""
+        """Sends a text unchanged, and a mapping as JSON with `ts` and `from`."""
         text = message if isinstance(message, str | bytes) else complete_message(message, by=self.id)
         if not _is_barrier(text):
             self._transcript.record_sent(self.role, text)
@@ -244,11 +244,11 @@ class WirePeer:
         received = read(raw)
         if (
             received.kind != BARRIER or received.id == self._barrier
-        ):  # a gateway at fault passes on those of others
+        ):  # a faulty gateway relays those of others
             self.inbox.append(received)
 
     async def settle(self) -> None:
-        """Waits until the gateway has dealt with everything that this peer sent."""
+        """Waits until the gateway has handled everything that this peer sent."""
         id = self._barrier = f"{BARRIER_ID}{next(_count)}"
         mark = self.mark
         await self.send({"protocol": "mew/v0.4", "id": id, "kind": BARRIER, "payload": {}})
@@ -263,7 +263,7 @@ class WirePeer:
         self.inbox = [received for received in self.inbox if not ends(received)]
 
     async def attempt(self, message: Mapping[str, Any] | str | bytes, *, id: Any = None) -> SendResult:
-        """Sends it, waits until the gateway has dealt with it, and returns the gateway's reaction."""
+        """Sends a message, waits until the gateway has handled it, and returns its reaction."""
         mark = self.mark
         await self.send(message)
         if id is None and isinstance(message, Mapping):
@@ -324,7 +324,7 @@ def _capabilities(welcome: WireMessage) -> list[Any]:
 
 
 class Address:
-    """The address of a gateway; every form of its URL leads to its WebSocket and to its HTTP routes.
+    """The address of a gateway; each form of its URL gives its WebSocket and its HTTP routes.
 
     Raises:
         ValueError: when `url` names no gateway.
@@ -352,7 +352,7 @@ class Address:
 
         Raises:
             HandshakeRefused: the gateway answered with an HTTP status.
-            NotObserved: nobody answered.
+            NotObserved: no answer came.
         """
         query = f"?{urlencode({'space': space})}" if space else ""
         at = f"{path or self._path}{query}"
@@ -389,10 +389,10 @@ class Address:
         transcript: WireTranscript,
         timeout: float,
     ) -> HttpAnswer:
-        """Sends one HTTP request; `body` goes out as JSON, a text as it is.
+        """Sends one HTTP request; `body` is sent as JSON, a text unchanged.
 
         Raises:
-            NotObserved: nobody answered.
+            NotObserved: no answer came.
         """
         data = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
         transcript.record_sent("http", f"{method} {path} {data or ''}".rstrip())

@@ -27,7 +27,7 @@ async def _ask(session: CheckSession, peer: WirePeer, verb: str, id: str, who: s
 
 
 async def _collect_announcements(kind: str, id: str, *peers: WirePeer) -> list[WireMessage | None]:
-    """For each peer the newest of the gateway's messages of this kind about this stream."""
+    """The newest message of the gateway of this kind about this stream, for each peer."""
     latest = []
     for peer in peers:
         await peer.settle()
@@ -80,7 +80,7 @@ async def check_faulty_grants_are_refused(session: CheckSession) -> None:
     session.report("P-3.10.5-1", not any(got), "a participant gave itself write access to another's stream")
     outcome = await _ask(session, streamer, "grant-write", id, "nobody-here")
     right = outcome.refused_with("participant_not_found")
-    detail = f"write access for somebody who is not there was answered with {outcome.code!r}"
+    detail = f"write access for an absent participant was answered with {outcome.code!r}"
     session.report("P-3.10.5-2", outcome.refused, detail)
     session.report("P-3.10.5-7", right, detail)
 
@@ -93,7 +93,7 @@ async def _faults(
     detail = f"stream/{verb} of an unknown stream was answered with {outcome.code!r}"
     session.report(unknown, outcome.refused_with("stream_not_found"), detail)
     outcome = await _ask(session, other, verb, id, other.role)
-    detail = f"stream/{verb} by who does not own the stream was answered with {outcome.code!r}"
+    detail = f"stream/{verb} by a participant that does not own the stream was answered with {outcome.code!r}"
     session.report(stranger, outcome.refused_with("unauthorized"), detail)
 
 
@@ -112,7 +112,7 @@ async def check_a_revoked_writer_writes_no_more(session: CheckSession) -> None:
     session.report("P-3.10.6-4", not any(got), "a frame was relayed after its writer's access was revoked")
     for who in ("player", "viewer"):
         again = await _ask(session, streamer, "revoke-write", id, who)
-        detail = f"revoking write access of {who}, who has none, was refused ({again.code})"
+        detail = f"revoking write access of {who}, which has none, was refused ({again.code})"
         session.report("P-3.10.6-3", not again.refused, detail)
 
 
@@ -124,7 +124,9 @@ async def check_faulty_revokes_are_refused(session: CheckSession) -> None:
     await _faults(session, "revoke-write", id, "P-3.10.6-6", "P-3.10.6-7", streamer, player)
     await _ask(session, player, "revoke-write", id, "viewer")
     got = await write(viewer, id, b"still a writer", streamer)
-    session.report("P-3.10.6-1", all(got), "somebody who does not own a stream took another's write access")
+    session.report(
+        "P-3.10.6-1", all(got), "a participant that does not own a stream revoked another's write access"
+    )
     outcome = await _ask(session, streamer, "revoke-write", id, "streamer")
     detail = f"an owner's revoke of its own write access was answered with {outcome.code!r}"
     session.report("P-3.10.6-8", outcome.refused_with("invalid_operation"), detail)
@@ -139,8 +141,8 @@ async def check_faulty_revokes_are_refused(session: CheckSession) -> None:
 def _leaves(name: str) -> Callable[[WireMessage], bool]:
     def left(received: WireMessage) -> bool:
         who = received.payload.get("participant")
-        gone = received.kind == "system/presence" and received.payload.get("event") == "leave"
-        return gone and isinstance(who, dict) and who.get("id") == name
+        leaves = received.kind == "system/presence" and received.payload.get("event") == "leave"
+        return leaves and isinstance(who, dict) and who.get("id") == name
 
     return left
 
@@ -154,15 +156,15 @@ async def check_a_writer_that_leaves_writes_no_more(session: CheckSession) -> No
     session.report("P-3.10.6-5", all(before), "a participant that was granted write access could not write")
     mark = viewer.mark
     await player.leave()
-    with contextlib.suppress(NotObserved):  # whether a leave is told, and how, is the question of other rows
+    with contextlib.suppress(NotObserved):  # other rows check the presence of a leave
         await viewer.wait_for("the leave of a writer", _leaves("player"), since=mark)
     player = await session.join("player")
     got = await write(player, id, b"back again", viewer)
-    session.report("P-3.10.6-5", not any(got), "a writer that had left and come back could still write")
+    session.report("P-3.10.6-5", not any(got), "a writer that had left and joined again could still write")
 
 
 @checks.shows("P-3.10.7-2", "P-3.10.7-3", "P-3.10.7-4", "P-3.10.7-5", "C-19")
-async def check_a_stream_changes_hands(session: CheckSession) -> None:
+async def check_a_stream_is_transferred(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     outcome = await _ask(session, streamer, "transfer-ownership", id, "player")
@@ -195,8 +197,8 @@ async def check_a_stream_changes_hands(session: CheckSession) -> None:
         "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
     )
     closed = await viewer.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
-    gone = not closed.refused and await find_stream(session, id) is None
-    session.report("P-3.10.7-2", gone, f"a new owner could not close its stream ({closed.code})")
+    closable = not closed.refused and await find_stream(session, id) is None
+    session.report("P-3.10.7-2", closable, f"a new owner could not close its stream ({closed.code})")
 
 
 @checks.shows("C-19")
@@ -221,5 +223,5 @@ async def check_faulty_transfers_are_refused(session: CheckSession) -> None:
     got = await write(player, id, b"stolen", viewer)
     session.report("P-3.10.7-1", not any(got), "a participant took another's stream")
     outcome = await _ask(session, streamer, "transfer-ownership", id, "nobody-here")
-    detail = f"a transfer to somebody who is not there was answered with {outcome.code!r}"
+    detail = f"a transfer to an absent participant was answered with {outcome.code!r}"
     session.report("P-3.10.7-8", outcome.refused_with("participant_not_found"), detail)

@@ -1,1 +1,1 @@
-"""What became of what was said: the life of requests and proposals, computed in one place from entries in order."""
+"""The state of everything in a space, computed in one place from its entries in order."""

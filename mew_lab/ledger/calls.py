@@ -5,26 +5,27 @@ How it works
 `CallLedger.observe` takes every entry of a space, in order, and returns what it changed. A `Request` or a `Proposal` is
 a snapshot: it never changes, and the ledger holds the newest one of each id.
 
-    proposal   open ─┬─ rejected ─┐ (somebody said no; it still stands)
+    proposal   open ─┬─ rejected ─┐ (a participant rejected it; it still stands)
                      ├────────────┴─ fulfilled ── answered
                      └─ withdrawn
     request    waiting ── answered          a notification is `sent` and waits for nothing
-    either     refused                      the gateway let nobody have it
+    either     refused                      the gateway refused the envelope and relayed it to no participant
 
-What a peer claims is not what happened (R17, R18):
+A message counts only where its sender may decide what it claims (R17, R18):
 
 - a proposal is withdrawn by its proposer alone;
-- it is fulfilled by the first `mcp/request` that correlates to it, comes from another than the proposer, and has the
-  same addressees (any, but at least one, where the proposal had none), method and tool name;
+- it is fulfilled by the first `mcp/request` of another participant that correlates to it and has the same method, tool
+  name and addressees. Where the proposal had no addressees, the request may have any, but at least one;
 - a request is answered by the first `mcp/response` of a participant that it is addressed to, and with it the proposals
   that it fulfilled;
-- whatever else says that it is about a call is kept beside it as a `Claim`, and so is all that comes after the end.
+- every other message that refers to a call is kept beside it as a `Claim`, as is every message after its end.
 
-An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten;
-with requests it is the same. Where another participant sends a request under the id of a fulfilment, nothing answers
-the proposal any more. Messages that no participant acts on (`protocol.intake`) count for nothing. There is no clock, no
-loop and no sending here; so the participant that waits for its call, the cards of a human, every view, the frames of a
-log and a replay read the same rules.
+An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
+The same holds for requests. Where another participant sends a request under the id of a fulfilment, nothing answers
+the proposal any more. Messages that no participant acts on (`protocol.intake`) are ignored.
+
+The module has no clock, runs no loop and sends nothing. So waiting calls, approval cards, views, the frames of a log
+and a replay all apply the same rules.
 
 Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 """
@@ -56,9 +57,9 @@ __all__ = [
 ]
 
 CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
-MAX_CALLS = 10_000  # of each of the two
+MAX_CALLS = 10_000  # requests, and as many proposals
 MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
-OF_REQUESTS = 4  # what part of it requests may take: they are needed until they are answered
+OF_REQUESTS = 4  # requests may take 1/4 of it: they are needed until they are answered
 MAX_REMARKS = 100  # rejections, and claims, kept of one call
 MAX_COMPARED = (
     2 * MAX_MESSAGE
@@ -70,14 +71,14 @@ SHARE = MAX_WEIGHT // MAX_CALLS  # characters for which a call counts when the s
 
 
 class Rejection(NamedTuple):
-    """One participant's no. `reason` is its own word, any string of at most 1000 characters; empty when it gave none."""
+    """One rejection of a proposal. `reason` is any string of at most 1000 characters; empty where there is none."""
 
     by: str
     reason: str
 
 
 class Claim(NamedTuple):
-    """An envelope about a call that is not believed; `why` completes "not believed: …"."""
+    """An envelope that refers to a call and does not change it; `why` completes "not believed: …"."""
 
     id: str
     kind: str
@@ -87,12 +88,12 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrackedCall:
-    """What a request and a proposal have in common.
+    """The common part of a request and a proposal.
 
     Attributes:
         entry: The envelope itself.
-        response: The answer, once it is believed.
-        claims: What claims to be about it, and is not believed.
+        response: The answer that counts; None before it came.
+        claims: The envelopes that refer to it and do not change it, at most 100.
     """
 
     entry: Entry
@@ -105,7 +106,7 @@ class TrackedCall:
 
     @property
     def seq(self) -> int:
-        """Its place among all entries that the ledger saw."""
+        """Its place among all entries that the ledger observed."""
         return self.entry.seq
 
     @property
@@ -126,7 +127,7 @@ class TrackedCall:
 
     @property
     def method(self) -> str:
-        """The MCP method, such as `tools/call`; empty where a refused one names none."""
+        """The MCP method, such as `tools/call`; empty where a refused envelope names none."""
         return method_of(self.entry.payload)
 
     @property
@@ -142,12 +143,12 @@ class TrackedCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request(TrackedCall):
-    """One `mcp/request` and what is known of it.
+    """One `mcp/request` and its state.
 
     Attributes:
         state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
-        answers: The first answer of each participant that it is addressed to, at most 5; `response` is the first of
-            them, and the others are claims as well.
+        answers: The first answer of each addressee, at most 5 of them. `response` is the earliest; the others are also
+            among the claims.
     """
 
     state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
@@ -155,7 +156,7 @@ class Request(TrackedCall):
 
     @property
     def decided(self) -> bool:
-        """Whether nothing can change it any more."""
+        """Whether its state is final."""
         return self.state != "waiting"
 
     @property
@@ -169,7 +170,7 @@ class Request(TrackedCall):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal(TrackedCall):
-    """One `mcp/proposal` and what is known of it.
+    """One `mcp/proposal` and its state.
 
     Attributes:
         state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
@@ -206,29 +207,29 @@ class Proposal(TrackedCall):
 
     @property
     def decided(self) -> bool:
-        """Whether nothing can change it any more but its answer: fulfilled, answered, withdrawn or refused."""
+        """Whether it is fulfilled, answered, withdrawn or refused, so that only its answer may still come."""
         return self.state not in ("open", "rejected")
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical form of `shown(envelope)`: what a person approves.
+        """The SHA-256 of the canonical form of `shown(envelope)`, which is what a person approves.
 
         Raises:
-            LocalProtocolError: when its text can be read in two ways, so that nobody may approve it.
+            LocalProtocolError: when its text can be read in two ways and so must not be approved.
         """
         return digest(shown(self.envelope))
 
     @property
     def weight(self) -> int:
-        """Characters of what is held of it."""
+        """The characters that the ledger holds of it."""
         envelopes = sum(len(entry.raw) for entry in (self.entry, self.request, self.response) if entry)
         return envelopes + _weigh(self.claims) + _weigh(self.rejections)
 
 
 class Change(NamedTuple):
-    """What one entry did to one call; `entry` is that entry.
+    """The change of one call by one entry; `entry` is that entry.
 
-    `forgotten` tells of a proposal of which something may still come, and that is not held any more for lack of room.
+    `forgotten` reports an undecided or unanswered proposal that the ledger dropped for lack of room.
     """
 
     what: Literal[
@@ -247,7 +248,7 @@ class Change(NamedTuple):
 
     @property
     def proposal(self) -> Proposal:
-        """The proposal that changed; only where `call` is one."""
+        """The proposal that changed. `call` must be a proposal."""
         assert isinstance(self.call, Proposal)
         return self.call
 
@@ -255,7 +256,8 @@ class Change(NamedTuple):
 def shown(envelope: Envelope) -> dict[str, Any]:
     """`{"id", "from", "to", "payload"}` of a proposal, read strictly from its exact text.
 
-    A client reads quickly and lets the gateway be strict; here, where a person decides, it is read once more.
+    A client parses leniently, for the gateway has parsed strictly. Before a person decides, the text is parsed
+    strictly once more.
 
     Raises:
         LocalProtocolError: when the text is not strict JSON.
@@ -285,15 +287,15 @@ def method_of(payload: Mapping[str, Any]) -> str:
 
 
 def tool_of(payload: Mapping[str, Any]) -> str | None:
-    """What `params.name` of a payload says; None where it is no text."""
+    """The string `params.name` of a payload; None where it is absent or not a string."""
     params = payload.get("params")
     name = params.get("name") if isinstance(params, dict) else None
     return name if isinstance(name, str) else None
 
 
-def unasked(sender: str, asked: Collection[str]) -> str:
-    """Why an answer of `sender` is not believed, where `asked` were asked; empty when it is."""
-    return "" if sender in asked else "its sender was not asked"
+def unasked(sender: str, addressees: Collection[str]) -> str:
+    """The reason why an answer of `sender` to a request to `addressees` does not count; empty where it counts."""
+    return "" if sender in addressees else "its sender was not asked"
 
 
 C = TypeVar("C", bound="Request | Proposal")
@@ -324,20 +326,20 @@ class CallIndex(Generic[C]):
         return len(self._weights)
 
     def __iter__(self) -> Iterator[C]:
-        """All that are held, in the order in which they came."""
+        """All calls that are held, in the order of their arrival."""
         return iter(sorted([*self._undecided.values(), *self._decided.values()], key=lambda call: call.seq))
 
     def get(self, id: str) -> C | None:
-        """What is known of this call now; None when it was never seen, or long ago."""
+        """The newest state of the call; None where the id is unknown or forgotten."""
         return self._undecided.get(id) or self._decided.get(id)
 
     @property
     def undecided(self) -> list[C]:
-        """Those of which something may still come, the oldest first."""
+        """The calls without a final state, the oldest first."""
         return list(self._undecided.values())
 
     def open(self) -> list[C]:
-        """Those that nobody has decided, rejected or answered yet, the oldest first."""
+        """The calls in state `open` or `waiting`, the oldest first."""
         return [call for call in self.undecided if call.state in ("open", "waiting")]
 
     # --- for the ledger ---
@@ -378,7 +380,7 @@ class CallIndex(Generic[C]):
 
     @property
     def first(self) -> C:
-        """The one to forget first: of the sender that holds most the oldest that is decided, else its oldest."""
+        """The call to forget first: from the largest sender, its oldest decided call, else its oldest call."""
         sender = max(self._shares, key=self._shares.__getitem__)
         if sender in self._decided_by_sender:
             return self._decided[next(iter(self._decided_by_sender[sender]))]
@@ -389,9 +391,9 @@ class CallLedger:
     """Every request and proposal of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many of each are held. Of the sender that holds most, what is decided is forgotten first, the oldest
-            before the others, so that nobody drives out the calls of others.
-        weight: Characters of what is held of proposals; of requests a quarter of it.
+        limit: How many requests, and how many proposals, are held. The sender with the most loses calls first: its
+            oldest decided ones, then its oldest. So no sender drives out the calls of others.
+        weight: The characters held of proposals; requests get a quarter of it.
     """
 
     def __init__(self, *, limit: int = MAX_CALLS, weight: int = MAX_WEIGHT) -> None:
@@ -407,7 +409,7 @@ class CallLedger:
         }
 
     def observe(self, entry: Entry) -> tuple[Change, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         rule = self._rules.get(entry.kind)
         if rule is None:
             return ()
@@ -423,7 +425,10 @@ class CallLedger:
         return changes
 
     def interrupt(self) -> None:
-        """The connection broke: what is undecided may be decided unseen, and must not be fulfilled again."""
+        """Marks undecided proposals as uncertain, because the connection broke.
+
+        They may have been decided in the meantime and must not be fulfilled again.
+        """
         for proposal in self.proposals.undecided:
             self.proposals.put(replace(proposal, uncertain=True))
 
@@ -524,7 +529,7 @@ class CallLedger:
             rejections = _add_remark(proposal.rejections, Rejection(entry.sender, _reason(entry)))
             yield self._keep("rejected", replace(proposal, state="rejected", rejections=rejections), entry)
 
-    # --- keeping ---
+    # --- storage ---
 
     def _related(self, entry: Entry) -> list[Proposal]:
         if not len(self.proposals):
@@ -568,7 +573,7 @@ class CallLedger:
 
 
 def _add_answer(request: Request, entry: Entry) -> Request:
-    """The request with a further answer, where another that was asked has not answered yet."""
+    """The request with a further answer, if it is the first of that addressee and the limit is not reached."""
     senders = [answer.sender for answer in request.answers]
     if (
         not senders
@@ -629,7 +634,7 @@ def _reason(entry: Entry) -> str:
 
 
 def _weigh(remarks: tuple[Rejection, ...] | tuple[Claim, ...]) -> int:
-    """Characters of what is kept beside a call."""
+    """The characters of rejections or claims beside a call."""
     return sum(OVERHEAD + sum(map(len, remark)) for remark in remarks) if remarks else 0
 
 

@@ -1,4 +1,4 @@
-"""Tracks who has acknowledged which chat message, and which of them need no attention any more.
+"""Tracks chat messages, their acknowledgements and cancels, and the participants whose attention they await.
 
 How it works
 ------------
@@ -7,17 +7,17 @@ it never changes, and the ledger holds the newest one of each id.
 
     open ── cancelled        its author alone cancels it for everybody
 
-What a peer claims is not what happened:
+A message counts only where its sender may decide what it claims:
 
-- an id names the first message that took it, whoever says something under it later (R6: that is `repeated`);
-- a message is acknowledged by everybody but its author; the newest status of each participant counts;
+- an id names the first message that took it; a later message under that id is only reported as `repeated` (R6);
+- every participant but the author may acknowledge a message; the newest status of each participant counts;
 - an acknowledgement that comes after the cancel is a claim, and so is a second cancel;
-- a cancel by another participant than the author takes the message off that participant's own queue (`dismissed`), and
-  off nobody else's.
+- a cancel by another participant than the author takes the message off that participant's own queue only
+  (`dismissed`).
 
-So a message awaits a participant that is not its author, has neither acknowledged nor dismissed it, as long as its
-author has not cancelled it. Messages that no participant acts on (`protocol.intake`) and those that the gateway refused
-count for nothing. There is no clock, no loop and no sending here.
+So a message awaits every participant but its author that has neither acknowledged nor dismissed it, until its author
+cancels it. Messages that no participant acts on (`protocol.intake`) and those that the gateway refused are ignored.
+The module has no clock, runs no loop and sends nothing.
 
 Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 """
@@ -45,7 +45,7 @@ OVERHEAD = 100  # characters for which a message counts at least
 
 
 class ChatReceipt(NamedTuple):
-    """One acknowledgement: the participant, its status, and when it came (`Entry.t`)."""
+    """One acknowledgement: the participant, its status, and the time of its arrival (`Entry.t`)."""
 
     by: str
     status: str
@@ -53,23 +53,23 @@ class ChatReceipt(NamedTuple):
 
 
 class Dismissal(NamedTuple):
-    """One participant's cancel of another's message: it needs that participant's attention no more."""
+    """A participant's cancel of another's message, which no longer needs that participant's attention."""
 
     by: str
     reason: str
 
 
 class ChatMessage(NamedTuple):
-    """One chat message and what is known of it.
+    """One chat message and its state.
 
     Attributes:
-        id: Its id, which is its own alone.
-        seq: The place of its envelope among all that the ledger saw; `t` is when it came.
-        to: Whom it is addressed to, 200 names at most; empty for everybody.
+        id: The id of its envelope, unique in the ledger.
+        seq: The place of its envelope among all that the ledger observed; `t` is the time of its arrival.
+        to: The addressees, at most 200; empty for everybody.
         text: Its first 4000 characters.
-        state: `open`, or `cancelled` by its author; `reason` is the author's word for that.
+        state: `open`, or `cancelled` by its author; `reason` is the reason of that cancel.
         receipts: The newest acknowledgement of each participant, in order.
-        dismissed: Who has cancelled it for itself alone.
+        dismissed: The participants that cancelled it for themselves.
     """
 
     id: str
@@ -84,7 +84,7 @@ class ChatMessage(NamedTuple):
     dismissed: tuple[Dismissal, ...] = ()
 
     def awaits(self, name: str) -> bool:
-        """Whether it needs the attention of that participant."""
+        """Whether it needs the attention of the participant `name`."""
         return self.state == "open" and name != self.sender and not self._settled_by(name)
 
     @property
@@ -105,10 +105,10 @@ class ChatMessage(NamedTuple):
 
 
 class ChatChange(NamedTuple):
-    """What one entry did to one message.
+    """The change of one message by one entry.
 
-    `repeated` tells of another message under the id of `message`, `claimed` of an entry that changes nothing, for the
-    reason `why`. `unknown` refers to an `id` that names no message that is held.
+    `repeated` reports another message under the id of `message`. `claimed` reports an entry that changes nothing, for
+    the reason `why`. `unknown` reports a reference to an `id` of no message that is held.
     """
 
     what: Literal["said", "repeated", "acknowledged", "dismissed", "cancelled", "claimed", "unknown"]
@@ -121,11 +121,11 @@ class ChatChange(NamedTuple):
 class ChatLedger:
     """The chat messages of a space, as one participant or one journal saw them.
 
-    Too many are forgotten, of the author that has the most its oldest, so that nobody drives out the others.
+    Beyond a limit, the author with the most loses its oldest message. So no author drives out the messages of others.
 
     Args:
-        limit: How many are held.
-        weight: Characters of what is held of all of them.
+        limit: How many messages are held.
+        weight: The characters held of all messages.
     """
 
     def __init__(self, *, limit: int = MAX_MESSAGES, weight: int = MAX_WEIGHT) -> None:
@@ -145,20 +145,20 @@ class ChatLedger:
         return len(self._messages)
 
     def __iter__(self) -> Iterator[ChatMessage]:
-        """All that are held, in the order in which they came."""
+        """All messages that are held, in the order of their arrival."""
         return iter(tuple(self._messages.values()))
 
     def get(self, id: str) -> ChatMessage | None:
-        """What is known of this message now; None when it was never seen, or long ago."""
+        """The newest state of the message; None where the id is unknown or forgotten."""
         return self._messages.get(id)
 
     def observe(self, entry: Entry) -> tuple[ChatChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         rule = self._rules.get(entry.kind)
         if rule is None or entry.refused or entry.malformed:
             return ()
         if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
-            return ()  # it names no message, or nobody
+            return ()  # its id or its sender is too long to be an id or a name
         return tuple(rule(entry))
 
     # --- one rule a kind ---
@@ -216,7 +216,7 @@ class ChatLedger:
                 yield ChatChange("cancelled", id, message, entry)
         self._evict()
 
-    # --- keeping ---
+    # --- storage ---
 
     def _put(self, message: ChatMessage) -> ChatMessage:
         known = self._messages.get(message.id)
@@ -246,5 +246,5 @@ class ChatLedger:
 
 
 def _word(entry: Entry, name: str) -> str:
-    word = entry.payload.get(name)
-    return one_line(word, MAX_STATUS) if isinstance(word, str) else ""
+    text = entry.payload.get(name)
+    return one_line(text, MAX_STATUS) if isinstance(text, str) else ""

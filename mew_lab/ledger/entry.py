@@ -1,7 +1,7 @@
-"""One envelope as somebody saw it: what a gateway recorded, or what a client received.
+"""One envelope as a gateway recorded it or a client received it.
 
-Its members are parsed once, by whoever makes the entry, and are nothing but JSON: a member that is absent, or of another
-type than the specification gives it, reads as the empty value. What is derived is made when it is asked for, once.
+Its members are parsed once, before the entry is made, and are plain JSON. A member that is absent, or of another type
+than the specification gives it, reads as the empty value. Derived values are computed at first use and kept.
 
 Spec: §3.
 """
@@ -27,10 +27,11 @@ class Entry:
 
     Attributes:
         seq: Its place among all envelopes that were seen, from 1; in a lab, its row in the feed.
-        t: When the gateway had it, in seconds of the epoch; 0 where that is not known.
+        t: When the gateway received or sent it, in seconds since the epoch; 0 where that is not known.
         raw: Its exact text.
-        verdict: What the gateway decided: `accepted`, `refused`, `sent`; `accepted` for what a client received.
-        code: Why it was refused.
+        verdict: The decision of the gateway: `accepted`, `refused` or `sent`. It is `accepted` for every envelope that
+            a client received.
+        code: The error code of a refusal.
         pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
         sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
         members: The members of its JSON object; empty where it holds none.
@@ -66,7 +67,7 @@ class Entry:
         self.sender = sender
         self.members = members
         self.grant = grant
-        # Every reader asks for these, of every envelope; without a call for each, which would cost as much again.
+        # Every reader needs these of every envelope. They are read inline: a helper would double the cost.
         kind, id, context = members.get("kind"), members.get("id"), members.get("context")
         to, about, payload = members.get("to"), members.get("correlation_id"), members.get("payload")
         self.kind: str = kind if isinstance(kind, str) else ""
@@ -81,9 +82,9 @@ class Entry:
         """The entry of an envelope that a client received.
 
         Args:
-            malformed: Whether it is, where somebody has looked at it already.
+            malformed: Whether it is malformed, where that was checked already; None checks it at first use.
         """
-        # Every message of a space passes here, so what the envelope read is not read again.
+        # Every message of a space passes here, so members that the envelope has parsed are copied.
         self = cls.__new__(cls)
         self.seq = seq
         self.raw = envelope.raw
@@ -103,20 +104,20 @@ class Entry:
 
     @property
     def refused(self) -> bool:
-        """Whether the gateway let nobody have it."""
+        """Whether the gateway refused it and relayed it to no participant."""
         return self.verdict == "refused"
 
     @property
     def what(self) -> str:
-        """One line about its payload."""
+        """A summary of its payload in one line."""
         return describe(self.kind, self.payload) if self.kind else "unreadable message"
 
     @cached_property
     def envelope(self) -> Envelope:
-        """The same as an `Envelope`.
+        """The entry as an `Envelope`.
 
         Raises:
-            ProtocolError: when its members are not those of an envelope, as those of a refused one may be.
+            ProtocolError: when its members are not those of an envelope, which may be why it was refused.
         """
         return Envelope.from_members({**self.members, "from": self.sender}, raw=self.raw)
 

@@ -1,4 +1,4 @@
-"""Tracks which grants were given in a space, who acknowledged them, and which were revoked or ended.
+"""Tracks the grants of a space, their acknowledgements, revocations and ends.
 
 How it works
 ------------
@@ -10,15 +10,16 @@ is a snapshot: it never changes, and the ledger holds the newest one of each id.
 
 - the gateway relays only what it accepted, so a relayed grant was given, and a relayed revoke took effect (R13);
 - only its recipient, or a participant that it was addressed to, acknowledges a grant;
-- a revoke by patterns takes what it names literally; what it takes besides, the gateway decides, and tells the recipient
-  alone in a welcome;
-- what a revoke by patterns left in place is told by a `revoke_partial` of the gateway, to the revoker alone;
-- capabilities that come with an invitation bear its id, as those of a grant bear the grant's; of an invitation it is
-  known when it was given.
+- a revoke by patterns takes the capabilities that it names literally. The gateway decides which others it takes, and
+  reports them in a welcome to the recipient alone;
+- the gateway reports the capabilities that a revoke by patterns left in place in a `revoke_partial` to the revoker
+  alone;
+- capabilities of an invitation bear its id, as those of a grant bear the id of the grant; only the time of an
+  invitation is kept.
 
-So a grant that is revoked or ended here is not held any more. One that stands here may have fallen: with its granter's
-right, by an overlapping pattern, or at its own end. Of its own rights a participant is told by its welcomes; a reader
-that runs in the gateway's process reads the space itself.
+So a grant that is revoked or ended here is in force no more. One that stands here may have ended unseen: with the right
+of its granter, by an overlapping pattern, or at its own end. A participant learns its own rights from its welcomes; a
+reader in the process of the gateway reads the space itself.
 
 Spec: §3.6.1 to §3.6.3, §3.6.5, §3.6.7, rulings R13, R25.
 """
@@ -47,8 +48,8 @@ GRANT_KINDS = frozenset(
         "system/error",
     }
 )
-MAX_ENTRIES = 1000  # grants, revokes and invitations, each; the oldest go
-MAX_BYTES = 4_000_000  # of the messages that they came in
+MAX_ENTRIES = 1000  # grants, revokes and invitations, each; the oldest are forgotten
+MAX_BYTES = 4_000_000  # of the messages that carried them
 MAX_ACKNOWLEDGEMENTS = 8  # of one grant: as many connections as a participant may have
 MAX_TIME = 40  # characters of an RFC 3339 time
 MAX_TEXT = 300  # characters of a reason or a status
@@ -65,17 +66,17 @@ class Acknowledgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One grant and what is known of it.
+    """One grant and its state.
 
     Attributes:
         id: Its `grant_id`: the id of the `capability/grant`.
-        to: Whom the message was addressed to.
-        left: Those of its capabilities that no revoke named.
+        to: The addressees of the message.
+        left: The part of its capabilities that no revoke named.
         size: Characters of the message.
-        state: `stands`, `revoked` or `ended`; one that stands may have fallen all the same.
-        revoked_by: Who revoked it, or removed its recipient or granter; empty while it stands.
-        expires_at: When it ends as its granter stated it; empty where none was stated.
-        max_uses: After how many uses it ends as its granter stated it; None where none was stated.
+        state: `stands`, `revoked` or `ended`; a grant in state `stands` may have ended unseen.
+        revoked_by: The participant that revoked it, or removed its recipient or granter; empty while it stands.
+        expires_at: The end that its granter stated; empty where none was stated.
+        max_uses: The number of uses that its granter stated; None where none was stated.
         t: When it was given, as `Entry.t`.
     """
 
@@ -96,18 +97,18 @@ class Grant:
 
     @property
     def stands(self) -> bool:
-        """Whether nothing is known that took it away."""
+        """Whether no revoke and no removal is known that ended it."""
         return self.state == "stands"
 
     @property
     def ends(self) -> dict[str, Any]:
-        """The end as it stands in a payload; empty where none was stated."""
+        """The members `expires_at` and `max_uses` of the payload, as far as they were stated."""
         stated = {"expires_at": self.expires_at or None, "max_uses": self.max_uses}
         return {key: value for key, value in stated.items() if value is not None}
 
     @classmethod
     def of(cls, entry: Entry) -> Grant:
-        """What a `capability/grant` states."""
+        """The grant that a `capability/grant` states."""
         payload = entry.payload
         patterns = _patterns(payload.get("capabilities"))
         until, uses = payload.get("expires_at"), payload.get("max_uses")
@@ -130,7 +131,7 @@ class Grant:
 class Revocation:
     """One revoke, by `grant_id` or by patterns.
 
-    `remaining` are capabilities that overlap the patterns and were kept, as the gateway tells the revoker alone.
+    `remaining` are the overlapping capabilities that were kept; the gateway reports them to the revoker alone.
     """
 
     id: str
@@ -144,7 +145,7 @@ class Revocation:
 
     @classmethod
     def of(cls, entry: Entry) -> Revocation:
-        """What a `capability/revoke` states."""
+        """The revocation that a `capability/revoke` states."""
         payload = entry.payload
         return cls(
             id=entry.id,
@@ -158,7 +159,7 @@ class Revocation:
 
 
 class GrantChange(NamedTuple):
-    """What one entry did; `item` is the grant or the revocation that is new or changed."""
+    """The change by one entry; `item` is the grant or the revocation that is new or changed."""
 
     what: Literal["granted", "acknowledged", "revoked", "ended", "revocation", "remaining"]
     item: Grant | Revocation
@@ -169,8 +170,8 @@ class GrantLedger:
     """The grants and revokes of a space, as one participant or one journal saw them.
 
     Args:
-        logical: The participant that an id means; an observer that does not know it takes each id for a participant.
-        limit: How many grants, revokes and invitations are held of each; the oldest are forgotten first.
+        logical: Maps the id of a connection to the name of its participant; by default each id is a participant.
+        limit: How many grants, revokes and invitations, each, are held; the oldest are forgotten first.
     """
 
     def __init__(self, *, logical: Callable[[str], str] = str, limit: int = MAX_ENTRIES) -> None:
@@ -195,11 +196,11 @@ class GrantLedger:
         return iter(tuple(self._grants.values()))
 
     def get(self, id: str) -> Grant | None:
-        """The grant of that id; None when it was never seen, or long ago."""
+        """The grant of that id; None where it is unknown or forgotten."""
         return self._grants.get(id)
 
     def given_at(self, id: str) -> float | None:
-        """When the grant or invitation of that id was given, as `Entry.t`; None when it was never seen, or long ago."""
+        """The time (`Entry.t`) of the grant or invitation of that id; None where it is unknown or forgotten."""
         grant = self._grants.get(id)
         return self._invitations.get(id) if grant is None else grant.t
 
@@ -208,11 +209,11 @@ class GrantLedger:
         return [grant for grant in self if grant.granter == granter]
 
     def revocation(self, id: str) -> Revocation | None:
-        """The revoke that came in the message of that id."""
+        """The revocation by the message of that id; None where it is unknown or forgotten."""
         return self._revocations.get(id)
 
     def observe(self, entry: Entry) -> tuple[GrantChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         rule = self._rules.get(entry.kind)
         if rule is None or entry.refused or not entry.id:
             return ()
@@ -268,15 +269,15 @@ class GrantLedger:
                 yield self._end("ended", grant, entry)
 
     def _on_error(self, entry: Entry) -> Iterator[GrantChange]:
-        """The gateway tells what a revoke left in place."""
+        """Records the capabilities that a revoke left in place, as a `revoke_partial` lists them."""
         for id in entry.correlation_id if entry.payload.get("error") == "revoke_partial" else ():
             revocation = self._revocations.get(id)
             if revocation is not None:
-                told = replace(revocation, remaining=_patterns(entry.payload.get("remaining")))
-                self._revocations[id] = told
-                yield GrantChange("remaining", told, entry)
+                partial = replace(revocation, remaining=_patterns(entry.payload.get("remaining")))
+                self._revocations[id] = partial
+                yield GrantChange("remaining", partial, entry)
 
-    # --- keeping ---
+    # --- storage ---
 
     def _keep(self, what: Any, grant: Grant, entry: Entry) -> GrantChange:
         self._grants[grant.id] = grant
@@ -295,7 +296,7 @@ def _patterns(value: object) -> Patterns:
 
 
 def _write(pattern: Mapping[str, Any]) -> str:
-    return json.dumps(pattern, sort_keys=True)  # for Python 1 and true are equal, for a gateway they are not
+    return json.dumps(pattern, sort_keys=True)  # 1 and true are equal in Python, but not for a gateway
 
 
 def _name(value: object) -> str:

@@ -1,8 +1,8 @@
 """Holds all chapters of the ledger over one sequence of entries.
 
-Each chapter keeps its own rules and its own limits, and none knows another. `Ledger.observe` tells an entry to the
-chapters that know its kind, and returns what changed, chapter after chapter. A malformed entry is told, too: the
-gateway acts on some of these, such as a revoke without a recipient, and each chapter knows which.
+Each chapter keeps its own rules and its own limits, and none depends on another. `Ledger.observe` passes an entry to
+the chapters of its kind and returns their changes in order. It passes malformed entries, too: the gateway acts on some
+of these, such as a revoke without a recipient, and each chapter knows which.
 
 Spec: §3.
 """
@@ -26,19 +26,19 @@ _Observe = Callable[[Entry], tuple[LedgerChange, ...]]
 
 
 class Ledger:
-    """What became of everything in a space, as one participant or one journal saw it.
+    """The state of everything in a space, as one participant or one journal saw it.
 
     Args:
-        me: The id of the participant that sees it; None for a journal.
-        logical: The participant that an id means; an observer that does not know it takes each id for a participant.
-        members: A chapter that its owner tells of entries, before this ledger is told; None makes one here.
+        me: The id of the observing participant; None for a journal.
+        logical: Maps the id of a connection to the name of its participant; by default each id is a participant.
+        members: A chapter that its owner feeds with each entry before this ledger; None makes one here.
 
     Attributes:
         calls: Requests and proposals.
         chats: Chat messages, their acknowledgements and cancels.
         reasoning: Sequences of reasoning.
         streams: Streams, their owners and writers.
-        members: The participants that are here, paused, shut down or removed.
+        members: The participants and whether each is present, paused, shut down or removed.
         grants: Grants and revokes.
     """
 
@@ -69,7 +69,7 @@ class Ledger:
         }
 
     def observe(self, entry: Entry) -> tuple[LedgerChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         changes: tuple[LedgerChange, ...] = ()
         for observe in self._observers.get(entry.kind, ()):
             changes += observe(entry)
@@ -80,7 +80,7 @@ class Ledger:
         return changes
 
     def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:
-        """The connection ended: what is undecided may be decided unseen, and nobody is known to be here.
+        """Records the end of the connection: proposals become uncertain, participants absent, own streams closed.
 
         Args:
             for_good: Whether no other connection follows.

@@ -1,22 +1,22 @@
-"""Tracks who is in a space, and who of them is paused, shut down or removed.
+"""Tracks the participants of a space: which are present, paused, shut down or removed.
 
 How it works
 ------------
 `MemberLedger.observe` takes every entry of a space, in order, and returns what it changed. A `Membership` is a
 snapshot: it never changes, and the ledger holds the newest one of each participant.
 
-- a participant is present by the join presence of the gateway, or by a welcome that lists it, until its leave presence;
-  a welcome is right about everybody;
+- a participant is present from a `join` presence of the gateway, or a welcome that lists it, until its `leave`
+  presence; a welcome lists every participant that is present;
 - `participant/pause`, `participant/resume` and `participant/shutdown` act on the participants in `to`: the gateway
   relays only what it enforces, so a relayed one holds;
 - a resume by the paused participant itself changes nothing (R14);
-- a pause outlives a new connection, a shutdown does not; a participant without a connection is also freed from it by a
-  resume or restart of another;
+- a pause outlives a new connection, a shutdown does not; a resume or restart by another participant also ends the
+  shutdown of a participant without a connection;
 - `space/kick` removes a participant until it joins again.
 
-One participant may have several connections, each with an id of its own. `logical` gives the participant that an id
-means; an observer that does not know it takes each id for a participant. There is no clock: a pause with an end is
-over when the reader's clock says so (`PauseFacts.holds`).
+One participant may have several connections, each with an id of its own. `logical` maps such an id to the name of the
+participant; by default each id is a participant. There is no clock: the reader compares the end of a pause with its
+own (`PauseFacts.holds`).
 
 Spec: §3.6.7, §3.7, §3.8.1, §3.9.1, §3.9.2, §3.9.9, §3.9.10, rulings R8c, R14, R15.
 """
@@ -45,7 +45,7 @@ __all__ = [
     "read_welcome",
 ]
 
-GATEWAYS = frozenset({GATEWAY, "gateway"})  # gateways in the field also speak by the short name
+GATEWAYS = frozenset({GATEWAY, "gateway"})  # other gateways also send under the short name
 MEMBER_KINDS = frozenset(
     {
         *(
@@ -60,11 +60,11 @@ MEMBER_KINDS = frozenset(
 )
 MAX_MEMBERS = 2000
 MAX_REASON = 300  # characters of the reason of a pause
-LONGEST = 1e15  # seconds; a longer pause has no end that anybody lives to see
+LONGEST = 1e15  # seconds; a longer pause counts as one without an end
 
 
 class Welcome(NamedTuple):
-    """What one welcome tells: `participants` are the others, `patterns` the capabilities of its addressee `id`."""
+    """The content of a welcome: `patterns` are the capabilities of its addressee `id`, `participants` the others."""
 
     id: str
     patterns: list[dict[str, Any]]
@@ -72,10 +72,10 @@ class Welcome(NamedTuple):
 
 
 class PauseFacts(NamedTuple):
-    """A pause: by whom and why, since when, and until when; `until` is None until somebody resumes.
+    """A pause: its sender, reason, begin and end; `until` is None where it lasts until a resume.
 
-    `since` and `until` are seconds of the epoch where entries carry a time, else of no meaning; `since` is None where
-    nobody saw it begin.
+    `since` and `until` are seconds since the epoch where entries carry a time, else meaningless. `since` is None where
+    the begin was not seen.
     """
 
     by: str
@@ -84,22 +84,22 @@ class PauseFacts(NamedTuple):
     until: float | None
 
     def holds(self, now: float) -> bool:
-        """Whether it is in force at that time."""
+        """Whether it is in force at the time `now`, in seconds since the epoch."""
         return self.until is None or now < self.until
 
 
 class Membership(NamedTuple):
-    """What is known of one participant.
+    """One participant and its state.
 
     Attributes:
-        name: The participant; the id of its connection where more is not known.
-        ids: Those of its connections, the newest last; empty while it is not here.
-        capabilities: Its patterns, as the gateway told them last.
-        came: Whether it was ever here; a participant that is only invited was not.
-        pause: The last pause that nobody resumed; it may be over by now.
+        name: The participant; the id of its connection where the name is not known.
+        ids: The ids of its connections, the newest last; empty while it is absent.
+        capabilities: Its patterns as the gateway sent them last.
+        came: Whether it was ever present; a participant that is only invited was not.
+        pause: The last pause without a resume; it may have ended since.
         shut_down: Whether it was shut down and has not joined since.
         removed: Whether it was kicked and has not joined since.
-        since: When it last came or went, as `Entry.t`; None where only a welcome told of it.
+        since: The time of its last join or leave, as `Entry.t`; None where only a welcome listed it.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Membership(NamedTuple):
 
 
 class MemberChange(NamedTuple):
-    """What one entry did to one participant; `told` is a welcome that says other capabilities or ids."""
+    """The change of one participant by one entry; `told` means that a welcome listed new capabilities or ids."""
 
     what: Literal["joined", "left", "invited", "told", "paused", "resumed", "shut_down", "revived", "removed"]
     member: Membership
@@ -123,11 +123,11 @@ class MemberChange(NamedTuple):
 class MemberLedger:
     """The participants of a space, as one participant or one journal saw them.
 
-    None that is here is forgotten; of the others the newest 2000 are held.
+    Every participant that is present is held, and the newest 2000 that are absent.
 
     Args:
-        me: The id of the participant that sees them: only its own welcomes count. None for a journal.
-        logical: The participant that an id means.
+        me: The id of the observing participant: only its own welcomes count. None for a journal.
+        logical: Maps the id of a connection to the name of its participant.
     """
 
     def __init__(self, *, me: str | None = None, logical: Callable[[str], str] = str) -> None:
@@ -149,20 +149,20 @@ class MemberLedger:
         return len(self._present) + len(self._absent)
 
     def __iter__(self) -> Iterator[Membership]:
-        """Those that are here, in the order in which they came, and then the others."""
+        """The participants that are present, in the order of their arrival, then those that are absent."""
         return iter((*self._present.values(), *self._absent.values()))
 
     def get(self, name: str) -> Membership | None:
-        """What is known of the participant that this name or id means; None when it was never seen, or long ago."""
+        """The participant of this name or connection id; None where it is unknown or forgotten."""
         return self._find(self._logical(name))
 
     @property
     def present(self) -> dict[str, Membership]:
-        """Those that are here, by the ids of their connections."""
+        """The participants that are present, by the ids of their connections."""
         return {id: member for member in self for id in member.ids}
 
     def observe(self, entry: Entry) -> tuple[MemberChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         rule = self._rules.get(entry.kind)
         if rule is None or entry.refused:
             return ()
@@ -171,7 +171,7 @@ class MemberLedger:
         return tuple(rule(entry))
 
     def interrupt(self) -> tuple[MemberChange, ...]:
-        """The connection ended: nobody is known to be here until the next welcome."""
+        """Marks every participant as absent until the next welcome, because the connection ended."""
         here = [member for member in self if member.ids]
         return tuple(self._keep("left", member._replace(ids=()), None) for member in here)
 
@@ -181,18 +181,18 @@ class MemberLedger:
         welcome = read_welcome(entry)
         if welcome is None or self.me not in (None, welcome.id):
             return
-        told = {welcome.id: welcome.patterns, **welcome.participants}
+        patterns_by_id = {welcome.id: welcome.patterns, **welcome.participants}
         ids: dict[str, list[str]] = {}
-        for id in told:
+        for id in patterns_by_id:
             ids.setdefault(self._logical(id), []).append(id)
         for member in self:
             if member.ids and member.name not in ids:
                 yield self._keep("left", member._replace(ids=(), since=entry.t), entry)
         for name, present in ids.items():
             known = self._find(name) or Membership(name=name)
-            kept = [id for id in known.ids if id in present]
-            now = (*kept, *(id for id in present if id not in kept))
-            capabilities = tuple(told[now[-1]])
+            earlier = [id for id in known.ids if id in present]
+            now = (*earlier, *(id for id in present if id not in earlier))
+            capabilities = tuple(patterns_by_id[now[-1]])
             if known.came and (known.ids, known.capabilities) == (now, capabilities):
                 continue
             yield self._keep("told", known._replace(ids=now, capabilities=capabilities, came=True), entry)
@@ -236,7 +236,7 @@ class MemberLedger:
     def _on_resume(self, entry: Entry) -> Iterator[MemberChange]:
         sender = self._logical(entry.sender)
         for member in self._addressed(entry):
-            if member.name == sender:  # nobody ends its own pause
+            if member.name == sender:  # a participant cannot end its own pause
                 continue
             if member.pause is not None:
                 yield self._keep("resumed", member._replace(pause=None), entry)
@@ -257,7 +257,7 @@ class MemberLedger:
         if isinstance(name, str):
             yield self._keep("removed", self._known(name)._replace(removed=True, capabilities=()), entry)
 
-    # --- keeping ---
+    # --- storage ---
 
     def _known(self, id: str) -> Membership:
         name = self._logical(id)
@@ -277,11 +277,11 @@ class MemberLedger:
         return MemberChange(what, member, entry)
 
 
-# --- what the wire tells of a participant ---
+# --- reading of members in payloads ---
 
 
 def read_welcome(message: Entry | Envelope) -> Welcome | None:
-    """What a welcome tells; None when it names nobody, or is addressed to another than it names.
+    """The content of a welcome; None where it names no participant, or another than its addressee.
 
     Spec: §3.8.1.
     """
@@ -293,10 +293,10 @@ def read_welcome(message: Entry | Envelope) -> Welcome | None:
     return Welcome(you[0], you[1], {item[0]: item[1] for item in members if item and item[0] != you[0]})
 
 
-def described_member(told: object) -> tuple[str, list[dict[str, Any]]] | None:
-    """The id and the patterns of one `{"id", "capabilities"}`; None when it is none. Spec: §3.7."""
-    if not isinstance(told, dict) or not isinstance(told.get("id"), str):
+def described_member(value: object) -> tuple[str, list[dict[str, Any]]] | None:
+    """The id and the patterns of a `{"id", "capabilities"}`; None where `value` has another form. Spec: §3.7."""
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         return None
-    patterns = told.get("capabilities")
+    patterns = value.get("capabilities")
     listed = patterns if isinstance(patterns, list) else ()
-    return told["id"], [pattern for pattern in listed if isinstance(pattern, dict)]
+    return value["id"], [pattern for pattern in listed if isinstance(pattern, dict)]

@@ -1,4 +1,4 @@
-"""Tracks each sequence of reasoning in the open: what belongs to it, and how it ended.
+"""Tracks each sequence of reasoning: the messages that belong to it, and its end.
 
 How it works
 ------------
@@ -9,17 +9,17 @@ a snapshot: it never changes, and the ledger holds the newest one of each key.
             ├─ cancelled     by anybody that may send the cancel
             └─ left          its owner has left the space, or has begun another sequence under the same id
 
-What a peer claims is not what happened:
+A message counts only where its sender may decide what it claims:
 
 - a `reasoning/start` opens a sequence, and its sender owns it; its id is the context of what belongs to it;
 - an id names the first sequence that took it, and only its owner may take it anew (R6);
 - a message belongs to the sequence that the deepest known part of its context names; the parts behind it are its
   `path` there. A request or a proposal belongs, too, to a sequence whose start it correlates to;
-- a request about a proposal that belongs to a sequence is no step of its own: it is told beside the proposal, and so
-  are answers, rejections and withdraws;
+- a request about a proposal that belongs to a sequence is no step of its own: it stands beside the proposal, as do
+  answers, rejections and withdraws;
 - a conclusion ends the sequence that its context leads to, where it comes from the owner. A cancel ends the sequence
   whose id is its whole context: agents stop for nothing else, and one that is malformed stops nobody;
-- what is said after the end belongs to the sequence still, and changes nothing;
+- a message after the end still belongs to the sequence, and changes nothing;
 - where a thought or a conclusion names a context that nobody was seen to start, the log begins behind the start: such a
   sequence counts as its sender's, takes nothing from one whose start was seen, and gives way to a start of its id.
 
@@ -61,21 +61,21 @@ State = Literal["active", "concluded", "cancelled", "left"]
 
 
 class ReasoningSequence(NamedTuple):
-    """One sequence and what is known of it.
+    """One sequence and its state.
 
     Attributes:
         key: Counts from 1 in the order of arrival; it stays where an id is taken anew.
-        id: The id of its start, which is the context of what belongs to it.
-        owner: Who started it.
+        id: The id of its start, which is the context of its messages.
+        owner: The participant that started it.
         started: When it was started (`Entry.t`); `ended` is when it ended, None while it is active.
         seq: The place of its start among all entries that the ledger saw; 0 where the start was not seen.
         about: The ids that its start correlates to, at most 20.
         parent: The key of the sequence within which it began, 0 for none; `place` is the number of its step there, and
             `path` the part of the parent.
         state: `active`, `concluded`, `cancelled`, `left`.
-        by: Who ended it; `reason` is the word of a cancel.
+        by: The participant that ended it; `reason` is the reason of a cancel.
         steps: How many messages belong to it.
-        stream: The id of the stream beside it, empty for none; `streaming` tells whether that is open.
+        stream: The id of the stream beside it, empty for none; `streaming` is whether that is open.
     """
 
     key: int
@@ -97,11 +97,11 @@ class ReasoningSequence(NamedTuple):
 
 
 class ReasoningChange(NamedTuple):
-    """What one entry did to one sequence.
+    """The change of one sequence by one entry.
 
-    `stepped` tells that the entry is step `sequence.steps`, in the part `path`; `child` is the key of the sequence that
-    it began. `streamed` tells that the stream beside it was opened or closed, `claimed` that the entry does not do what
-    it says, for the reason `why`, and `forgotten` that the sequence is not held any more.
+    `stepped`: the entry is step `sequence.steps`, in the part `path`; `child` is the key of the sequence that it began.
+    `streamed`: the stream beside the sequence was opened or closed. `claimed`: the entry has no effect, for the reason
+    `why`. `forgotten`: the ledger dropped the sequence for lack of room.
     """
 
     what: Literal["began", "stepped", "concluded", "cancelled", "left", "streamed", "claimed", "forgotten"]
@@ -113,7 +113,7 @@ class ReasoningChange(NamedTuple):
 
 
 class SequenceIndex(dict[int, ReasoningSequence]):
-    """Sequences by key, and the keys of each owner. Read-only for everybody but the ledger."""
+    """Sequences by key, and the keys of each owner. Only the ledger changes it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,11 +156,11 @@ class ReasoningLedger:
         return len(self._active) + len(self._over)
 
     def __iter__(self) -> Iterator[ReasoningSequence]:
-        """All that are held, in the order in which they came."""
+        """All sequences that are held, in the order of their arrival."""
         return iter(sorted([*self._active.values(), *self._over.values()], key=lambda sequence: sequence.key))
 
     def get(self, id: str) -> ReasoningSequence | None:
-        """The sequence that the id names now; None where it names none that is held."""
+        """The sequence that the id names now; None where none is held."""
         return self.sequence(self._names.get(id, 0))
 
     def sequence(self, key: int) -> ReasoningSequence | None:
@@ -168,7 +168,7 @@ class ReasoningLedger:
         return self._active.get(key) or self._over.get(key)
 
     def active(self) -> list[ReasoningSequence]:
-        """Those that have not ended, the oldest first."""
+        """The sequences that have not ended, the oldest first."""
         return list(self._active.values())
 
     def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
@@ -181,7 +181,7 @@ class ReasoningLedger:
                 continue
             if sequence.seq:
                 return sequence, _path(parts[n + 1 :])
-            # Nobody takes a part of another's context by a thought that names it.
+            # A thought must not take a part of another's context by naming it.
             unstarted = unstarted or (sequence, _path(parts[n + 1 :]))
         if unstarted is not None:
             return unstarted
@@ -192,14 +192,14 @@ class ReasoningLedger:
         return None, ""
 
     def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, the gateway's included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         kind = entry.kind
         if not entry.context and kind not in WITHOUT_CONTEXT:
             return ()
         if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
-            return ()  # it names no message, or nobody
+            return ()  # its id or its sender is too long to be an id or a name
         if entry.refused and kind not in _CALLS:
-            return ()  # a refused call is a step: somebody tried it
+            return ()  # a refused call is a step, because it was tried
         if kind == "system/presence":
             return tuple(self._on_presence(entry))
         if kind.startswith("stream/"):
@@ -270,10 +270,10 @@ class ReasoningLedger:
         return tuple(changes)
 
     def _on_presence(self, entry: Entry) -> Iterator[ReasoningChange]:
-        gone = entry.payload.get("participant")
+        participant = entry.payload.get("participant")
         if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
             return
-        name = gone.get("id") if isinstance(gone, dict) else None
+        name = participant.get("id") if isinstance(participant, dict) else None
         for sequence in self.active():
             if sequence.owner == name:
                 yield self._end(sequence, entry, "left")
@@ -310,7 +310,7 @@ class ReasoningLedger:
             ):
                 yield ReasoningChange("streamed", self._put(sequence._replace(streaming=False)), entry)
 
-    # --- keeping ---
+    # --- storage ---
 
     def _add(
         self, sequence: ReasoningSequence, entry: Entry, path: str, *, child: int = 0
@@ -329,8 +329,8 @@ class ReasoningLedger:
         why = unless or ("it was over before" if sequence.state != "active" else "")
         if why:
             return ReasoningChange("claimed", sequence, entry, why=why)
-        word = entry.payload.get("reason") if state == "cancelled" else ""
-        reason = one_line(word, MAX_REASON) if isinstance(word, str) else ""
+        cause = entry.payload.get("reason") if state == "cancelled" else ""
+        reason = one_line(cause, MAX_REASON) if isinstance(cause, str) else ""
         ended = self._put(sequence._replace(state=state, ended=entry.t, by=entry.sender, reason=reason))
         return ReasoningChange(state, ended, entry)
 

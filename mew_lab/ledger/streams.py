@@ -1,4 +1,4 @@
-"""Tracks which streams of a space are requested, open and closed, who owns them and who may write to them.
+"""Tracks the streams of a space, with the state, the owner and the writers of each.
 
 How it works
 ------------
@@ -8,18 +8,18 @@ it never changes, and the ledger holds the newest one of each stream.
     requested ─┬─ open ── closed
                └─ refused
 
-The gateway decides about streams, so its word is what counts, whatever a participant says (R10, R16):
+The gateway decides about streams, so messages of the gateway count and those of participants do not (R10, R16):
 
 - a stream is opened by a `stream/open` of the gateway, or listed by one of its welcomes;
 - its writers and its owner change by `stream/write-granted`, `stream/write-revoked` and
   `stream/ownership-transferred` of the gateway;
 - it is closed by the gateway or by its owner; `payload.stream_id` names it, and where there is no such member, its
   request or its `stream/open` in `correlation_id`; a `stream_id` that names no stream closes none;
-- it is closed, too, when its owner leaves; another writer that leaves is a writer no more;
-- a welcome that lists streams is right about all of them: the others are closed.
+- it is also closed when its owner leaves; another writer that leaves loses its right to write;
+- a welcome that lists streams lists all that are open: the others are closed.
 
-A refused entry changes nothing, except that a refused `stream/request` is kept as such. There is no clock here: times
-are those of the entries.
+A refused entry changes nothing, except that a refused `stream/request` is kept as such. There is no clock: all times
+come from entries.
 
 Spec: §3.8.1, §3.10, rulings R10, R16.
 """
@@ -60,31 +60,31 @@ STREAM_KINDS = frozenset(
 )
 MAX_STREAMS = 1000  # open streams of others
 MAX_CLOSED = 500
-MAX_REQUESTS = 100  # that the gateway has not answered
-MAX_REQUEST = 64 * 1024  # characters of a request of another; of a longer one no description is kept
+MAX_REQUESTS = 100  # without an answer of the gateway
+MAX_REQUEST = 64 * 1024  # characters of the request of another; a longer one is kept undescribed
 MAX_REASON = 300  # characters of the reason of a close
 _SERVER = frozenset({"stream_id", "owner", "authorized_writers", "created", "target"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamFacts:
-    """What is known of one stream.
+    """One stream and its state.
 
     Attributes:
-        id: As frames name it; empty before it is opened.
+        id: The id that its frames carry; empty before it is opened.
         state: `requested`, `refused`, `open` or `closed`.
-        owner: Who requested it, or was given it.
-        writers: Who may write, the owner first; empty before it is opened.
-        target: Who gets its frames, as its request named them; empty for everybody.
-        fields: Everything else that its request said: `direction`, `description`, custom fields.
-        created: When it was opened, by the gateway's clock; None where that was not told.
-        request_id: The id of its `stream/request`; empty where a welcome told of it.
-        open_envelope_id: The id of its `stream/open`; empty where a welcome told of it.
-        late: Whether a welcome told of it, so that frames went before.
-        reason: Why it was closed or refused, one line.
-        by: Who closed or refused it; empty where the connection of this participant ended.
-        refused_frames: How many frames of this participant the gateway refused.
-        t: When its state was reached, as `Entry.t`.
+        owner: The participant that requested it, or to which it was transferred.
+        writers: The participants that may write, the owner first; empty before it is opened.
+        target: The recipients of its frames, as its request named them; empty for everybody.
+        fields: All other members of its request: `direction`, `description`, custom fields.
+        created: When it was opened, by the clock of the gateway; None where that is not known.
+        request_id: The id of its `stream/request`; empty where a welcome listed it.
+        open_envelope_id: The id of its `stream/open`; empty where a welcome listed it.
+        late: Whether a welcome listed it, so that earlier frames were missed.
+        reason: The reason of its close or refusal, one line.
+        by: The participant that closed or refused it; empty where the connection of the observer ended.
+        refused_frames: How many frames of the observer the gateway refused.
+        t: When it entered its state, as `Entry.t`.
     """
 
     id: str = ""
@@ -104,9 +104,9 @@ class StreamFacts:
 
 
 class StreamChange(NamedTuple):
-    """What one entry did to one stream; `entry` is None where the end of a connection did it.
+    """The change of one stream by one entry; `entry` is None where the end of a connection caused it.
 
-    `changed` is its owner, its writers or its targets; `described` its fields, or the count of refused frames.
+    `changed` reports a new owner, writers or targets; `described` new fields or a new count of refused frames.
     """
 
     what: Literal["requested", "refused", "opened", "changed", "described", "closed"]
@@ -118,12 +118,12 @@ class StreamLedger:
     """The streams of a space, as one participant or one journal saw them.
 
     Attributes:
-        me: The id of the participant that sees them: only its own welcomes count, and only its own streams are known
-            beyond the limit. None for a journal, which sees every welcome that the gateway sends.
+        me: The id of the observing participant: only its own welcomes count, and only its own streams are held beyond
+            the limit. None for a journal, which sees every welcome that the gateway sends.
         open: The open streams by id, the oldest first; at most 1000 of others.
-        closed: The last 500 that were closed, by id.
+        closed: The last 500 closed streams, by id.
         requests: The last 100 requests that opened no stream, by the id of the `stream/request`.
-        untold: How many streams of others did not fit in.
+        untold: How many streams of others were not held because of the limit.
     """
 
     def __init__(self, *, me: str | None = None) -> None:
@@ -149,11 +149,11 @@ class StreamLedger:
         return len(self.open)
 
     def get(self, id: object) -> StreamFacts | None:
-        """What is known of the stream of that id now; None when it was never seen, or long ago."""
+        """The newest state of the stream of that id; None where it is unknown or forgotten."""
         return (self.open.get(id) or self.closed.get(id)) if isinstance(id, str) else None
 
     def observe(self, entry: Entry) -> tuple[StreamChange, ...]:
-        """Takes note of one entry; to be called for each of the space, in order, own echoes included."""
+        """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         if entry.kind not in STREAM_KINDS:
             return ()
         self._entry = entry
@@ -168,7 +168,7 @@ class StreamLedger:
         return self._take_changes()
 
     def interrupt(self, *, for_good: bool = False) -> tuple[StreamChange, ...]:
-        """The connection ended: own streams are closed; those of others may go on, unless it ended `for_good`."""
+        """Records the end of the connection: own streams are closed, and with `for_good` those of others, too."""
         self._entry = None
         for stream in tuple(self.open.values()):
             if stream.owner == self.me:
@@ -189,7 +189,7 @@ class StreamLedger:
         long = entry.sender != self.me and len(entry.raw) > MAX_REQUEST
         fields = {} if long else _description(entry.payload)
         for stream in () if entry.refused else tuple(self.open.values()):
-            if stream.request_id == entry.id:  # some gateways pass the request on after they answered it
+            if stream.request_id == entry.id:  # some gateways relay the request after their answer
                 if stream.owner == entry.sender:
                     self._keep("described", replace(stream, fields={**fields, **stream.fields}))
                 return
@@ -211,7 +211,7 @@ class StreamLedger:
 
     def _drop_request(self, id: str, request: StreamFacts) -> None:
         if request.state == "requested":
-            unanswered = replace(request, state="refused", reason="no answer was heard")
+            unanswered = replace(request, state="refused", reason="no answer was received")
             self._changes.append(StreamChange("refused", unanswered, self._entry))
 
     def _on_open(self, entry: Entry) -> None:
@@ -258,14 +258,14 @@ class StreamLedger:
 
     def _on_presence(self, entry: Entry) -> None:
         participant = entry.payload.get("participant")
-        gone = participant.get("id") if isinstance(participant, dict) else None
-        if entry.payload.get("event") != "leave" or not isinstance(gone, str):
+        leaver = participant.get("id") if isinstance(participant, dict) else None
+        if entry.payload.get("event") != "leave" or not isinstance(leaver, str):
             return
         for stream in tuple(self.open.values()):
-            if stream.owner == gone:
+            if stream.owner == leaver:
                 self._end(stream, "owner_left")
-            elif gone in stream.writers:
-                writers = tuple(writer for writer in stream.writers if writer != gone)
+            elif leaver in stream.writers:
+                writers = tuple(writer for writer in stream.writers if writer != leaver)
                 self._change(stream, owner=stream.owner, writers=writers)
 
     def _on_error(self, entry: Entry) -> None:
@@ -290,14 +290,14 @@ class StreamLedger:
             return
         listed = described_streams(entry.payload)
         if listed is None and not self._interrupted:
-            return  # an update of rights that says nothing of streams
+            return  # an update of capabilities that does not list streams
         again, self._interrupted = self._interrupted, False
         now = {stream.id: stream for stream in listed or ()}
         for stream in tuple(self.open.values()):
             described = now.get(stream.id)
             if described is None:
                 self._end(stream, "gone")
-            elif again and described.created != stream.created:  # a gateway that began anew counts anew
+            elif again and described.created != stream.created:  # a restarted gateway counts anew
                 self._end(stream, "replaced")
         for stream in now.values():
             known = self.open.get(stream.id)
@@ -306,7 +306,7 @@ class StreamLedger:
             else:
                 self._learn(known, stream)
 
-    # --- keeping ---
+    # --- storage ---
 
     def _named(self, entry: Entry) -> StreamFacts | None:
         id = entry.payload.get("stream_id")
@@ -320,15 +320,15 @@ class StreamLedger:
             return
         self._keep("opened", stream)
 
-    def _learn(self, known: StreamFacts, told: StreamFacts) -> None:
-        same = (known.owner, known.writers, known.target) == (told.owner, told.writers, told.target)
+    def _learn(self, known: StreamFacts, listed: StreamFacts) -> None:
+        same = (known.owner, known.writers, known.target) == (listed.owner, listed.writers, listed.target)
         stream = replace(
             known,
-            owner=told.owner,
-            writers=told.writers,
-            target=told.target,
-            fields=told.fields or known.fields,
-            created=told.created or known.created,
+            owner=listed.owner,
+            writers=listed.writers,
+            target=listed.target,
+            fields=listed.fields or known.fields,
+            created=listed.created or known.created,
         )
         self._keep("described" if same else "changed", stream)
 
@@ -350,23 +350,23 @@ class StreamLedger:
         self._changes.append(StreamChange("closed", closed, entry))
 
 
-# --- what the wire tells of a stream ---
+# --- reading of streams in payloads ---
 
 
 def is_stream_id(value: object) -> bool:
-    """Whether frames can name it: 1 to 256 ASCII characters without `#`. Spec: §3.10.3."""
+    """Whether frames can carry it as an id: 1 to 256 ASCII characters without `#`. Spec: §3.10.3."""
     return isinstance(value, str) and 1 <= len(value) <= MAX_ID and value.isascii() and "#" not in value
 
 
 def names_in(value: object) -> tuple[str, ...] | None:
-    """The participants in a list, each once; None when it is no list."""
+    """The names of participants in a list, each once; None where `value` is no list."""
     if not isinstance(value, list):
         return None
     return tuple(dict.fromkeys(name for name in value if isinstance(name, str) and name))
 
 
 def described_streams(payload: Mapping[str, Any]) -> list[StreamFacts] | None:
-    """The active streams that a welcome lists, at most 1000; None where it says nothing of streams.
+    """The active streams that a welcome lists, at most 1000; None where it has no such list.
 
     Spec: §3.8.1, §3.10.8.
     """
@@ -378,7 +378,7 @@ def described_streams(payload: Mapping[str, Any]) -> list[StreamFacts] | None:
 
 
 def opened_stream(entry: Entry, request: StreamFacts | None) -> StreamFacts | None:
-    """The stream of a `stream/open`; its description stands in the request, where that is known.
+    """The stream of a `stream/open`, with the description of its request where that is known.
 
     Spec: §3.10.2.
     """
@@ -392,22 +392,22 @@ def opened_stream(entry: Entry, request: StreamFacts | None) -> StreamFacts | No
     )
 
 
-def _stream(told: Mapping[str, Any], request: StreamFacts | None, **facts: Any) -> StreamFacts | None:
-    id, owner = told.get("stream_id"), told.get("owner")
+def _stream(members: Mapping[str, Any], request: StreamFacts | None, **facts: Any) -> StreamFacts | None:
+    id, owner = members.get("stream_id"), members.get("owner")
     if not is_stream_id(id) or not isinstance(owner, str) or not owner:
         return None
-    writers = names_in(told.get("authorized_writers")) or ()
+    writers = names_in(members.get("authorized_writers")) or ()
     return StreamFacts(
         id=str(id),
         owner=owner,
         writers=(owner, *(writer for writer in writers if writer != owner)),
-        target=names_in(told.get("target")) or (request.target if request is not None else ()),
-        fields={**(request.fields if request is not None else {}), **_description(told)},
-        created=parse_timestamp(told.get("created")),
+        target=names_in(members.get("target")) or (request.target if request is not None else ()),
+        fields={**(request.fields if request is not None else {}), **_description(members)},
+        created=parse_timestamp(members.get("created")),
         **facts,
     )
 
 
 def _description(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What a message says of a stream besides what is the gateway's to say. Spec: ruling R16."""
+    """The members of a message that describe a stream, without those that the gateway sets. Spec: ruling R16."""
     return {key: value for key, value in payload.items() if key not in _SERVER}

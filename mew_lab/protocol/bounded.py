@@ -1,7 +1,7 @@
 """A dictionary that forgets its oldest entries.
 
-Messages from peers have no end, so every table that is filled from them has one. The oldest entry is the one that was
-added first; with `refresh` it is the one that was set least recently.
+The number of messages from peers is unlimited, so every table that they fill is bounded. The oldest entry is the one
+that was added first; with `refresh` it is the one that was set least recently.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _MISSING: Any = object()
 
 
 class BoundedDict(OrderedDict[K, V]):
-    """At most `most` entries, the newest alone; setting one more forgets the oldest.
+    """The newest entries, at most `most`; setting one more forgets the oldest.
 
     Args:
         most: Entries; at least one is kept.
-        refresh: Whether setting a key that is there makes it the newest. Without, it keeps its place, as in any
+        refresh: Whether setting an existing key makes it the newest. Otherwise it keeps its place, as in any
             dictionary.
-        max_size: What all values together may measure by `size_of`, such as bytes. The newest stays even if it alone
-            measures more.
-        size_of: Measures a value; the same for the same value at any time.
-        on_forget: Called with the key and the value of each entry that is forgotten, after it is gone.
+        max_size: The limit for the sum of `size_of` of all values, such as bytes. The newest stays even if it alone
+            exceeds the limit.
+        size_of: The size of a value; it must not change.
+        on_forget: Called with the key and the value of each forgotten entry, after its removal.
     """
 
     def __init__(

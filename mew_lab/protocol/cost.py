@@ -1,7 +1,7 @@
 """Bounds from above what a pattern may cost on a message of some size, without a message.
 
 A message of `size` bytes holds at most `size / 2` values, `size` characters of text, and objects 64 deep. Both bounds
-are pessimistic: the sum over all capabilities of a set says whether every message of that size can be judged.
+are pessimistic: the sum over all capabilities of a set shows whether every message of that size can be judged.
 
 Spec: §4.2.
 """
@@ -29,7 +29,7 @@ from mew_lab.protocol.strings import is_expression
 __all__ = ["REFERENCE", "compile_cost", "steps"]
 
 REFERENCE: Final = 1024
-"""Bytes of a message that every set of capabilities must be able to judge, whatever stands in it."""
+"""Bytes of a message that every set of capabilities must be able to judge, with any content."""
 MOST: Final = 1 << 40
 """A bound that is larger than this is not followed further."""
 _NUMBER: Final = re.compile(r"\{(?:[0-9]+,)?([0-9]+)")
@@ -40,9 +40,9 @@ _NODE_STEPS: Final = 10
 
 
 class Candidates(NamedTuple):
-    """The values that a pattern is asked about, by their number.
+    """The values that a pattern is matched against, by their number.
 
-    No part of the message stands in more than `often` of them at the same depth.
+    No part of the message is contained in more than `often` of them at the same depth.
     """
 
     values: int
@@ -149,7 +149,7 @@ def _test(path: JSONPath, part: Any, size: int) -> int:
 
 
 def compile_cost(pattern: Any) -> int:
-    """Steps that stand for compiling a pattern, told from its JSON alone."""
+    """The steps that are charged for compiling a pattern, estimated from its JSON alone."""
     if isinstance(pattern, str):
         return _NODE_STEPS + len(pattern) // 4 + (_instructions(pattern) if is_expression(pattern) else 0)
     if isinstance(pattern, dict):
@@ -167,7 +167,7 @@ def _key_cost(name: str) -> int:
 
 
 def _instructions(expression: str) -> int:
-    """Roughly how many instructions an expression of google-re2 has, told before it is compiled."""
+    """The approximate number of instructions of an expression of google-re2, before it is compiled."""
     numbers = [int(digits) for digits in _NUMBER.findall(expression)[:64] if len(digits) < 5]
     repeated = 1
     for number in numbers:

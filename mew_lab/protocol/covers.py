@@ -5,9 +5,9 @@ otherwise. No message can refute a yes: patterns are compared by their meaning, 
 aside.
 
 Literals, globs, lists, nested objects, numbers, booleans and null are decided. A regular expression, a negation and a
-key that selects many are covered by the equal pattern, or where nothing is asked of their place. Such keys are globs,
-`**` and JSONPaths. Objects in a list are not known to cover together an object that none of them covers. `id`,
-`description` and `x-…` do not count.
+key that selects many (a glob, `**` or a JSONPath) are covered by the equal pattern, or where the wider pattern demands
+nothing at their place. Objects in a list are not known to cover together an object that none of them covers. `id`,
+`description` and `x-…` are ignored.
 
 Spec: §3.6.8, §4.1.
 """
@@ -37,8 +37,8 @@ UNIT: Final = 3
 class Coverage:
     """The answer and its reason. True only where the answer is yes.
 
-    `reason` is empty for a yes. `witness` goes with a no: a message `{kind, to, payload}` that the wanted capability
-    permits and no held one does.
+    `reason` is empty for a yes. `witness` belongs to a no: a message `{kind, to, payload}` that the wanted capability
+    permits and no held one permits.
     """
 
     answer: OneOf["yes", "no", "unknown"]
@@ -66,11 +66,10 @@ def covers(wider: Capability | Mapping[str, Any], narrower: Capability | Mapping
 def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> Coverage:
     """Whether a participant that holds `held` may send everything that `wanted` permits.
 
-    A proof has a budget of its own, beyond which the answer is unknown; with `meter` it is paid from there too.
+    A proof has a budget of its own, beyond which the answer is unknown; with `meter` it is also charged there.
 
-    The lists in the kind and the payload of `wanted` are multiplied out. Each single capability must be covered by a
-    held
-    one. A `to` stays whole: a list there permits to address some of both at once.
+    The lists in the kind and the payload of `wanted` are expanded into single capabilities, each of which a held one
+    must cover. A `to` stays whole: a list there permits to address some of both at once.
 
     Raises:
         OverBudget: when `meter` ends before the answer is found.
@@ -114,7 +113,7 @@ def covered(held: Iterable[Capability], wanted: Capability, *, meter: Meter | No
 def disjoint(
     a: Capability | Mapping[str, Any], b: Capability | Mapping[str, Any], *, meter: Meter | None = None
 ) -> bool:
-    """Whether it is proved that no message is permitted by both; with `meter` it is paid from there too.
+    """Whether it is proved that no message is permitted by both; with `meter` the cost is also charged there.
 
     Raises:
         ConfigError: when one of them is no capability.
@@ -157,7 +156,7 @@ def _pay(meter: Meter | None, own: Meter) -> None:
 
 
 class _Proof:
-    """An attempt to prove, with one budget. `gap` says where it failed, the deepest place first."""
+    """One attempt to prove, with one budget. `gap` lists where it failed, the deepest place first."""
 
     __slots__ = ("_depth", "gap", "meter")
 
@@ -280,7 +279,7 @@ def _parts(capability: Capability, meter: Meter) -> list[Capability] | None:
 
 
 def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
-    """The pattern for each alternative of its first list, however deep that lies."""
+    """The pattern for each alternative of its first list, at any depth."""
     meter.spend()
     if isinstance(pattern, AnyOf):
         return pattern.alternatives
@@ -309,7 +308,7 @@ def _same_member(left: Field | Selection, right: Field | Selection, meter: Meter
 
 
 def _same(left: Node, right: Node, meter: Meter) -> bool:
-    """Whether two patterns are written alike; the order of an object's members does not count."""
+    """Whether two patterns are equal JSON; the order of an object's members does not matter."""
     meter.spend()
     if isinstance(left, AnyOf) and isinstance(right, AnyOf):
         pairs = zip(left.alternatives, right.alternatives, strict=False)

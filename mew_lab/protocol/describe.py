@@ -1,8 +1,8 @@
 """Describes an envelope in one line: one function a kind, in one table.
 
-`describe` never raises: payloads come from peers, and a column of a table is no place to judge them. A member that is
-missing or has another type than the specification says is left out or shown as JSON. Nobody acts on these
-sentences.
+`describe` never raises: payloads come from peers, and a column of a table must not fail on them. A member that is
+missing or has another type than the specification gives it is omitted or shown as JSON. The sentences are for display
+only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ MAX_DIFFERENCES = 100
 
 
 class _Absent:
-    """Stands where one side has nothing; not None, because null is a value."""
+    """The marker of a missing value on one side; not None, because null is a value."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ ABSENT = _Absent()
 
 
 class Difference(NamedTuple):
-    """One place: its path (`params.arguments.files[2]`), what was proposed there and what was sent."""
+    """One place: its path (`params.arguments.files[2]`), the proposed value and the sent value."""
 
     path: str
     proposed: Any
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
 
 def differences(proposed: Any, sent: Any) -> tuple[Difference, ...]:
-    """Every place in which the two differ, keys in the order of `proposed`; at most 100 of them.
+    """The places in which the two values differ, keys in the order of `proposed`; at most 100.
 
     Numbers are compared by value (1 is 1.0), and a boolean is never a number.
     """

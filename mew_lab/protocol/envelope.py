@@ -6,7 +6,7 @@ How it works. A message takes this way:
 text     read_strict    members of one JSON object that no two readers can understand differently
 members  check_shape    each member of an envelope has its type; payloads are not judged
 Draft    complete       missing members are inserted into the text
-         Envelope       the complete message: `raw` is its text, `members` is what the text says
+         Envelope       the complete message: `raw` is its text, `members` are the parsed members
 ```
 
 An `Envelope` is never rebuilt from its members, so the text that was checked is the text that is sent. `complete`
@@ -90,7 +90,7 @@ class Envelope:
 
     @classmethod
     def from_members(cls, members: Any, *, raw: str) -> Envelope:
-        """The envelope that `members`, as parsed from `raw`, say.
+        """The envelope of `members`, which were parsed from `raw`.
 
         Raises:
             ProtocolError: when the shape is not that of an envelope.
@@ -123,7 +123,7 @@ class Envelope:
 
 
 class Draft(NamedTuple):
-    """A message as it came in: read strictly, its shape checked, but perhaps not complete yet."""
+    """A received message: read strictly, its shape checked, but possibly incomplete."""
 
     raw: str
     members: dict[str, Any]
@@ -133,7 +133,7 @@ def compact(value: Any) -> str:
     """`value` as compact JSON text, key order kept, characters unescaped.
 
     Raises:
-        ProtocolError: when it holds what JSON cannot say (NaN, bytes, a lone surrogate …).
+        ProtocolError: when it contains a value that JSON does not have (NaN, bytes, a lone surrogate …).
     """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -147,7 +147,7 @@ def canonical(value: Any) -> bytes:
     """The one byte form of a JSON value: keys sorted, compact, UTF-8. Digests are made of it.
 
     Raises:
-        ProtocolError: when it holds what JSON cannot say.
+        ProtocolError: when it contains a value that JSON does not have.
     """
     try:
         return json.dumps(
@@ -166,11 +166,11 @@ def digest(value: Any) -> str:
 
 
 class _Unclean(ValueError):
-    """Raised inside the decoder's hooks: well-formed for a lenient reader, refused by ours."""
+    """Raised inside the decoder's hooks for text that only a lenient reader accepts."""
 
 
 class _OutOfRange(Exception):
-    """Raised inside the decoder's hooks: a number that readers of JSON take differently."""
+    """Raised inside the decoder's hooks for a number that JSON readers interpret differently."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -261,7 +261,7 @@ _LONG_RUN = b"0" * SHORT
 
 
 def _has_long_run(data: bytes) -> bool:
-    """Whether as many digits as a number out of range has at least stand in a row."""
+    """Whether the text has a run of digits that is long enough for a number out of range."""
     return _LONG_RUN in data.translate(_DIGITS)
 
 
@@ -272,7 +272,7 @@ _BLOCK = 32
 
 
 def too_deep(text: str) -> bool:
-    """Whether JSON is nested deeper than any gateway takes it; what is no JSON is not judged."""
+    """Whether JSON is nested deeper than any gateway accepts; undefined for text that is no JSON."""
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     depth = 0
@@ -291,7 +291,7 @@ def too_deep(text: str) -> bool:
 
 
 def values_in(text: str) -> int:
-    """The number of values in a JSON text, roughly, which makes reading it slow; 0 for a text of few or none."""
+    """The approximate number of values in a JSON text, which determines the cost of reading it; 0 for few values."""
     if len(text) <= FEW_VALUES or sum(map(text.count, ",[{")) <= FEW_VALUES:
         return 0
     return sum(map(_STRING.sub("", text).count, ",[{"))
@@ -305,17 +305,16 @@ def read_strict(
     early_floats: bool = False,
     numbers: bool = True,
 ) -> dict[str, Any]:
-    """Returns the one JSON object that `text` holds, read so that no two readers can understand it differently.
+    """Returns the one JSON object in `text`, which every JSON reader interprets alike.
 
     Refused are duplicate keys, NaN and Infinity, lone surrogates, nesting over 64 and texts over `limit` bytes. So are
     numbers that overflow a double, and integers outside -2^63 to 2^64-1.
 
     Args:
-        any_integer: Takes integers up to the size of a double, as earlier versions did. A number that overflows is
-        then
-            `invalid_json`.
-        early_floats: Makes a number that overflows `invalid_json`, as earlier versions had it.
-        numbers: Without it each number is read as 0, to name a message that was refused for a number.
+        any_integer: Accepts integers up to the size of a double, as earlier versions did. A number that overflows is
+            then `invalid_json`.
+        early_floats: Makes a number that overflows `invalid_json`, as in earlier versions.
+        numbers: Without it each number is read as 0, to name a message that was refused because of a number.
 
     Raises:
         ProtocolError: with `code` `message_too_large`, `invalid_number` or `invalid_json`.
@@ -375,7 +374,7 @@ def _is_names(value: Any) -> bool:
 
 
 class _Shape(NamedTuple):
-    """The demand on a member, as a test and in words; of the type `plain` every value is good."""
+    """The required type of a member, as a test and as text; every value of the type `plain` is valid."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -394,7 +393,7 @@ _SHAPES = {
 
 
 def check_shape(members: Any, *, raw: str) -> None:
-    """Checks that these are the members of an envelope, complete or not; payloads are not judged.
+    """Checks that these are the members of an envelope, complete or not; payloads are not validated.
 
     Raises:
         ProtocolError: `unsupported_protocol` or `invalid_envelope`, with a sentence that names the member.
@@ -450,8 +449,8 @@ def complete(draft: Draft, *, id: str, ts: str, sender: str, to: tuple[str, ...]
     """Returns the envelope that a draft becomes for its sender.
 
     Members that are missing (`protocol`, `id`, `ts`, `from`) are inserted into the text. A `correlation_id` that is a
-    string is wrapped into an array. `to`, where it is passed, takes the place of the draft's. A complete draft keeps
-    its text to the byte.
+    string is wrapped into an array. `to`, if passed, replaces that of the draft. A complete draft keeps its text byte
+    for byte.
 
     Spec: §3, §3.6.4, §5.3, §8.1.
     """

@@ -1,7 +1,7 @@
-"""The few families into which the kinds fall, so that a reader tells them apart at a glance. One table of data.
+"""The families of kinds, by which views distinguish messages. One table of data.
 
 A family has a glyph of two letters and an accent from the Okabe-Ito palette, one for light and one for dark grounds.
-Colour never says anything that the glyph does not. A kind that no row names belongs to `system`.
+Colour never carries meaning without the glyph. A kind without a row belongs to `system`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STARTS: tuple[tuple[str, str], ...] = (
 
 @lru_cache(maxsize=1024)  # a space has few kinds and many messages
 def family_index(kind: str) -> int:
-    """The place of the kind's family in `FAMILIES`."""
+    """The index of the kind's family in `FAMILIES`."""
     return next((_PLACE[name] for start, name in STARTS if kind.startswith(start)), _PLACE["system"])
 
 

@@ -1,8 +1,8 @@
-"""The name of a space's folder: a space may be called by any text, a folder may not.
+"""The name of a space's folder: the name of a space may be any text, that of a folder may not.
 
-A plain name stays as it is. Any other text gives a name with a digest of it. So does a plain one that is taken, or
-differs from a folder that is there in case alone. So two spaces never share a folder, and no name leads out of one.
-Nothing is opened here.
+A plain name stays unchanged. Any other text becomes a name with a digest of it, as does a plain name that is taken or
+differs from an existing folder only in case. So two spaces never share a folder, and no name leads outside. The module
+opens no files.
 
 Spec: rulings on a space's folder, threat 27.
 """
@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def is_space_id(text: str) -> bool:
-    """Whether a space may be called so: any text of 1 to 128 characters without control characters."""
+    """Whether it is a valid name of a space: any text of 1 to 128 characters without control characters."""
     return 0 < len(text) <= MAX_SPACE and not _CONTROL.search(text)
 
 
@@ -37,8 +37,8 @@ def folder_name(space: str, *, among: Iterable[str] = (), taken: Iterable[str] =
     """The name of a space's folder.
 
     Args:
-        among: The names of the folders of spaces that are there.
-        taken: Names that something else there has, or may get.
+        among: The names of the existing folders of spaces.
+        taken: Names that other files or folders there have or may get.
     """
     there = set(among)
     folded = space.casefold()

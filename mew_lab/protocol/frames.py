@@ -1,4 +1,4 @@
-"""Splits and joins frames of stream data, `#stream#data`. Everything behind the second `#` is data and is not read.
+"""Splits and joins frames of stream data, `#stream#data`. The bytes after the second `#` are data and are not read.
 
 Spec: §3.10.3.
 """
@@ -18,7 +18,7 @@ MAX_ID: Final = 256
 def split(data: bytes) -> tuple[str, bytes]:
     """The stream's id and the data of a frame; the data may hold anything, `#` and line ends included.
 
-    An id is ASCII. Bytes that are not are shown as `\\xff`, so that a refusal can name what was written to;
+    An id is ASCII. Other bytes are shown as `\\xff`, so that a refusal can name the id;
     no stream has such an id.
 
     Raises:
@@ -41,7 +41,7 @@ def join(stream_id: str, data: bytes) -> bytes:
     """The frame that carries `data` on a stream.
 
     Raises:
-        LocalProtocolError: `invalid_frame`, when a reader could not find the id again.
+        LocalProtocolError: `invalid_frame`, when the id cannot be parsed from the frame.
 
     Spec: §3.10.3.
     """

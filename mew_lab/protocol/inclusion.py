@@ -1,8 +1,8 @@
-"""Searches a string that some patterns match and others do not, the shortest one, with automata.
+"""Searches the shortest string that some patterns match and others do not, with automata.
 
-The string is the witness that other patterns do not cover one. Its absence proves that they do. With no pattern to
-avoid, its absence proves that the patterns have no string in common. It takes literals, globs and their negations;
-JSON and regular expressions are left to others.
+The string is a witness that the other patterns do not cover the first ones; its absence proves that they do. Without
+patterns to avoid, its absence proves that the patterns have no string in common. The search supports literals, globs
+and their negations, but no regular expressions.
 
 Spec: §4.1.
 """
@@ -33,7 +33,7 @@ _CHARACTERS_MATCHED_PER_STEP: Final = 16
 
 
 def holds(pattern: Node, value: object, meter: Meter) -> bool:
-    """Whether `value` matches, paid by its length too: the steps of a match are made for a budget of a second.
+    """Whether `value` matches, charged also by its length, because steps of a match are sized for a budget of a second.
 
     Raises:
         OverBudget: when that is more than `meter` has left.
@@ -52,8 +52,8 @@ def holds(pattern: Node, value: object, meter: Meter) -> bool:
 def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) -> str | None:
     """The shortest string that all patterns `inside` match and none of `outside`; None when there is none.
 
-    The empty string is told only where no other will do: a kind or a name is never empty. Paid from `meter`,
-    for there are globs that nobody can wait for: OverBudget goes up to its maker.
+    The empty string is returned only where no other fits, as a kind or a name is never empty. The search is charged to
+    `meter`, as some globs take too long: OverBudget is raised to the owner of the meter.
     """
     all_of: list[Plain] = [word for word in inside if not isinstance(word, Negation)]
     all_of += [word.inner for word in outside if isinstance(word, Negation)]
@@ -101,7 +101,7 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
 
 @dataclass(frozen=True, slots=True)
 class _GlobTrack:
-    """A glob as a row of positions: position n is reached when n consuming tokens have been matched; a star is
+    """A glob as a row of positions: position n is reached after n consuming tokens have matched; a star is
     a loop at a position."""
 
     tokens: tuple[str, ...]
@@ -130,8 +130,8 @@ class _GlobTrack:
 
 
 def _characters(tracks: Sequence[_GlobTrack], at: Sequence[int], fresh: str) -> Iterable[str]:
-    """One character of each sort that makes a difference here: one that no pattern names, those that are named
-    at these positions, and the slash. What is named elsewhere only helps those who are to be avoided."""
+    """One character of each relevant class: one that no pattern names, those that are named at these positions, and
+    the slash. Characters that are named elsewhere only help the patterns to avoid."""
     named: list[str] = []
     for track, position in zip(tracks, at, strict=True):
         token = track.tokens[position] if position < len(track.tokens) else ""

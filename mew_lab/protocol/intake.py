@@ -1,10 +1,10 @@
-"""Checks the messages that a participant takes: shape and payload of the kinds on which it acts. Pure.
+"""Checks received messages: shape and payload of the kinds on which a participant acts. Pure.
 
-The gateway checks the envelope, not the payload's meaning, so every receiver does. Members that peers in the field
-leave out (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) are not demanded. Nothing is done
-about reasoning here, so only its cancel is looked at.
+The gateway checks the envelope, but not the meaning of the payload, so every receiver does. Members that other
+participants often omit (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) are not required.
+Participants act on no reasoning but its cancel, so only that is checked.
 
-The check of a payload builds its model; `check_payload` returns the model, so that nobody reads the payload twice.
+The check of a payload builds its model; `check_payload` returns the model, so that the payload is read only once.
 
 Spec: §4.3, §8.2, ruling R5.
 """
@@ -29,7 +29,7 @@ CORRELATED = frozenset({"mcp/response", "mcp/withdraw", "mcp/reject", "chat/ackn
 
 
 class CheckedPayload(NamedTuple):
-    """The payload as its model, None where none was built; `fault` says why the message is dropped, empty when not."""
+    """The payload as its model, None where none was built; `fault` is the reason to drop the message, or empty."""
 
     payload: Payload | None
     fault: str
@@ -59,15 +59,15 @@ def check_payload(envelope: Envelope) -> CheckedPayload:
 
 
 def malformed(envelope: Envelope) -> str:
-    """Why this message is dropped; empty when it is well-formed, or of another kind."""
+    """The reason to drop this message; empty when it is well-formed, or of another kind."""
     return check_payload(envelope).fault
 
 
 def read_payload(envelope: Envelope) -> Payload:
-    """The payload of a message of a known kind that nothing was checked of, as far as it follows its model.
+    """The payload of an unchecked message of a known kind, as far as it follows its model.
 
-    A member that does not fit is left out, and a required one is then None. This is how a participant reads what the
-    gateway says: peers' gateways leave out much.
+    A member that does not fit is omitted, and a required one is then None. A participant reads messages of the gateway
+    in this way, because other gateways omit much.
     """
     return KINDS[envelope.kind].model(envelope.kind).read(envelope.payload)
 

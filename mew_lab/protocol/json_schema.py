@@ -1,14 +1,14 @@
-"""Validates values against JSON Schema 2020-12 that a stranger wrote, at a bounded price.
+"""Validates values against untrusted JSON Schemas (2020-12) at a bounded cost.
 
 How it works. `Validator` copies a schema within bounds and keeps only well-formed rules that can be checked here. Some
-rules are left out and noted: those that refer to elsewhere, change the rules (`$schema`, `$id`, `$dynamicRef`), or
-need the results of other rules (`unevaluatedItems`, `unevaluatedProperties`). `validate` then walks the copy and the
-value together. Each rule pays for what it looks at; a validation that has no steps left ends early and says so.
-Patterns run in google-re2, in linear time. `format` is an annotation, as 2020-12 has it, and is not checked.
+rules are omitted with a note: those that refer to other documents, change the rules (`$schema`, `$id`, `$dynamicRef`),
+or need the results of other rules (`unevaluatedItems`, `unevaluatedProperties`). `validate` then walks the copy and the
+value together. Each rule is charged for the values that it reads; a validation without steps left ends early with a
+note. Patterns run in google-re2, in linear time. `format` is an annotation, as in 2020-12, and is not checked.
 
 A *violation* is a place of the value where it does not fit. A *gap* is a place of the schema that can never be
-checked. A caller that only prepares a call shows violations and notes, because the participant that has the tool
-checks again. That participant refuses a schema with gaps, and a value for which there are notes.
+checked. A caller that only prepares a call shows violations and notes, because the participant that offers the tool
+checks again. That participant refuses a schema with gaps, and a value with notes.
 
 The package jsonschema is not used. Importing any of its modules loads all of its format checkers. That takes a second
 and more where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
@@ -78,8 +78,8 @@ class Validation(NamedTuple):
 
     Attributes:
         violations: Where the value does not fit, at most 50.
-        notes: Sentences on what could not be checked. Without violations and notes the value fits.
-        complete: Whether the validation came to its end within its steps.
+        notes: Sentences about the rules that could not be checked. Without violations and notes the value fits.
+        complete: Whether the validation ended within its steps.
     """
 
     violations: tuple[Violation, ...]
@@ -88,7 +88,7 @@ class Validation(NamedTuple):
 
 
 class Validator:
-    """One schema, copied within bounds. Never raises for what is wrong with it."""
+    """One schema, copied within bounds. A faulty schema raises nothing."""
 
     def __init__(self, schema: Any) -> None:
         self._notes: dict[str, None] = {}
@@ -99,7 +99,7 @@ class Validator:
         self.schema: Any = self._copy(schema, (), 0)
 
     def gaps(self) -> tuple[Violation, ...]:
-        """Lists what of the schema is ill-formed or can never be checked, each with its place in the schema."""
+        """The rules of the schema that are ill-formed or can never be checked, each with its place in the schema."""
         gaps = dict(self._gaps)
         walk = _SchemaWalk(self.schema, steps=MAX_STEPS, refused=self._refused)
         try:
@@ -114,7 +114,7 @@ class Validator:
         return tuple(islice(gaps, MAX_VIOLATIONS))
 
     def validate(self, value: Any) -> Validation:
-        """Checks a value of JSON: what json reads, objects as `dict` and arrays as `list`."""
+        """Checks a JSON value as the module `json` parses it: objects as `dict` and arrays as `list`."""
         steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), MOST_STEPS)
         walk = _SchemaWalk(self.schema, steps=steps, refused=self._refused)
         walk.notes.update(self._notes)
@@ -129,7 +129,7 @@ class Validator:
         return Validation(tuple(islice(violations, MAX_VIOLATIONS)), tuple(walk.notes), walk.complete)
 
     def _copy(self, schema: Any, path: Path, depth: int) -> Any:
-        """The schema without what is no rule, is ill-formed, or leads elsewhere."""
+        """The schema without unknown members, ill-formed rules, and references to other documents."""
         if isinstance(schema, bool):
             return schema
         self._room -= 1
@@ -251,10 +251,10 @@ class _Spent(Exception):
 
 
 class _Error(NamedTuple):
-    """A rule that a value breaks, before it is put into words.
+    """A rule that a value violates, before its message is written.
 
-    `value` is what the words need of the rule: its own value, or the names that are missing. `forms` are the errors of
-    each schema of `anyOf` or `oneOf`.
+    `value` is the part of the rule for the message: its own value, or the missing names. `forms` are the errors of each
+    schema of `anyOf` or `oneOf`.
     """
 
     path: Path
@@ -265,9 +265,9 @@ class _Error(NamedTuple):
 
 
 class _SchemaWalk:
-    """One walk through a schema and a value: the steps that are left, and what had to be left out.
+    """One walk through a schema and a value: the remaining steps, and the notes on omitted rules.
 
-    `refused` are patterns that the engine did not take; they are kept from one validation to the next.
+    `refused` are patterns that the engine rejected; they are kept for the next validations.
     """
 
     def __init__(self, root: Any, *, steps: int, refused: set[str]) -> None:
@@ -299,7 +299,7 @@ class _SchemaWalk:
                 yield from _APPLICATORS[rule](self, wanted, value, path, schema)
 
     def expression(self, pattern: str) -> Regex | None:
-        """The compiled pattern, which accepts the texts that contain a match; None if the engine does not take it.
+        """The compiled pattern, which accepts the texts that contain a match; None if the engine rejects it.
 
         Raises:
             _Spent: when no steps are left.
@@ -330,7 +330,7 @@ class _SchemaWalk:
         return (list(islice(self.errors(schema, value, path), MAX_VIOLATIONS)) for schema in schemas)
 
     def _matches(self, pattern: str, text: Any) -> bool:
-        """Whether the text contains a match; True, with a note, if that cannot be told in bounded time."""
+        """Whether the text contains a match; True, with a note, if that cannot be decided in bounded time."""
         if not isinstance(text, str):  # a key of a mapping that was no JSON
             return False
         self._spend(1 + len(text) // TEXT_A_STEP)
@@ -524,7 +524,7 @@ _PREDICATES: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _is_multiple(value: float, step: float) -> bool:
-    """Whether a number is a multiple, as decimal fractions are meant: 0.3 is one of 0.1."""
+    """Whether a number is a multiple by decimal arithmetic: 0.3 is a multiple of 0.1."""
     if isinstance(value, int) and isinstance(step, int):
         return value % step == 0
     try:
@@ -546,7 +546,7 @@ def _identity(value: Any) -> Any:
 
 
 def _price(rule: str, wanted: Any, value: Any) -> int:
-    """The steps of one rule: for each schema, name or value that it has, and for each item that it looks at."""
+    """The steps of one rule: for each schema, name or value in it, and for each item that it reads."""
     several = len(wanted) if isinstance(wanted, (list, Mapping)) else 1
     if rule in _WHOLE:
         return several * _size(value)
@@ -555,7 +555,7 @@ def _price(rule: str, wanted: Any, value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """The number of steps to look at a value: one for each value in it, and one more for each fifty characters."""
+    """The number of steps to read a value: one for each value in it, and one more for each fifty characters."""
     total, waiting = 0, [value]
     while waiting:
         part = waiting.pop()
@@ -608,15 +608,15 @@ def _violations(error: _Error) -> Iterator[Violation]:
 
 
 def _nearest(error: _Error) -> Iterable[Violation]:
-    """Of several forms, what is wrong with the only one whose errors all lie below the place."""
+    """Of several forms, the errors of the only one whose errors all lie below the place."""
     level = len(error.path)
-    meant = [
+    nearest = [
         errors
         for errors in error.forms
         if all(len(inner.path) > level or inner.rule == "required" for inner in errors)
     ]
-    if len(meant) == 1:
-        return [violation for inner in meant[0] for violation in _violations(inner)]
+    if len(nearest) == 1:
+        return [violation for inner in nearest[0] for violation in _violations(inner)]
     return [Violation(error.path, _MESSAGES["anyOf"](None))]
 
 

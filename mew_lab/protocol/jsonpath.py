@@ -1,8 +1,8 @@
 """Selects values by JSONPath (RFC 9535) and counts every step.
 
-The library parses, this module walks: the library's own walk is bounded neither in nodes nor, with its expressions, in
-time. `match` and `search` run on google-re2 and need their expression written out in the path: an expression from a
-message would be the sender's.
+The library parses the path and this module evaluates it, because the evaluation of the library is bounded neither in
+nodes nor, with its expressions, in time. `match` and `search` run on google-re2 and need a literal expression in the
+path, because the sender would choose an expression from a message.
 
 Spec: §4.2 (What the Gateway Does).
 """
@@ -40,7 +40,7 @@ _ORDER: Final[Mapping[str, Callable[[Any, Any, Meter], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class JSONPath:
-    """A compiled path. `$` is the value it is asked about."""
+    """A compiled path. `$` is the value that it is evaluated on."""
 
     text: str
     _query: rfc9535.JSONPathQuery = field(repr=False, compare=False)
@@ -187,7 +187,7 @@ def descendants(value: object, meter: Meter, *, itself: bool = False) -> Iterato
 
 
 def equal(left: object, right: object, meter: Meter) -> bool:
-    """Whether two JSON values are the same: numbers by value, never a boolean; objects whatever their
+    """Whether two JSON values are the same: numbers by value, never a boolean; objects in any
     order."""
     pairs = [(left, right)]
     while pairs:
@@ -227,7 +227,7 @@ def _expression_name(call: Any) -> str:
 
 
 def _expressions(query: rfc9535.JSONPathQuery, *, key: str) -> dict[str, Regex]:
-    """Compiles what `match` and `search` will need, wherever in the path they stand."""
+    """Compiles the expressions of `match` and `search` anywhere in the path."""
     expressions: dict[str, Regex] = {}
     waiting: list[Any] = [selector for segment in query.segments for selector in segment.selectors]
     while waiting:

@@ -1,7 +1,7 @@
-"""The table of kinds. A new kind is one line; no function here asks what a kind means.
+"""The table of kinds. A new kind is one line.
 
-`sender` is who may send it: `participant`, or `gateway` for the reserved ones. `acted_on` is whether the gateway
-does more with it than check and pass it on: exactly those kinds stand in `space.core.RULES`.
+`sender` may send the kind: `participant`, or `gateway` for reserved ones. `acted_on` is whether the gateway does more
+with it than check and relay it: exactly those kinds stand in `space.core.RULES`.
 
 Spec: §3.
 """

@@ -1,6 +1,6 @@
-"""Finds the place in which a payload missed a pattern. It is used only after a refusal and decides nothing.
+"""Finds the place in which a payload did not match a pattern. It is used only after a refusal and decides nothing.
 
-The sentence quotes the pattern and the first value at fault. Both are short and have everything invisible escaped,
+The sentence quotes the pattern and the first wrong value. Both are shortened and invisible characters are escaped,
 because the sentence is written into errors, journals and views.
 """
 
@@ -26,7 +26,7 @@ class Miss(NamedTuple):
 
 
 def miss(pattern: Node, value: object, *, path: str, meter: Meter) -> Miss:
-    """Why `value`, which stands at `path`, does not match `pattern`; paid from `meter`."""
+    """The reason why `value` at `path` does not match `pattern`; charged to `meter`."""
     try:
         return _miss(pattern, value, path, meter)
     except TOO_COSTLY:

@@ -19,7 +19,7 @@ SET_BUDGET = 50_000
 
 
 class OverBudget(Exception):
-    """The match has cost its budget. Never leaves the pattern language: whoever made the meter answers "no
+    """The match has used its budget. It never leaves the pattern language: the owner of the meter answers "no
     match"."""
 
 
@@ -66,8 +66,7 @@ class Budget(Meter):
     """Counts the cost of a whole set of capabilities, or of a whole turn: every step takes about as long.
 
     An expression is charged at the worst case of google-re2, when its states no longer fit its cache. An expression of
-    at
-    most `FEW_INSTRUCTIONS` has so few states that all of them fit, and costs 50 times less.
+    at most `FEW_INSTRUCTIONS` has so few states that all of them fit, and costs 50 times less.
     """
 
     __slots__ = ()
@@ -102,10 +101,10 @@ class Node(ABC):
 
     @abstractmethod
     def holds(self, value: object, meter: Meter) -> bool:
-        """Whether `value` matches, paid from `meter`; OverBudget goes up to the maker of the meter."""
+        """Whether `value` matches, charged to `meter`; OverBudget is raised to the owner of the meter."""
 
     def matches(self, value: object) -> bool:
-        """Whether `value`, as a JSON reader gives it, matches. A match that costs too much is no match."""
+        """Whether the parsed JSON `value` matches. A match that costs too much counts as no match."""
         try:
             return self.holds(value, Meter())
         except TOO_COSTLY:

@@ -1,8 +1,8 @@
 """The pattern language of capabilities, compiled once into a tree that can be read.
 
-Patterns and values are JSON; capabilities and envelopes are not known here. The world is closed: a value that is
-absent, of another type, or too costly to judge does not match. A negation needs a string to be there. The tree stays
-(`ObjectPattern.members`, `AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
+Patterns and values are JSON; the module handles neither capabilities nor envelopes. A value that is absent, of another
+type, or too costly to judge does not match. A negation needs a string, too. The tree is kept (`ObjectPattern.members`,
+`AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
 
 Spec: §4.1 (Capability Matching), §4.2.
 """
@@ -181,7 +181,7 @@ class ObjectPattern(Node):
 
     @classmethod
     def of(cls, members: list[Field | Selection]) -> ObjectPattern:
-        """Orders the members by cost: literals (most refusals are theirs), other fields, searches."""
+        """Orders the members by cost: literals (which cause most refusals), other fields, searches."""
         exact = [
             member for member in members if isinstance(member, Field) and isinstance(member.pattern, Literal)
         ]
@@ -215,7 +215,7 @@ class ObjectPattern(Node):
 def compile_pattern(pattern: object, *, key: str = "", depth: int = 0) -> Node:
     """Compiles any pattern that may stand in a payload.
 
-    `key` is the path to the pattern, for the error; `depth` how deep it already lies.
+    `key` is the path to the pattern, for the error; `depth` is its depth of nesting.
 
     Raises:
         ConfigError: with the key path of the part that is no pattern.

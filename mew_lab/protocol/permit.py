@@ -3,16 +3,15 @@
 How it works. `Capability.of` compiles a pattern `{"kind", "payload", "to"}` into nodes (`pattern`). A `CapabilitySet`
 is everything that one participant holds. `CapabilitySet.permit` finds its answer in three steps:
 
-1. `_of_kind` takes the capabilities whose kind matches, in their order. Kinds that are written out stand in an index;
-   all other patterns of a kind are matched one by one. The result for a kind in the index is remembered with its cost.
-   That cost is paid each time, so the cost of a message depends on no earlier message.
+1. `_of_kind` takes the capabilities whose kind matches, in their order. Literal kinds stand in an index; all other
+   patterns of a kind are matched one by one. The result for a kind in the index is cached with its cost. That cost is
+   charged each time, so the cost of a message depends on no earlier message.
 2. The first of them whose `to` and `payload` match permits the message. A capability with `to` permits no broadcast.
-3. When none matches, `_nearest` writes one sentence about the capability that missed by least, for the refusal.
+3. When none matches, `_nearest` writes one sentence about the nearest capability, for the refusal.
 
-Each step is paid from a `Meter`. A message that costs more than the budget is not allowed, and the verdict says so.
+Each step is charged to a `Meter`. A message that costs more than the budget is not allowed, and the verdict states that.
 
-The gateway, `can_send` and the analysis of logs ask this module. Kinds that are reserved to the gateway, pauses and
-shutdowns are judged in the space.
+The gateway, `can_send` and the analysis of logs use this module. The space checks reserved kinds, pauses and shutdowns.
 
 Spec: §4.1, §4.2, §5.4.
 """
@@ -50,8 +49,8 @@ class Verdict:
     """Whether a message is allowed, and by which capability.
 
     `index` and `pattern` are those of the capability that permits it. For a refusal, `nearest` is a short sentence
-    about the capability that missed by least, as far as the rest of the budget reaches. `exceeded` says that judging
-    the message costs more than the budget.
+    about the nearest capability, as far as the rest of the budget reaches. `exceeded` is whether judging the message
+    costs more than the budget.
     """
 
     allowed: bool
@@ -102,8 +101,8 @@ class Capability:
     def of(cls, pattern: Mapping[str, Any], *, key: str = "") -> Capability:
         """Compiles `pattern`: `{"kind": P, "payload": {…}?, "to": P?}`.
 
-        `id`, `description` and `x-…` are kept and mean nothing. Anything else is refused: a misspelt `paylod`
-        must not permit everything. `key` is the path to the pattern, for the error.
+        `id`, `description` and `x-…` are kept and ignored. Any other member is refused: a misspelt `paylod` must not
+        permit everything. `key` is the path to the pattern, for the error.
 
         Raises:
             ConfigError: with the key path of the fault.
@@ -149,7 +148,7 @@ class Capability:
             return False
 
     def holds_body(self, to: Sequence[str], payload: dict[str, Any], meter: Meter) -> bool:
-        """As `permits_body`, paid from `meter`; OverBudget goes up to its maker."""
+        """As `permits_body`, charged to `meter`; OverBudget is raised to its owner."""
         if self.to is not None and not _reaches(self.to, to, meter):
             return False
         return self.payload is None or self.payload.holds(payload, meter)
@@ -159,7 +158,7 @@ class CapabilitySet:
     """The capabilities of one participant: compiled once, indexed by kind, never changed.
 
     Args:
-        patterns: Capabilities as they stand in a configuration, a grant or a welcome.
+        patterns: Capabilities of a configuration, a grant or a welcome.
         key: The path to them, for the error.
 
     Raises:
@@ -173,7 +172,7 @@ class CapabilitySet:
 
     @classmethod
     def compiled(cls, capabilities: Iterable[Capability]) -> CapabilitySet:
-        """A set of capabilities that were compiled before."""
+        """A set of compiled capabilities."""
         made = cls.__new__(cls)
         made._index(capabilities)
         return made
@@ -197,7 +196,7 @@ class CapabilitySet:
 
     @property
     def cost(self) -> int:
-        """The most steps that it costs to judge a message of REFERENCE bytes, of whatever kind."""
+        """The most steps that it costs to judge a message of REFERENCE bytes, of any kind."""
         named = (sum(capability.cost for _, capability in pairs) for pairs in self._numbers.values())
         return sum(capability.cost for _, capability in self._others) + max(named, default=0)
 
@@ -216,10 +215,8 @@ class CapabilitySet:
             to: Logical names; empty for a broadcast.
             payload: An absent payload counts as `{}`.
             order: The sort key of a capability's index; the verdict names the first that permits in this order. By
-            default
-                the order is that of the set.
-            meter: Pays for all capabilities together; by default a budget of SET_BUDGET steps. A message that exceeds
-            it is
+                default the order is that of the set.
+            meter: The budget of all capabilities together, by default SET_BUDGET steps. A message that exceeds it is
                 not allowed, and the verdict is `exceeded`.
 
         Spec: §4.2.
@@ -263,13 +260,13 @@ class CapabilitySet:
         return Verdict(False, nearest=self._nearest(kind, candidates, to, payload, Meter()))
 
     def candidates(self, kind: str, meter: Meter) -> tuple[Capability, ...]:
-        """The capabilities whose kind matches, in order; OverBudget goes up to the maker of `meter`."""
+        """The capabilities whose kind matches, in order; OverBudget is raised to the owner of `meter`."""
         return tuple(capability for _, capability in self._of_kind(kind, meter))
 
     def _of_kind(self, kind: str, meter: Meter) -> tuple[tuple[int, Capability], ...]:
         """The capabilities whose kind matches, with their places.
 
-        A remembered result costs as much as it did at first, so the cost of a message depends on no earlier message.
+        A cached result costs as much as the first one, so the cost of a message depends on no earlier message.
         """
         if (known := self._by_kind.get(kind)) is not None:
             meter.spend(known[1])
@@ -326,7 +323,7 @@ def permit(
     It compiles the patterns for one answer. For many answers keep a `CapabilitySet`.
 
     Raises:
-        ConfigError: when a capability is none.
+        ConfigError: when a capability is invalid.
 
     Spec: §4.2.
     """
@@ -334,14 +331,14 @@ def permit(
 
 
 def _copied(value: Any) -> Any:
-    """A copy of JSON that shares nothing that could be changed."""
+    """A deep copy of JSON."""
     if isinstance(value, Mapping):
         return {name: _copied(part) for name, part in value.items()}
     return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
 
 
 def _literals(kind: Node) -> tuple[str, ...] | None:
-    """The kinds that a kind pattern names one by one, None where it is anything but literals."""
+    """The kinds that a pattern lists as literals; None where it has other patterns."""
     if isinstance(kind, Literal):
         return (kind.text,)
     if isinstance(kind, AnyOf) and all(isinstance(alternative, Literal) for alternative in kind.alternatives):
@@ -352,7 +349,7 @@ def _literals(kind: Node) -> tuple[str, ...] | None:
 
 
 def _reaches(pattern: Node, to: Sequence[str], meter: Meter) -> bool:
-    """Whether `to` names somebody and every addressee matches; a broadcast reaches beyond any pattern."""
+    """Whether `to` has addressees and all of them match; a broadcast exceeds any pattern."""
     for addressee in to:
         meter.spend()
         if not pattern.holds(addressee, meter):

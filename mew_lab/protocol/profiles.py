@@ -1,18 +1,16 @@
 """The capabilities of usual participants: lists of patterns to read and to copy. They are data alone.
 
-- `human`: the owner's everyday seat. Acts, proposes, decides on proposals, supervises: controls participants,
-  grants and revokes, opens streams. Whom the space consists of (`space/invite`, `space/kick`) is left to
-  `admin`.
-- `proposer`: the restricted starter profile, and what it takes to be polite: acknowledging, cancelling its
-  own questions, reasoning in the open.
-- `agent`: the proposer, and what it takes to find tools and to be steered: asks which tools there are, opens
-  streams of its own, tells that it has compacted. Calls of tools it still proposes.
-- `tool`: answers, tells when its tools or resources change and how it is; asks for nothing.
-- `observer`: reads along, can be seen to have read, and says how it is.
+- `human`: the seat of the owner. It calls, proposes, decides on proposals, controls participants, grants and revokes,
+  and opens streams. Inviting and kicking (`space/invite`, `space/kick`) need `admin`.
+- `proposer`: the restricted starter profile, with acknowledging, cancelling its own questions, and reasoning.
+- `agent`: the proposer, with the discovery of tools, streams of its own, and reports of compactions. It proposes calls
+  of tools.
+- `tool`: answers requests, announces changes of its tools and resources, and reports its status.
+- `observer`: reads messages, acknowledges chat, and reports its status.
 - `admin`: everything that a participant may send.
 
-No profile made for an agent (`agent`, `proposer`, `tool`, `observer`) can pause, resume, clear, restart or shut down
-anybody, nor change what others may do.
+No profile of an agent (`agent`, `proposer`, `tool`, `observer`) can pause, resume, clear, restart or shut down a
+participant, or change the capabilities of others.
 
 Spec: §4.1 (Example Capability Sets), §7.3.
 """

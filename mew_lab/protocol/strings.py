@@ -1,8 +1,8 @@
 """Matches strings against string patterns: literals, globs, negations and regular expressions.
 
-Globs are run without a backtracking engine and without google-re2. A pattern must mean the same where that engine does
-not exist, and no text may make it slow. Regular expressions are left to google-re2 alone; where it cannot be imported
-they are refused when they are set, never when they are matched.
+Globs run without a backtracking engine and without google-re2: a pattern must mean the same where that engine is not
+installed, and no text may make it slow. Regular expressions run only on google-re2; where it cannot be imported they
+are refused when they are compiled, never when they are matched.
 
 Spec: §4.1, §4.2.
 """

@@ -1,7 +1,7 @@
 """Measures, cuts and reads text: lengths, bytes, names of participants and tools, timestamps.
 
-Text here stays as it is. `visible` writes it for a person, with every hidden character as an escape, and cuts it by
-the functions of this module.
+These functions escape nothing. `visible` writes text for a person, with every hidden character as an escape, and cuts
+it by the functions of this module.
 
 Spec: §3 (`ts`); RFC 3339; SDK "Tool Preparation and Namespacing".
 """
@@ -59,7 +59,7 @@ def cut_middle(text: str, limit: int) -> str:
 
 
 def abridge(text: str, limit: int) -> str:
-    """The text in at most about `limit` characters: beginning and end stay, and how much is left out is said."""
+    """The text in at most about `limit` characters: beginning and end, with the number of omitted characters between."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit * 2 // 3], text[len(text) - limit // 3 :]
@@ -72,7 +72,7 @@ def mend_surrogates(text: str) -> str:
 
 
 def utf8_size(text: str) -> int:
-    """Bytes of the text as UTF-8; half a surrogate pair, which UTF-8 cannot say, counts three."""
+    """The bytes of the text as UTF-8; half a surrogate pair, which UTF-8 does not have, counts three."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -81,12 +81,12 @@ def utf8_size(text: str) -> int:
 
 
 def cut_names(names: Sequence[str], *, most: int) -> tuple[str, ...]:
-    """The first `most` of them, to be shown: each in at most 128 characters. One that was cut equals nobody's."""
+    """The first `most` names for display, each in at most 128 characters. A name that was cut equals no real name."""
     return tuple([cut(name, MAX_NAME) for name in names[:most]])
 
 
 def compared(names: Sequence[str], *, most: int) -> tuple[str, ...] | None:
-    """Each of them once and whole; None if they are more than `most`, or one is longer than 128 characters."""
+    """Each name once, uncut; None if there are more than `most`, or one is longer than 128 characters."""
     different = tuple(dict.fromkeys(names))
     if len(different) > most or any(len(name) > MAX_NAME for name in different):
         return None
@@ -102,7 +102,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def write_rfc3339(moment: datetime, *, timespec: str = "auto") -> str:
-    """RFC 3339 in UTC; `timespec` says how much of the second, as for `datetime.isoformat`. `moment` is aware."""
+    """RFC 3339 in UTC; `timespec` is the precision, as for `datetime.isoformat`. `moment` has a time zone."""
     return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
@@ -112,7 +112,7 @@ def local_time(seconds: float) -> str:
 
 
 def parse_rfc3339(text: object) -> datetime | None:
-    """The time in UTC that an RFC 3339 timestamp of any offset says; None for anything else.
+    """The time in UTC of an RFC 3339 timestamp of any offset; None for any other text.
 
     A leap second is the first moment of the next minute. Digits after the sixth of a second are cut off.
     """
@@ -129,7 +129,7 @@ def parse_rfc3339(text: object) -> datetime | None:
 
 
 def parse_timestamp(text: object) -> datetime | None:
-    """The time in UTC that a text in any form of ISO 8601 says, without an offset as UTC; None for anything else."""
+    """The time in UTC of a text in any form of ISO 8601, without an offset as UTC; None for any other text."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
         if moment is None or moment.tzinfo is UTC:
@@ -151,14 +151,14 @@ _PLAIN = re.compile(r"[a-zA-Z0-9-]+/[a-zA-Z0-9_-]+")
 
 
 class ToolNames:
-    """Maps names of tools (`participant/tool`) to names that an API of models takes, and back, one to one.
+    """Maps names of tools (`participant/tool`) to names that an API of models accepts, and back, one to one.
 
-    Such an API takes at most 64 characters of `[a-zA-Z0-9_-]`. `wire[name]` is the name as the API takes it,
-    `name[wire]` the tool's own. Distinct names stay distinct.
+    Such an API accepts at most 64 characters of `[a-zA-Z0-9_-]`. `wire[name]` is the name for the API, `name[wire]`
+    that of the tool. Distinct names stay distinct.
 
-    A slash becomes an underscore, as the specification shows it. A name gets a short hash at its end if it is too
-    long, has characters that an API does not take, or reads like another one. The order of the names does not matter;
-    a name whose participant has no underscore keeps its form whichever others are added.
+    A slash becomes an underscore, as in the specification. A name gets a short hash at its end if it is too long, has
+    characters that an API does not accept, or equals another one. The order of the names does not matter; a name whose
+    participant has no underscore keeps its form when others are added.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""Holds secrets so that they cannot be shown by accident: `Token`, and `mask` for text of other origin.
+"""Holds secrets so that they cannot be shown by accident: `Token`, and `mask` for other text.
 
-A secret of ours that became a `Token` is masked until it is forgotten. So a log line, an error or a traceback that
-quotes it by another way is still clean. No token is made or stored here.
+A secret that became a `Token` is masked until it is forgotten. So a log line, an error or a traceback that contains it
+otherwise is still clean. The module neither creates nor stores tokens.
 
 Spec: §5.2.
 """
@@ -33,7 +33,7 @@ _live: dict[str, str] = {}
 
 
 class _SecretSearch(NamedTuple):
-    """Finds out whether a text holds a secret: expressions, and the secrets that no expression can hold."""
+    """Finds secrets in a text: expressions, and the secrets that no expression can contain."""
 
     made_of: object
     masks: dict[str, str]  # what stands for each secret, as it is and as JSON writes it
@@ -48,7 +48,7 @@ _search = _SecretSearch(None, {}, (), ())
 
 
 class Token(str):
-    """A secret that looks like `tok_…last4` to everybody; only `reveal()` gives it.
+    """A secret that reads as `tok_…last4`; only `reveal()` returns it.
 
     As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
     Two tokens are equal when their secrets are; a token never equals plain text. A token that a stranger claims is not
@@ -70,7 +70,7 @@ class Token(str):
         return token
 
     def reveal(self) -> str:
-        """The secret itself: for a header, a file of its own, a comparison. Never for showing."""
+        """The secret itself: for a header, a file of its own, or a comparison. Never show it."""
         return self._secret
 
     def __eq__(self, other: object) -> bool:
@@ -99,7 +99,7 @@ class Token(str):
 
 
 def remember(token: Token) -> None:
-    """Has `mask` know the secret, as it is and as JSON writes it, also when it was forgotten before."""
+    """Adds the secret to `mask`, in plain form and in that of JSON, also when it was forgotten before."""
     global _edition
     secret, shown = token.reveal(), str.__str__(token)
     if len(secret) >= _MASKABLE and secret not in _live:
@@ -111,7 +111,7 @@ _remember = remember  # where an argument has that name
 
 
 def forget(token: Token) -> None:
-    """Ends the masking of a secret that opens nothing any more."""
+    """Ends the masking of a secret that is no longer valid."""
     global _edition
     if _live.pop(token.reveal(), None) is not None:
         _edition = object()
@@ -145,7 +145,7 @@ def _compile() -> _SecretSearch:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it is free of lone surrogates, which UTF-8 cannot say."""
+    """Whether it is free of lone surrogates, which UTF-8 does not have."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -163,7 +163,7 @@ def _holds_secret(search: _SecretSearch, text: str) -> bool:
 
 
 def mask(text: str) -> str:
-    """`text` with every known secret replaced by its mask. Some microseconds, however many secrets are known."""
+    """`text` with every known secret replaced by its mask. It takes some microseconds, for any number of secrets."""
     global _search
     search = _search
     if search.made_of is not _edition:

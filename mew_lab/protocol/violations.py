@@ -1,4 +1,4 @@
-"""The errors of a message that is not permitted, or that the gateway refused: sentences that say what would help.
+"""The errors for a message that is not permitted, or that the gateway refused; they state what would help.
 
 Spec: §3.8.2, §4.1, §8.2.
 """
@@ -33,7 +33,7 @@ def violation(
     capabilities: CapabilitySet,
     envelope: Envelope | None = None,
 ) -> CapabilityViolation:
-    """The error for a message that `name` may not send, with what it holds and what would help."""
+    """The error for a message that `name` may not send, with its capabilities and what would help."""
     method = payload.get("method")
     message = (
         _of_a_call(kind, str(method), payload, to, name, capabilities) if isinstance(method, str) else ""
@@ -80,7 +80,7 @@ def _of_a_call(
 
 
 def refusal(error: Envelope, *, sent: Envelope | None, name: str, capabilities: CapabilitySet) -> Refused:
-    """The error that a `system/error` stands for; `sent` is the message that it refuses, where that is known.
+    """The exception for a `system/error`; `sent` is the message that it refuses, where that is known.
 
     Spec: §3.8.2.
     """

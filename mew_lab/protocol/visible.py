@@ -1,8 +1,8 @@
-"""Writes text for a person: every character that a reader would not see becomes an escape.
+"""Writes text for a person: every invisible character becomes an escape.
 
-Text from a participant may hold characters that show nothing, reorder the text around them, or move a cursor. Such are
-controls, formats (bidirectional ones among them), tags, fillers, variation selectors, exotic spaces and lone
-surrogates. `visible` writes each as an escape; everything else stays. `one_line` and `middle` cut the text as well, by
+Text from a participant may contain characters that show nothing, reorder the text around them, or move a cursor. These
+are controls, formats (bidirectional ones among them), tags, fillers, variation selectors, unusual spaces and lone
+surrogates. `visible` writes each as an escape; all other characters stay. `one_line` and `middle` also cut the text, by
 the functions of `text`. None of them escapes HTML.
 """
 
@@ -28,9 +28,9 @@ _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    """The text with every character that a reader would not see as an escape (`\\n`, `\\u202e`, `\\U000e0041`).
+    """The text with every invisible character as an escape (`\\n`, `\\u202e`, `\\U000e0041`).
 
-    A backslash of the text itself stays as it is. Where the difference matters, give the text as a JSON string, in
+    A backslash of the text itself stays unchanged. Where the difference matters, pass the text as a JSON string, in
     which it is doubled.
     """
     if _PLAIN(text) or (text.isprintable() and not _BLANKS.search(text)):
@@ -54,9 +54,9 @@ _COLOUR = re.compile(r"(\x1b\[(?:0|38;5;[0-9]{1,3})m)")  # those that we use
 
 
 def for_terminal(text: str) -> str:
-    """The text as a terminal may be given it: line breaks and plain colours stay, all else that is hidden is escaped.
+    """The text for a terminal: line breaks and plain colours stay, all other hidden characters are escaped.
 
-    It is the last gate, behind those that have made what comes from peers visible.
+    It is the last filter, after texts of peers have been made visible.
     """
     if _PLAIN(text):
         return text
@@ -67,7 +67,7 @@ def for_terminal(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """JSON text with every character that a reader would not see as an escape of JSON; its meaning stays."""
+    """JSON text with every invisible character as an escape of JSON, so that its meaning stays."""
     if _PLAIN(text):
         return text
     return "".join(c if " " <= c <= "~" or c == "\n" or not _is_hidden(c) else _json_escape(c) for c in text)

@@ -1,7 +1,7 @@
 """Searches a message that one capability permits and others do not. `permits` confirms it before it is returned.
 
-The message is made from the pattern, with a shortest string for every string in it. A capability of the others that
-permits it is then avoided at one of its places after the other. A message that is found is certain; without one
+The message is made from the pattern, with a shortest string for every string in it. If another capability permits it,
+the search changes its places one after the other to avoid that. A message that is returned is certain; without one
 nothing is proved.
 
 Spec: §4.1, §4.2.
@@ -86,7 +86,7 @@ class _WitnessSearch:
         return capability.payload is None or holds(capability.payload, values["payload"], self.meter)
 
     def _addressees(self, pattern: Node | None, avoid: tuple[Node, ...]) -> Any:
-        """Nobody, where nobody is asked for; else one who is avoided by each of `avoid`: a `to` asks for all."""
+        """No addressee where none is required; else one that no `avoid` matches, as `to` must match all of them."""
         if pattern is None:
             return []
         names = [self._value(pattern, (node,)) for node in avoid] or [self._value(pattern, ())]
@@ -98,10 +98,10 @@ class _WitnessSearch:
         pick: Callable[[str, tuple[Node, ...]], Any],
         hit: Callable[[_Values], Mapping[str, Node] | None],
     ) -> _Values | None:
-        """Values for all `places` by which nobody is hit, None where there seem to be none.
+        """Values for all `places` that no capability to avoid permits; None where the search finds none.
 
-        `pick` makes the value of a place that avoids some patterns; `hit` says where the first who is hit could
-        be avoided.
+        `pick` makes the value of a place that avoids some patterns; `hit` returns where the first permitting
+        capability could be avoided.
         """
         values = {place: pick(place, ()) for place in places}
         if any(value is _NOTHING for value in values.values()):

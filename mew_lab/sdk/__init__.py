@@ -1,1 +1,1 @@
-"""Speaking MEW: what a participant knows from the wire, and nothing else."""
+"""The SDK of a MEW participant. It depends on the wire alone, never on the rooms of the gateway."""

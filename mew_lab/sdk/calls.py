@@ -1,6 +1,6 @@
-"""The public face of one wait: what `MEWParticipant.call`, `propose` and `ask` return.
+"""A call in progress, as `MEWParticipant.call`, `propose` and `ask` return it.
 
-A `Call` sends nothing and knows no connection. What ends it stands in `correlations`.
+A `Call` sends nothing and has no connection. `correlations` decides when it ends.
 
 Spec: §3.1, §3.2.
 """
@@ -18,18 +18,18 @@ __all__ = ["Call"]
 
 
 class Call:
-    """A message on its way; `await` gives its result, or raises the reason for which it ended.
+    """A message that awaits its answer; `await` returns the result, or raises the error that ended it.
 
-    Several may await it. A task that stops waiting (by cancelling, or by a timeout of its own) changes nothing: the
+    Several tasks may await it. A task that stops waiting (because it is cancelled or times out) changes nothing: the
     call goes on until it is answered, ends, or `withdraw` is called.
 
     Attributes:
-        kind: `mcp/request`, `mcp/proposal`, or `chat` for a question in words.
-        what: Its name in sentences, such as `git/git_log`.
-        state: `open`, `rejected` (by somebody; perhaps not the end), `fulfilled`; at its end `answered`, `withdrawn`,
+        kind: `mcp/request`, `mcp/proposal`, or `chat` for a question in plain text.
+        what: Its name in messages, such as `git/git_log`.
+        state: `open`, `rejected` (which need not be the end) or `fulfilled`; at its end `answered`, `withdrawn`,
             `failed` or the state in which it was refused.
         by: The participant that fulfilled, answered, rejected or withdrew it.
-        asked: The participants that may answer; the echo tells their runtime ids.
+        asked: The participants that may answer; after the echo, by their runtime ids.
 
     Spec: §3.1, §3.2.
     """
@@ -73,19 +73,19 @@ class Call:
         return self._result.done()
 
     async def outcome(self) -> Any:
-        """The result, once it is there: what `await` gives, as a coroutine.
+        """Waits for the result and returns it, as `await` does.
 
         Raises:
             ProposalEnded: it was rejected or withdrawn.
             ToolFailed: the tool answered with an error.
             Refused: the gateway did not accept it.
-            NoReply: nobody answered in time, or whoever was asked left.
+            NoReply: no answer came in time, or all addressees left.
             ConnectionLost: the connection ended while it waited.
         """
         return await self
 
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Takes a proposal back, for everybody to see; of a request, only says that its answer is not needed.
+        """Withdraws a proposal with a message to everybody; for a request, only announces that no answer is needed.
 
         Spec: §3.3.1.
         """
@@ -95,7 +95,7 @@ class Call:
 
     @property
     def age(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since it was sent."""
         return asyncio.get_running_loop().time() - self.sent_at
 
     @property
@@ -106,17 +106,17 @@ class Call:
         return self._timer.when() - asyncio.get_running_loop().time()
 
     def when_done(self, then: Callable[[Call], None]) -> None:
-        """Calls `then` with it at its end, at once."""
+        """Calls `then` with this call as soon as it ends."""
         self._then = then
 
     def expire_after(self, seconds: float, then: Callable[[], None]) -> None:
-        """Calls `then` if the call has not ended by then. It takes the place of an earlier limit."""
+        """Calls `then` after `seconds` if the call has not ended. It replaces an earlier limit."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     async def own_outcome(self) -> Any:
-        """Like `outcome`, for the one task that the wait belongs to: it ends where that task is cancelled."""
+        """Like `outcome`, for the task that owns the wait: cancelling the task also ends the call."""
         try:
             return await self._result
         finally:
@@ -124,7 +124,7 @@ class Call:
                 self._end("withdrawn", "")
 
     def move(self, state: str, *, by: str = "") -> None:
-        """Sets a state that is not its end."""
+        """Sets a state that is not final."""
         if not self.done:
             self.state = state
             self.by = by or self.by
@@ -140,7 +140,7 @@ class Call:
         if not self.done:
             self._end(state, by)
             self._result.set_exception(error)
-            self._result.exception()  # nobody has to await a call; no destructor shall report an error unfetched
+            self._result.exception()  # marks it as retrieved: a call need not be awaited
 
     def _end(self, state: str, by: str) -> None:
         self.state = state

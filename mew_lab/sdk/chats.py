@@ -1,7 +1,7 @@
-"""The chat messages that await an acknowledgement, in both directions, and what ends their waiting.
+"""The chat messages that await an acknowledgement, in both directions.
 
-What became of a message is the ledger's to say (`ledger.chats`). This is the queue of one participant: it has a limit,
-a moment since when each message waits, and takes what this participant has sent itself for done before its echo comes.
+`ledger.chats` holds the state of each message. This is the queue of one participant: it is bounded, it has the time
+since which each message waits, and it counts an acknowledgement of this participant before its echo arrives.
 
 Spec: §3.4, §3.4.1, §3.4.2, SDK "Chat Acknowledgement Helpers".
 """
@@ -25,15 +25,15 @@ from mew_lab.sdk.signal import Signal
 __all__ = ["AwaitingChat", "Chats", "OwnChat", "QueueChange"]
 
 logger = logging.getLogger(__name__)
-MAX_CHATS = 1000  # in each direction; the oldest goes
+MAX_CHATS = 1000  # in each direction; the oldest is dropped
 MAX_CANCELLED = 10_000  # messages whose cancel is remembered
 
 
 class AwaitingChat(NamedTuple):
-    """A message of `sender` that this participant has neither acknowledged nor seen cancelled.
+    """A message of `sender` that this participant has not acknowledged and that was not cancelled.
 
-    `text` is cut after 4000 characters, `since` is when it came, `addressed` whether this participant stands in
-    its `to`.
+    `text` is cut after 4000 characters; `since` is the time of its arrival; `addressed` is whether its `to` names
+    this participant.
     """
 
     id: str
@@ -44,7 +44,7 @@ class AwaitingChat(NamedTuple):
 
 
 class OwnChat(NamedTuple):
-    """A message of this participant, and who acknowledged it with which status (name -> status).
+    """A message of this participant, with the status of each participant that acknowledged it (name -> status).
 
     `text` is cut after 4000 characters; `to` are the addressees besides this participant, empty for a broadcast.
     """
@@ -57,15 +57,15 @@ class OwnChat(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        """Whether an addressee has not acknowledged it; of a broadcast, whether nobody has."""
+        """Whether an addressee has not acknowledged it; for a broadcast, whether no participant has."""
         return not self.acknowledged or any(name not in self.acknowledged for name in self.to)
 
 
 class QueueChange(NamedTuple):
-    """What happened to which message, by whom.
+    """The change of one message in the queue by one participant.
 
-    `claimed` is a cancel by another than its author, and changes nothing here; `dropped` tells that the oldest of too
-    many goes.
+    `claimed` is a cancel by another participant than the author, which changes nothing here. `dropped` means that the
+    message was removed without an acknowledgement.
     """
 
     what: Literal["arrived", "said", "acknowledged", "cancelled", "claimed", "dropped"]
@@ -77,7 +77,7 @@ class Chats:
     """The chat of one participant. At most 1000 messages wait in each direction.
 
     Args:
-        ledger: What became of each message; its changes are to be told to `follow`.
+        ledger: The state of each message; its owner passes each change to `follow`.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class Chats:
         self._own: dict[str, OwnChat] = {}
         self._cancelled: BoundedDict[str, None] = BoundedDict(MAX_CANCELLED)
 
-    # --- handlers; each method returns a function that ends it ---
+    # --- handlers; each method returns a function that removes the handler ---
 
     def on_chat(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
-        """Chat messages of others."""
+        """Calls `handler` with each chat message of another participant."""
         return self._messages.add(handler)
 
     def on_change(self, handler: Callable[[QueueChange], object]) -> Callable[[], None]:
-        """Each change of the queue."""
+        """Calls `handler` with each change of the queue."""
         return self._changes.add(handler)
 
     # --- the queue ---
@@ -114,35 +114,35 @@ class Chats:
         return list(self._pending.values())
 
     def awaiting(self, id: str) -> AwaitingChat | None:
-        """The message of that id that awaits this participant's acknowledgement; None where none does."""
+        """The message of that id if it awaits the acknowledgement of this participant; else None."""
         return self._pending.get(id)
 
     def author(self, id: str) -> str:
-        """Who took that id first; empty where that is not known."""
+        """The author of the first message with that id; empty where it is not known."""
         message = self._ledger.get(id)
         return message.sender if message else ""
 
     @property
     def unacknowledged(self) -> list[OwnChat]:
-        """Own messages that an addressee has not acknowledged (a broadcast: nobody has), the oldest first."""
+        """Own messages without all acknowledgements (for a broadcast: without any), the oldest first."""
         return [chat for chat in self._own.values() if chat.missing]
 
     def own(self, id: str) -> OwnChat | None:
-        """An own message with its acknowledgements, complete or not; None for another's and the long forgotten."""
+        """An own message with its acknowledgements; None for a message of another or a forgotten one."""
         return self._own.get(id)
 
     def cancelled(self, id: str) -> bool:
-        """Whether a message needs no answer any more: its author, or this participant, cancelled it.
+        """Whether its author or this participant cancelled the message, so that it needs no answer.
 
-        Whoever works on an answer asks again before saying it. Spec: §3.4.2.
+        A participant that prepares an answer checks this again before it sends it. Spec: §3.4.2.
         """
         return id in self._cancelled
 
     async def acknowledge_all(self, status: str = "received") -> list[Envelope]:
-        """Empties the queue: one `chat/acknowledge` to the author of each message; returns them.
+        """Empties the queue by one `chat/acknowledge` to the author of each message; returns the envelopes.
 
         Raises:
-            CapabilityViolation: this participant may not; what was not acknowledged still waits.
+            CapabilityViolation: this participant may not send it; the other messages stay in the queue.
             LocalProtocolError, ConnectionLost: as `MessageSender.say`.
 
         Spec: §3.4.1.
@@ -150,7 +150,7 @@ class Chats:
         return await self._end_all("chat/acknowledge", {"status": status})
 
     async def cancel_all(self, reason: str = "handled_elsewhere") -> list[Envelope]:
-        """Empties the queue by one `chat/cancel` a message; raises as `acknowledge_all`. Spec: §3.4.2."""
+        """Empties the queue by one `chat/cancel` for each message; raises as `acknowledge_all`. Spec: §3.4.2."""
         return await self._end_all("chat/cancel", {"reason": reason})
 
     async def _end_all(self, kind: str, payload: Mapping[str, Any]) -> list[Envelope]:
@@ -162,7 +162,7 @@ class Chats:
         return sent
 
     def settle(self, id: str, how: Literal["acknowledged", "cancelled"]) -> None:
-        """Notes that this participant has said so itself; an unknown id is harmless."""
+        """Removes a message that this participant has acknowledged or cancelled; ignores an unknown id."""
         me = self._sender.client.id
         if how == "cancelled" and self._ledger.get(id) is not None:
             self._cancel(id, me)
@@ -170,7 +170,7 @@ class Chats:
             self._tell(how, id, me)
 
     def drop(self, direction: Literal["oldest", "newest"] = "oldest", entries: int | None = None) -> None:
-        """Forgets messages of others that wait, from one end; None forgets all. Nobody is told but `on_change`.
+        """Drops messages of others from one end of the queue; None drops all. Only `on_change` reports it.
 
         Spec: §3.9.5, §3.9.8.
         """
@@ -204,7 +204,7 @@ class Chats:
         return False
 
     def register(self, dispatcher: Dispatcher) -> None:
-        """Adds the handler that tells of chat messages of others; the queue follows the ledger before that."""
+        """Adds the handler that reports chat messages of others; the queue has followed the ledger by then."""
         dispatcher.on(Chat, self._take_chat)
 
     def _take_chat(self, envelope: Envelope, payload: Chat) -> None:
@@ -235,7 +235,7 @@ class Chats:
             self._tell("acknowledged", message.id, by)
 
     def _cancel(self, id: str, by: str) -> None:
-        if id not in self._cancelled:  # else this participant has told of its own before the echo came
+        if id not in self._cancelled:  # else its own cancel was reported before the echo came
             self._pending.pop(id, None)
             self._own.pop(id, None)
             self._cancelled[id] = None

@@ -2,16 +2,21 @@
 
 How it works
 ------------
-`connect` has a `Connection` open a link, and returns after the welcome. Each message that the link receives goes
-through `_take`: a frame is told to `on_stream_data`; an envelope is parsed, once; a welcome of the gateway says who this
-client is (`id`) and what it may do (`capabilities`); the ledger `members` says who else is there (`participants`); then
-`on_message` tells it. `send` and `post` complete a draft, ask the guards, and put the text into the connection's outbox.
+`connect` opens a link through a `Connection` and returns after the welcome. Each message that the link receives goes
+through `_take`:
 
-Two rules for whoever adds something here:
-1. No meaning: what a request, a proposal or a chat *is* stands in the modules above. Only what concerns members is
-   read, and `ledger.members` does that.
-2. Handlers run on the one task that reads, in order, so they must return at once; what takes time is a
-   coroutine, which gets a task of its own.
+- a frame goes to the handlers of `on_stream_data`;
+- an envelope is parsed once and goes to the handlers of `on_message`;
+- before that, a welcome of the gateway sets the `id` and the `capabilities` of this client, and the ledger `members`
+  sets the other `participants`.
+
+`send` and `post` complete a draft, run the guards, and put the text into the outbox of the connection.
+
+Two rules for changes:
+1. The client does not interpret messages: modules above define a request, a proposal or a chat. It reads only messages
+   about members, through `ledger.members`.
+2. Handlers run in order on the reading task, so they must return at once. A handler that takes time is a coroutine,
+   which gets a task of its own.
 
 Spec: §3, §3.7, §3.8.1, §4.1, SDK "Layer 1", "Events", rulings R1, R8.
 """
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STREAM_DATA", "MEWClient", "StreamData", "complete_draft"]
 
-STREAM_DATA = "stream/data"  # what a guard is told of a frame, which has no kind
+STREAM_DATA = "stream/data"  # what a guard gets for a frame, which has no kind
 
 
 class StreamData(NamedTuple):
@@ -64,24 +69,24 @@ class StreamData(NamedTuple):
 class MEWClient:
     """One participant's connection to one space.
 
-    `id` is what the space calls it, `capabilities` what it may do, `participants` who else is there (id ->
-    capabilities), `members` what is known of all of them, `failure` why it is disconnected for good (None while it is
-    not, or after `disconnect()`).
+    `id` is its id in the space, `capabilities` are its own, `participants` the others that are present (id ->
+    capabilities), `members` the ledger of all participants. `failure` is the error that disconnected it for good (None
+    until then, and after `disconnect()`).
 
     Args:
-        gateway: an address such as `ws://127.0.0.1:8080`; with `connect_link` it is only named in sentences.
-        token: wrapped at once, so that nothing here can show it.
-        participant_id: a runtime id of one's own choice; None takes the participant's name.
-        capabilities: what is assumed to be held until the welcome tells.
+        gateway: an address such as `ws://127.0.0.1:8080`; with `connect_link` it only appears in messages.
+        token: wrapped at once, so that no message or repr can show it.
+        participant_id: a runtime id of the caller's choice; None takes the participant's name.
+        capabilities: the capabilities that are assumed until the welcome.
         reconnect: whether a link that broke (1001, 1006, 1012) is opened again.
         heartbeat_interval: seconds between pings of the WebSocket; None sends none.
-        max_reconnect_attempts: in a row, before it gives up.
+        max_reconnect_attempts: the number of attempts in a row before it gives up.
         reconnect_delay: seconds before the first attempt; doubled for each further one, up to 30.
-        while_down: `queue` keeps what is sent while the connection is being made again, up to 1000 messages
-        and 8 MiB, and sends it in order after the next welcome. Id, time and sender are those of the call; if
-        the gateway then calls the client otherwise, the message is refused. `refuse` raises at once.
-        open_timeout: seconds for opening, and again for the welcome.
-        max_message: bytes of the longest message that the gateway takes.
+        while_down: `queue` keeps messages while the client reconnects, up to 1000 and 8 MiB, and sends them in
+            order after the next welcome. Id, time and sender are those of the call; a message is refused if the
+            gateway then gives the client another id. `refuse` raises at once.
+        open_timeout: seconds for opening the link, and again for the welcome.
+        max_message: bytes of the longest message that the gateway accepts.
         connect_link: opens a link that is admitted already, such as one within this process.
 
     Spec: SDK "Layer 1".
@@ -145,7 +150,7 @@ class MEWClient:
 
     @classmethod
     def from_settings(cls, settings: Settings, **options: Any) -> MEWClient:
-        """A client as the settings say; `options` are arguments of the constructor, and win."""
+        """A client from settings; `options` are arguments of the constructor and override them."""
         return cls(**{**settings.for_client, **options})
 
     def __repr__(self) -> str:
@@ -158,85 +163,88 @@ class MEWClient:
     async def __aexit__(self, *fault: object) -> None:
         await self.disconnect()
 
-    # --- coming and going ---
+    # --- joining and leaving ---
 
     @property
     def state(self) -> State:
-        """`disconnected`, `connecting`, `connected` (a link), `joined` (asked), `ready` (welcomed)."""
+        """`disconnected`, `connecting`, `connected` (link open), `joined` (join sent) or `ready` (welcomed)."""
         return self._connection.state
 
     @property
     def failure(self) -> MewError | None:
-        """Why it is disconnected for good; None while it is not, and after `disconnect()`."""
+        """The error that disconnected it for good; None until then, and after `disconnect()`."""
         return self._connection.failure
 
     async def connect(self) -> None:
-        """Joins the space; returns after the welcome, or at once when there already.
+        """Joins the space; returns after the welcome, or at once if it has joined.
 
         Raises:
             NotAdmitted: the token or the space is unknown, or the id is taken.
-            ConnectionLost: nobody could be reached, or the link broke before the welcome.
+            ConnectionLost: the gateway could not be reached, or the link broke before the welcome.
             NoReply: no welcome came in time.
-            ConfigError: the address is none.
+            ConfigError: the address is invalid.
         """
         await self._connection.start()
 
     async def disconnect(self) -> None:
-        """Leaves the space. What was posted before is sent first, if the link takes it within a second."""
+        """Leaves the space. Posted messages are sent first, if the link takes them within a second."""
         await self._connection.stop()
 
-    # --- who wants to be told; each `on_…` returns a function that ends it ---
+    # --- handlers; each `on_…` returns a function that removes the handler ---
 
     def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
-        """Every envelope of the space, in the gateway's order, own echoes included."""
+        """Calls `handler` with every envelope of the space, in the gateway's order, own echoes included."""
         return self._messages.add(handler)
 
     def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-        """The payload of each welcome to this client: at every admission, and when its rights change."""
+        """Calls `handler` with the payload of each welcome: at every admission, and when its rights change."""
         return self._welcomes.add(handler)
 
     def on_connected(self, handler: Callable[[None], Any]) -> Callable[[], None]:
-        """A link is open; the welcome is still to come."""
+        """Calls `handler` when a link is open, before the welcome."""
         return self._connects.add(handler)
 
     def on_disconnected(self, handler: Callable[[MewError | None], Any]) -> Callable[[], None]:
-        """The link is closed, and why; None after `disconnect()`. Another attempt may follow."""
+        """Calls `handler` when a link closed, with the error, or None after `disconnect()`; it may reconnect."""
         return self._disconnects.add(handler)
 
     def on_reconnecting(self, handler: Callable[[int], Any]) -> Callable[[], None]:
-        """Another attempt is about to be made; its number, counted from 1."""
+        """Calls `handler` before each attempt to reconnect, with its number from 1."""
         return self._attempts.add(handler)
 
     def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
-        """What nobody else is told of: a malformed message, a handler that raised, an unawaited refusal."""
+        """Calls `handler` with errors that no caller gets: malformed messages, faults of handlers, refusals."""
         return self._errors.add(handler)
 
     def on_state(self, handler: Callable[[State], Any]) -> Callable[[], None]:
-        """Each new state, in order, none left out."""
+        """Calls `handler` with each new state, in order and without gaps."""
         return self._states.add(handler)
 
     def on_stream_data(
         self, handler: Callable[[StreamData], Any], *, stream_id: str | None = None
     ) -> Callable[[], None]:
-        """Every frame of every stream, or of the one named; the former are told first. Spec: SDK "Stream Support"."""
-        told = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
-        remove = told.add(handler)
+        """Calls `handler` with every frame, or those of one stream; handlers of all streams run first.
+
+        Spec: SDK "Stream Support".
+        """
+        signal = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
+        remove = signal.add(handler)
 
         def end() -> None:
             remove()
-            if not told and self._frames.get(stream_id) is told:
+            if not signal and self._frames.get(stream_id) is signal:
                 del self._frames[stream_id]
 
         return end
 
     def report(self, error: Exception) -> None:
-        """Hands an error to whoever asked by `on_error`."""
+        """Passes an error to the handlers of `on_error`."""
         self._errors(error)
 
     def messages(self, *, limit: int = 10_000) -> Subscription[Envelope]:
-        """Every envelope from now on, for `async for`; goes on over reconnections, ends with the client.
+        """A subscription to every envelope from now on, across reconnections, until the client disconnects.
 
-        A reader that falls more than `limit` behind gets a MewError instead of a silent gap.
+        A reader that falls more than `limit` envelopes behind gets a MewError.
         """
         return self._messages.subscribe(limit=limit)
 
@@ -245,13 +253,13 @@ class MEWClient:
     async def send(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
         """Sends a message; returns it as it was sent once the link has taken it.
 
-        What a draft lacks (`protocol`, `id`, `ts`, `from`) is completed here, so its id is known. That the
-        gateway accepted it is told only by its echo.
+        The members `protocol`, `id`, `ts` and `from` are added where the draft lacks them. Only the echo shows that
+        the gateway accepted the message. A message whose `send` is cancelled before the link takes it is not sent.
 
         Raises:
-            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection and nothing is queued (`while_down`), or the connection ended
-            before the message was handed over. What is cancelled before that is not sent.
+            LocalProtocolError: it is no envelope, not JSON, or this client may not send it.
+            ConnectionLost: there is no connection and no queue (`while_down`), or the connection ended before the
+                link took the message.
         """
         envelope = self.complete(draft)
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -263,36 +271,36 @@ class MEWClient:
         return envelope
 
     def post(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
-        """Like `send`, without waiting until the link has taken it; order is kept among both.
+        """Like `send`, without waiting until the link has taken it; `send` and `post` keep their order.
 
-        How many were not taken when a connection ended is told by `on_error`.
+        If a connection ends, `on_error` reports how many posted messages the link had not taken.
 
         Raises:
-            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
-            ConnectionLost: there is no connection, and nothing is queued (`while_down`).
+            LocalProtocolError: it is no envelope, not JSON, or this client may not send it.
+            ConnectionLost: there is no connection and no queue (`while_down`).
         """
         envelope = self.complete(draft)
         self._put(envelope, None)
         return envelope
 
     def complete(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
-        """The envelope that a draft becomes when this client sends it.
+        """The envelope that this client would send for a draft.
 
         Raises:
-            LocalProtocolError: it is no envelope, not JSON, or not this client's to send.
+            LocalProtocolError: it is no envelope, not JSON, or this client may not send it.
 
         Spec: §3.
         """
-        given = draft.members if isinstance(draft, Envelope) else draft
-        id = "" if given.get("id") else self.new_id()
+        members = draft.members if isinstance(draft, Envelope) else draft
+        id = "" if members.get("id") else self.new_id()
         return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:
-        """Writes one frame to a stream; returns once the link has taken it. Whether one may is the gateway's to say.
+        """Writes one frame to a stream; returns once the link has taken it. The gateway decides about the right.
 
         Raises:
-            LocalProtocolError: the id is none, the frame is too large, or a guard refuses it.
-            ConnectionLost: there is no connection, or it ended before the frame was handed over.
+            LocalProtocolError: the id is invalid, the frame is too large, or a guard refuses it.
+            ConnectionLost: there is no connection, or it ended before the link took the frame.
 
         Spec: §3.10.3.
         """
@@ -310,12 +318,12 @@ class MEWClient:
         await sent
 
     def hold(self, until: Callable[[], Awaitable[None]]) -> None:
-        """For a handler: this connection takes nothing more until `until()` is done, so the gateway must wait."""
+        """Stops reading from the link until `until()` is done, so that the gateway waits. Handlers call it."""
         self._connection.hold(until)
 
     def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
-        """From now on `guard(kind)` is asked before each message goes out (`stream/data` for a frame); what it
-        raises keeps the message back. The result, when called, ends that."""
+        """Calls `guard(kind)` before each message goes out (`stream/data` for a frame). An exception of the guard
+        stops the message. Returns a function that removes the guard."""
         self._guards.append(guard)
         return lambda: self._guards.remove(guard)
 
@@ -334,8 +342,8 @@ class MEWClient:
         )
 
     def _lost(self, count: int, why: str) -> None:
-        said = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
-        self._errors(ConnectionLost(f"{said} may be missing there: {why}"))
+        subject = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
+        self._errors(ConnectionLost(f"{subject} may be missing there: {why}"))
 
     # --- receiving ---
 
@@ -346,8 +354,8 @@ class MEWClient:
         try:
             envelope = Envelope.from_members(orjson.loads(message), raw=message)
         except (ValueError, ProtocolError) as fault:
-            said = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
-            self._errors(RemoteProtocolError(said, raw=message))
+            error = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
+            self._errors(RemoteProtocolError(error, raw=message))
             return
         if envelope.kind in MEMBER_KINDS:
             self._note_members(envelope)
@@ -373,7 +381,7 @@ class MEWClient:
         if welcome is not None and (self.state != "ready" or welcome.id == self.id):
             self.id = self.members.me = welcome.id
         else:
-            welcome = None  # to somebody else; the ledger takes no note of it
+            welcome = None  # to another participant; the ledger ignores it
         for change in self.members.observe(Entry.of(envelope, 0)):
             member = change.member
             if member.ids and member.name != self.id:
@@ -390,7 +398,7 @@ class MEWClient:
         self._connection.ready(self.id)
         self._welcomes(payload)
 
-    # --- what the connection tells ---
+    # --- events of the connection ---
 
     def _explain(self, fault: HandshakeRefused | LinkClosed) -> MewError:
         return self._endpoint.explain(fault, name=self.id, welcomed=self.state == "ready")
@@ -409,18 +417,18 @@ class MEWClient:
 def complete_draft(
     draft: Envelope | Mapping[str, Any], *, id: str, now: datetime, sender: str, limit: int
 ) -> Envelope:
-    """The envelope that a draft becomes; one that lacks nothing is returned as it is, with its text.
+    """The envelope of a draft; a complete envelope is returned unchanged, with its text.
 
-    `protocol`, `id`, `ts` and `from` are added where they lack; a single `to` or `correlation_id` becomes a
-    list. `limit` is the size in bytes of the longest message that the gateway takes.
+    `protocol`, `id`, `ts` and `from` are added where they are missing; a single `to` or `correlation_id` becomes a
+    list. `limit` is the size in bytes of the longest message that the gateway accepts.
 
     Raises:
-        LocalProtocolError: it is no envelope, not JSON, too large, or not this sender's to send.
+        LocalProtocolError: it is no envelope, not JSON, too large, or this sender may not send it.
 
     Spec: §3.
     """
-    given = draft.members if isinstance(draft, Envelope) else draft
-    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **given}
+    draft_members = draft.members if isinstance(draft, Envelope) else draft
+    members = {"protocol": PROTOCOL, "id": "", "ts": timestamp(now), "from": sender, **draft_members}
     members["id"] = members["id"] or id
     for key in ("to", "correlation_id"):
         value = members.get(key)
@@ -445,8 +453,8 @@ def complete_draft(
         same = isinstance(draft, Envelope) and members == draft.members
         envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
     except ProtocolError as fault:
-        said = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
-        raise LocalProtocolError(said, code=fault.code, section=fault.section) from None
+        message = f"Cannot send {one_line(str(kind), 80)} as {sender!r}: {fault}"
+        raise LocalProtocolError(message, code=fault.code, section=fault.section) from None
     size = utf8_size(envelope.raw)
     if size > limit:  # the gateway could not say to which message its refusal belongs
         raise LocalProtocolError(

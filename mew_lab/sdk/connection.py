@@ -1,18 +1,18 @@
-"""The connection of one client: how a link is opened, kept up, opened again, and written to. It knows no envelope.
+"""The connection of one client: opens a link, writes to it, and reconnects. It reads no envelope.
 
 How it works
 ------------
-`start` makes one task that opens a link, reads from it, and after a break opens the next one; a second task writes to
-the link that there is. The state goes
+`start` makes one task that opens a link, reads from it, and opens the next one after a break; a second task writes to
+the open link. The state goes
 
     disconnected -> connecting -> connected (a link) -> joined (asked to join) -> ready (welcomed)
 
 and back to `connecting` after a break that is worth another attempt (close codes 1001, 1006, 1012, or no welcome in
-time), else to `disconnected`. The delay between attempts doubles, up to 30 s. The client says when the welcome came
-(`ready`); only then does anything go out, from the `Outbox`.
+time), else to `disconnected`. The delay between attempts doubles, up to 30 s. The client calls `ready` after the
+welcome; only then does the `Outbox` send messages.
 
-`Endpoint` is the one place of the client that reveals a token: in the header, and in the join frame. Both go out,
-because peers' gateways know only the frame, and ours waits for one that may name a runtime id.
+`Endpoint` is the only code of the client that reveals a token: in the header and in the join frame. It sends both: other
+gateways read only the frame, and that of mew_lab waits for a frame that may name a runtime id.
 
 Spec: §5.2, SDK "Layer 1", "State Management", rulings R8, R8b, R8c.
 """
@@ -50,7 +50,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 State = Literal["disconnected", "connecting", "connected", "joined", "ready"]
 
-MAX_DELAY = 30.0  # seconds between two attempts, however many there were
+MAX_DELAY = 30.0  # seconds between two attempts at most
 FLUSH = 1.0  # seconds that `stop` waits for what was posted before it
 MAX_UNSENT = 10_000  # messages that wait for a link which takes none
 MAX_KEPT = 1000  # messages that wait for the next link
@@ -74,7 +74,7 @@ def address(gateway: str, space: str) -> str:
     it.
 
     Raises:
-        ConfigError: when `gateway` is no address, or holds a user or password.
+        ConfigError: when `gateway` is no address, or contains a user or password.
     """
     parts = urlsplit(gateway)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
@@ -91,7 +91,7 @@ def address(gateway: str, space: str) -> str:
 
 
 class Endpoint(NamedTuple):
-    """The space of a gateway that a participant joins, and as whom."""
+    """The address, space, token and runtime id with which a participant joins."""
 
     gateway: str
     space: str
@@ -99,11 +99,11 @@ class Endpoint(NamedTuple):
     participant_id: str | None
 
     async def open(self, *, timeout: float, heartbeat: float | None) -> Link:
-        """A WebSocket on which the welcome is to come.
+        """Opens a WebSocket and sends the join frame; the welcome comes on it.
 
         Raises:
-            ConfigError: the address is none.
-            HandshakeRefused, LinkClosed: as the transport says; `explain` makes sentences of them.
+            ConfigError: the address is invalid.
+            HandshakeRefused, LinkClosed: from the transport; `explain` turns them into a MewError.
         """
         from mew_lab.transport import websocket  # a client within one process needs no network library
 
@@ -121,20 +121,20 @@ class Endpoint(NamedTuple):
             "token": self.token.reveal() if self.token else "",
             "participantId": self.participant_id or "",
         }
-        with contextlib.suppress(LinkClosed):  # the first `receive` tells why it closed
+        with contextlib.suppress(LinkClosed):  # the first `receive` raises with the reason
             await link.send(compact({key: value for key, value in join.items() if value}))
         return link
 
     def explain(self, fault: HandshakeRefused | LinkClosed, *, name: str, welcomed: bool) -> MewError:
-        """A sentence: what was tried, by whom, what would help."""
+        """The error for a fault of the transport: what was tried, by which participant, and what would help."""
         where = f"space {self.space!r}" + (f" at {self.gateway}" if self.gateway else "")
         who = f"{name!r}" if name else "a participant"
         if isinstance(fault, HandshakeRefused):
             if fault.status == 401:
                 return NotAdmitted(f"Cannot join {where} as {who}: {FINAL[4401]}", space=self.space)
-            said = f" ({one_line(fault.body, 200)})" if fault.body else ""
+            detail = f" ({one_line(fault.body, 200)})" if fault.body else ""
             return ConnectionLost(
-                f"Cannot join {where} as {who}: the gateway answered with HTTP {fault.status}{said}. "
+                f"Cannot join {where} as {who}: the gateway answered with HTTP {fault.status}{detail}. "
                 "Check the address, and which hosts and origins the gateway allows"
             )
         reason = f" ({one_line(fault.reason, 200)})" if fault.reason else ""
@@ -161,11 +161,11 @@ class Endpoint(NamedTuple):
         )
 
 
-# --- what waits to be sent ---
+# --- unsent messages ---
 
 
 class QueuedMessage(NamedTuple):
-    """One message; `sent` is done when the link has taken it, `keeper` names who put it here for the next link."""
+    """One message. `sent` is done when the link has taken it; `keeper` is the id under which it was kept."""
 
     message: str | bytes
     sent: asyncio.Future[None] | None
@@ -173,51 +173,52 @@ class QueuedMessage(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of it."""
+        """Its size in bytes."""
         message = self.message
         return len(message) if isinstance(message, bytes) else utf8_size(message)
 
 
 class Outbox:
-    """The messages of one connection that no link has taken yet. It knows no envelope.
+    """The messages of one connection that no link has taken yet. It reads no envelope.
 
-    1. They go out in the order in which they came, and never twice: what a link was being handed when it broke is not
-       repeated, because nobody can know whether it arrived.
-    2. Whoever awaits a message is told its end; what nobody awaits is counted, and the count told.
-    3. Only what was put here while there was no link is kept for the next one, where that was asked for, and only
-       so much. Who sent on a link that broke has been told of the break, and may have acted on it; and a frame would
-       come out of a silence into a stream that went on without it.
+    1. Messages go out in order and never twice: a message that was in transfer when the link broke is not repeated,
+       because it may have arrived.
+    2. A caller that awaits a message gets its error; messages that are not awaited are counted and reported.
+    3. Only messages that were added without a link are kept for the next one, if `keep` is set, and within limits. The
+       sender of a message on a broken link got an error and may have acted on it. Frames are never kept: the stream
+       would have gone on without them.
 
     Args:
         keep: Whether messages are kept for the next link.
-        lost: Is told how many messages ended that nobody awaited, and why.
+        lost: Called with the number of unawaited messages that were lost, and the reason.
     """
 
     def __init__(self, *, keep: bool, lost: Callable[[int, str], None]) -> None:
         self._keep = keep
         self._lost = lost
         self._waiting: deque[QueuedMessage] = deque()
-        self._held: QueuedMessage | None = None  # being handed to the link
+        self._held: QueuedMessage | None = None  # in transfer to the link
         self._bytes = 0  # of those that are kept
 
     def __len__(self) -> int:
         return len(self._waiting) + (self._held is not None)
 
     def add(self, message: str | bytes, *, sent: asyncio.Future[None] | None) -> None:
-        """Puts a message behind all others, for the link that there is.
+        """Adds a message for the open link behind all others.
 
         Raises:
-            ConnectionLost: the link has not taken anything for very long.
+            ConnectionLost: the limit is reached, because the link takes nothing.
         """
         if len(self._waiting) >= MAX_UNSENT:
             raise ConnectionLost(f"{MAX_UNSENT} messages wait already, and the gateway takes none")
         self._waiting.append(QueuedMessage(message, sent))
 
     def keep(self, message: str | bytes, *, sent: asyncio.Future[None] | None, sender: str) -> bool:
-        """Puts a message behind all others, for the next link; False where it is not kept: `sender` must be known.
+        """Adds a message for the next link behind all others; returns False, without adding it, if `keep` is off
+        or `sender` is empty.
 
         Raises:
-            ConnectionLost: too many wait already, or too much.
+            ConnectionLost: the limit of messages or bytes is reached.
         """
         if not self._keep or not sender:
             return False
@@ -232,24 +233,24 @@ class Outbox:
         return True
 
     def take(self) -> str | bytes | None:
-        """The next message to hand to the link, None when there is none; `taken` is to follow."""
+        """The next message for the link; None when there is none. `confirm_taken` must follow."""
         while self._waiting:
             queued = self._waiting.popleft()
             if (
                 queued.sent is None or not queued.sent.cancelled()
-            ):  # who cancelled does not want it sent any more
+            ):  # a message whose `send` was cancelled is not sent
                 self._held = queued
                 return queued.message
         return None
 
     def confirm_taken(self) -> None:
-        """The link has the message that `next` gave last."""
+        """Marks the last message of `take` as taken by the link."""
         if self._held is not None and self._held.sent is not None and not self._held.sent.done():
             self._held.sent.set_result(None)
         self._held = None
 
     def interrupt(self) -> None:
-        """The link is gone, another may follow: what was kept for it goes on waiting, the rest ends."""
+        """Ends all messages but the kept ones, because the link closed and another may follow."""
         held, self._held = self._held, None
         ended = [queued for queued in self._waiting if not queued.keeper]
         self._waiting = deque(queued for queued in self._waiting if queued.keeper)
@@ -259,7 +260,7 @@ class Outbox:
         self._end(ended, BROKEN)
 
     def claim(self, sender: str) -> None:
-        """A link is there again, on which this client is called `sender`: what another name wrote is refused."""
+        """Refuses kept messages of another id, because the new link gave this client the id `sender`."""
         others = [queued for queued in self._waiting if queued.keeper not in ("", sender)]
         self._waiting = deque(queued for queued in self._waiting if queued.keeper in ("", sender))
         if others:
@@ -267,7 +268,7 @@ class Outbox:
             self._end(others, f"it was written as {was!r}, and the gateway calls this client {sender!r} now")
 
     def end(self, why: str) -> None:
-        """No link will come: everything ends."""
+        """Ends all messages, because no other link follows."""
         held, self._held = self._held, None
         waiting, self._waiting, self._bytes = self._waiting, deque(), 0
         if held is not None:
@@ -287,7 +288,7 @@ class Outbox:
 
 
 class RetryPolicy(NamedTuple):
-    """How long and how often: `delay` doubles from attempt to attempt; 0 `attempts` never tries again."""
+    """The delay (in seconds, doubled for each attempt) and the number of attempts; 0 `attempts` never reconnects."""
 
     attempts: int = 10
     delay: float = 1.0
@@ -295,7 +296,7 @@ class RetryPolicy(NamedTuple):
 
 
 class ConnectionHooks(NamedTuple):
-    """What a connection calls: `open` a link, `take` what it received, `explain` a fault; the rest is told."""
+    """The callbacks of a connection: `open` a link, `take` a received message, `explain` a fault; the rest report."""
 
     open: Callable[[], Awaitable[Link]]
     take: Callable[[str | bytes], None]
@@ -334,10 +335,10 @@ class Connection:
         self._held: Callable[[], Awaitable[None]] | None = None
 
     async def start(self) -> None:
-        """Opens, and returns when `ready` was called; at once when it was before.
+        """Opens a link; returns when `ready` was called, at once if it was before.
 
         Raises:
-            MewError: as `explain` says, when the first attempt fails; there is no second one.
+            MewError: from `explain`, when the first attempt fails; there is no second one.
         """
         if self._runner is None:
             self.failure = None
@@ -354,7 +355,7 @@ class Connection:
             raise
 
     async def stop(self) -> None:
-        """Closes for good. What was posted before is sent first, if the link takes it within a second."""
+        """Closes for good. Posted messages are sent first, if the link takes them within a second."""
         self._leaving = True
         runner, link = self._runner, self._link
         if link is not None:
@@ -369,7 +370,7 @@ class Connection:
             await asyncio.wait({runner})
 
     def ready(self, sender: str = "") -> None:
-        """The welcome came, and it calls this client `sender`; what was kept goes out, before anything new."""
+        """Records the welcome, in which this client is `sender`; kept messages go out before new ones."""
         if self.state != "ready":
             self._outbox.claim(sender)
         self._welcomed = True
@@ -381,12 +382,12 @@ class Connection:
     def post(
         self, message: str | bytes, *, sent: asyncio.Future[None] | None = None, sender: str = ""
     ) -> None:
-        """Puts a message behind all that were posted before; `sent` is done when the link has taken it.
+        """Posts a message behind all others; `sent` is done when the link has taken it.
 
-        Where the connection keeps, one with a `sender` may also be posted while another link is awaited.
+        If the connection keeps messages, one with a `sender` may also be posted between two links.
 
         Raises:
-            ConnectionLost: when there is no link, or too much waits already.
+            ConnectionLost: when there is no link, or a limit is reached.
         """
         if self.state == "ready":
             self._outbox.add(message, sent=sent)
@@ -404,7 +405,7 @@ class Connection:
             self._hooks.became(state)
 
     def hold(self, until: Callable[[], Awaitable[None]]) -> None:
-        """Takes nothing more from the link until `until()` is done; for whoever is told of a message, right then."""
+        """Stops reading from the link until `until()` is done. Handlers of a message call it."""
         self._held = until
 
     # --- the reading task ---
@@ -438,7 +439,7 @@ class Connection:
         return isinstance(error, NoReply)
 
     async def _session(self) -> MewError:
-        """Opens a link and reads until it ends; why it did."""
+        """Opens a link and reads until it ends; returns the reason."""
         self._become("connecting")
         try:
             link = await self._hooks.open()
@@ -497,7 +498,7 @@ class Connection:
         self._down(error, "disconnected")
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(error or ConnectionLost("disconnected before the welcome", clean=True))
-            self._ready.exception()  # it is told to whoever waits, and to nobody else
+            self._ready.exception()  # only the waiting `start` gets it
 
     # --- the writing task ---
 
@@ -511,7 +512,7 @@ class Connection:
                 self._unsent.clear()
                 await self._unsent.wait()
         except LinkClosed:
-            pass  # the reading task learns it too, and says why
+            pass  # the reading task notices it, too, and reports the reason
         except Exception:
             logger.exception("writing failed")
             await link.close(1011, "writing failed")

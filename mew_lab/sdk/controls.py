@@ -2,13 +2,12 @@
 
 How it works
 ------------
-A pause or a resume acts at once: `PauseGuard` refuses what may not be sent, and requests of others are kept until the
-pause is over. What takes work (forget, compact, clear, restart, shut down) is carried out by a task, one after another
-in the order of the space, each by its hook; the report comes after the hook. Only the hooks know what a context is.
+A pause or a resume acts at once: `PauseGuard` refuses messages that may not be sent, and requests of others are kept
+until the pause is over. Other controls (forget, compact, clear, restart, shutdown) are carried out by one task, in the
+order of the space, each by its hook; the report follows the hook. Only the hooks know the context.
 
-Who may control whom is a matter of capabilities, which the gateway judges: a control is believed as it comes, one's own
-included. A control that this participant sends returns once the gateway has taken it; what the others then say of
-themselves is telemetry.
+Capabilities decide about controls, and the gateway enforces them. So every control that arrives is obeyed, own ones
+included. Sending a control returns once the gateway has accepted it; the target then reports its state by telemetry.
 
 Spec: §3.9, §3.5.5, SDK "Participant Control Lifecycle", ruling R14.
 """
@@ -56,16 +55,16 @@ from mew_lab.sdk.telemetry import Telemetry
 __all__ = ["FAR", "Compacted", "Controls", "Pause"]
 
 logger = logging.getLogger(__name__)
-MAX_ORDERS = 64  # controls that wait for their turn; a shutdown always finds a place
-MAX_PAUSES = 1000  # participants of whom it is remembered which message paused them
+MAX_ORDERS = 64  # controls that wait for their turn; a shutdown is always accepted
+MAX_PAUSES = 1000  # participants with the id of the message that paused them
 MAX_REASON = 300
-MARGIN = 0.05  # seconds after its end: the gateway's clock decides, and it may be a little slower than ours
-FAR = 1e8  # seconds, three years: no timer is set for what is farther away
+MARGIN = 0.05  # seconds after its end: the clock of the gateway decides, and it may be late
+FAR = 1e8  # seconds, three years: no timer is set beyond
 Model = TypeVar("Model", bound=Payload)
 
 
 class Compacted(NamedTuple):
-    """What a compaction freed; `skipped` when there was nothing to do, and `reason` why.
+    """The result of a compaction; `skipped` when there was nothing to do, with the `reason`.
 
     Spec: §3.9.7.
     """
@@ -77,7 +76,7 @@ class Compacted(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """`by` whom and why; `until` None until somebody resumes; `id` of the message, empty where it was not seen.
+    """A pause: its sender `by`, its reason and end; `until` is None without an end. `id` is empty if it was not seen.
 
     Spec: §3.9.1.
     """
@@ -94,13 +93,13 @@ class Pause(NamedTuple):
 
 
 class PauseGuard:
-    """The pause that one participant is under, and what holds back its messages. `state` is None while it is active.
+    """The pause of one participant; `state` is None while it is active.
 
-    Its guard at the client refuses what may not be sent under a pause, or after a shutdown.
+    Its guard at the client refuses messages that may not be sent during a pause or after a shutdown.
 
     Args:
-        hold: Is told True when requests are to be kept, and False when they may be answered again.
-        expired: Is told the pause whose time was over.
+        hold: Called with True to keep incoming requests, and with False to answer them again.
+        expired: Called with a pause that reached its end.
         clock: The time in UTC.
     """
 
@@ -124,29 +123,29 @@ class PauseGuard:
         client.add_guard(self._guard)
 
     async def wait_active(self) -> None:
-        """Returns when there is no pause; at once when there is none."""
+        """Waits until there is no pause."""
         await self._active.wait()
 
     def begin(self, envelope: Envelope, payload: ParticipantPause) -> Pause:
-        """A `participant/pause` begins to hold; it replaces an earlier one."""
+        """Begins the pause of a `participant/pause`, in place of an earlier one; returns it."""
         seconds = payload.timeout_seconds
         until = None if seconds is None else self._after(seconds)
         reason = one_line(payload.reason or "", MAX_REASON)
         return self._begin(Pause(envelope.sender, reason, until, envelope.id), seconds)
 
     def begin_enforced(self, refusal: Envelope, payload: SystemError) -> Pause | None:
-        """The gateway refused a message because of a pause; None when that pause is known."""
+        """Begins a pause that only a refusal of the gateway showed; None when a pause is known already."""
         if self.state is not None:
             return None
         until = parse_timestamp(
             getattr(payload, "paused_until", None)
-        )  # ours says it, the specification does not
+        )  # an extension of the gateway of mew_lab
         seconds = None if until is None else max(0.0, (until - self._clock()).total_seconds())
         reason = one_line(payload.message or "", MAX_REASON)
         return self._begin(Pause(refusal.sender, reason, until, ""), seconds)
 
     def end(self) -> Pause | None:
-        """The pause is over, and was this one; None when there was none. What was held is let go by `release`."""
+        """Ends the pause and returns it; None when there was none. `release` then lets requests be answered."""
         ended, self.state = self.state, None
         if self._timer is not None:
             self._timer.cancel()
@@ -160,12 +159,12 @@ class PauseGuard:
             self._hold(False)
 
     def shut_down(self, by: str) -> None:
-        """Next to nothing may be sent from now on, until `readmit`."""
+        """Refuses nearly all messages until `readmit`."""
         self.over_by = by
         self._hold(True)
 
     def readmit(self) -> None:
-        """A shutdown is over; a pause outlives a reconnect."""
+        """Ends a shutdown; a pause goes on."""
         self.over_by = ""
         self.release()
 
@@ -181,7 +180,7 @@ class PauseGuard:
     def _after(self, seconds: float) -> datetime | None:
         try:
             return self._clock() + timedelta(seconds=seconds)
-        except OverflowError:  # beyond the calendar is never
+        except OverflowError:  # beyond the calendar: without an end
             return None
 
     def _guard(self, kind: str) -> None:
@@ -189,14 +188,16 @@ class PauseGuard:
             return
         name = self._client.id
         if self.over_by:
-            said = f"Cannot send {kind} as {name!r}: it was shut down by {self.over_by}; start() joins again"
-            raise LocalProtocolError(said, code="shut_down", section="§3.9.10")
-        if self.state is not None:
-            said = (
-                f"Cannot send {kind} as {name!r}: it was {self.state}. wait_active() waits for the end, or let "
-                "somebody who may send participant/resume"
+            message = (
+                f"Cannot send {kind} as {name!r}: it was shut down by {self.over_by}; start() joins again"
             )
-            raise LocalProtocolError(said, code="paused", section="§3.9.1")
+            raise LocalProtocolError(message, code="shut_down", section="§3.9.10")
+        if self.state is not None:
+            message = (
+                f"Cannot send {kind} as {name!r}: it was {self.state}. wait_active() waits for the end; a "
+                "participant with that capability can end it by participant/resume"
+            )
+            raise LocalProtocolError(message, code="paused", section="§3.9.1")
 
 
 class Controls:
@@ -237,83 +238,87 @@ class Controls:
             "participant/restart": lambda payload: self._drop("oldest", None),
         }
 
-    # --- obeying: the hooks ---
+    # --- controls that it obeys ---
 
     @property
     def pause_state(self) -> Pause | None:
-        """The pause that this participant is under; None while it is active. Spec: §3.9.1."""
+        """The pause of this participant; None while it is active. Spec: §3.9.1."""
         return self._guard.state
 
     async def wait_active(self) -> None:
-        """Returns when this participant is not paused; at once when it is not. Spec: §3.9.2."""
+        """Waits until this participant is not paused. Spec: §3.9.2."""
         await self._guard.wait_active()
 
     def on_pause(self, handler: Callable[[Pause], object]) -> Callable[[], None]:
-        """Each pause that begins to hold."""
+        """Calls `handler` with each pause that begins."""
         return self._paused.add(handler)
 
     def on_resume(self, handler: Callable[[Pause], object]) -> Callable[[], None]:
-        """Each pause that is over, by somebody's word or by its time."""
+        """Calls `handler` with each pause that ended, by a resume or by its time."""
         return self._resumed.add(handler)
 
     def on_forget(self, hook: Callable[[str, int | None], object]) -> Callable[[], None]:
-        """`hook(direction, entries)` drops context from the `oldest` or the `newest` end, sync or async.
+        """Sets the hook of forget: `hook(direction, entries)` drops context from the `oldest` or the `newest` end.
 
-        There is one hook a control; it takes the place of the one before, and calling the result puts that back.
-        Without one, a participant drops its counts. What a hook raises is reported, also in its status.
+        It may be a coroutine function. Each control has one hook; calling the result restores the former one.
+        Without a hook, a participant drops its counts. Exceptions of a hook are reported, also in the status.
 
         Spec: §3.9.5.
         """
         return self._hook("participant/forget", hook)
 
     def on_compact(self, hook: Callable[[str | None, int | None], object]) -> Callable[[], None]:
-        """`hook(reason, target_tokens)` gives `Compacted`, or None when there was nothing to do; as `on_forget`.
+        """Sets the hook of compact: `hook(reason, target_tokens)` returns `Compacted`, or None; as `on_forget`.
 
         Spec: §3.9.6.
         """
         return self._hook("participant/compact", hook)
 
     def on_clear(self, hook: Callable[[], object]) -> Callable[[], None]:
-        """`hook()` erases the whole context, scratchpads and memories; as `on_forget`. Spec: §3.9.8."""
+        """Sets the hook of clear: `hook()` erases the whole context; as `on_forget`. Spec: §3.9.8."""
         return self._hook("participant/clear", hook)
 
     def on_restart(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-        """`hook(payload)` goes back to the baseline, after what is open was ended; as `on_forget`. Spec: §3.9.9."""
+        """Sets the hook of restart: `hook(payload)` restores the baseline, after open calls ended; as `on_forget`.
+
+        Spec: §3.9.9.
+        """
         return self._hook("participant/restart", hook)
 
     def on_shutdown(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-        """`hook(payload)` ends all activity; then the participant leaves, even if it raises; as `on_forget`.
+        """Sets the hook of shutdown: `hook(payload)` ends all activity; then the participant leaves; as `on_forget`.
 
         Spec: §3.9.10.
         """
         return self._hook("participant/shutdown", hook)
 
     def on_leaving(self, handler: Callable[[Envelope | None], object]) -> Callable[[], None]:
-        """Told, and awaited, before the participant leaves for good: the shutdown, or None when it stops itself."""
+        """Calls and awaits `handler` before the participant leaves, with the shutdown or None if it stops itself."""
         self._leaving.append(handler)
         return lambda: self._leaving.remove(handler)
 
-    # --- sending: each returns once the gateway has taken it, `compact` once it is done ---
+    # --- controls that it sends: each returns once the gateway accepted it, `compact` once it is done ---
 
     async def pause(
         self, target: str, *, timeout_seconds: float | None = None, reason: str | None = None
     ) -> Envelope:
-        """Asks `target` to send nothing new until it is resumed, or for `timeout_seconds`; raises as `resume`.
+        """Pauses `target` until it is resumed, or for `timeout_seconds`; raises as `resume`.
 
         Spec: §3.9.1.
         """
         payload = _given(timeout_seconds=timeout_seconds, reason=reason)
         sent = await self._sender.say_accepted("participant/pause", payload, to=target)
-        self._pauses[target] = sent.id  # a logical name, which stands in its echo no more
+        self._pauses[target] = sent.id  # a logical name, which the echo replaced
         return sent
 
     async def resume(self, target: str, *, reason: str | None = None) -> Envelope:
-        """Ends the pause of `target`, and names it if it was seen; returns once the gateway has taken it.
+        """Ends the pause of `target`; returns once the gateway has accepted it.
 
         Raises:
-            Refused: the gateway refused it: `target` is unknown, say (CapabilityViolation: it may not be sent).
-            LocalProtocolError: this participant is paused itself, or the message is none.
-            NoReply: the gateway said neither yes nor no.
+            Refused: the gateway refused it, such as for an unknown `target`.
+            CapabilityViolation: this participant may not send it.
+            LocalProtocolError: this participant is paused itself, or the message is invalid.
+            NoReply: the gateway neither accepted nor refused it.
             ConnectionLost: there is no connection.
 
         Spec: §3.9.2.
@@ -324,12 +329,12 @@ class Controls:
         )
 
     async def forget(self, target: str, *, direction: str = "oldest", entries: int | None = None) -> Envelope:
-        """Asks `target` to drop context from one end, `oldest` or `newest`; raises as `resume`. Spec: §3.9.5."""
+        """Makes `target` drop context from one end, `oldest` or `newest`; raises as `resume`. Spec: §3.9.5."""
         if direction not in ("oldest", "newest"):
-            said = (
+            message = (
                 f"Cannot ask {target} to forget the {one_line(direction, 40)!r}: it is 'oldest' or 'newest'"
             )
-            raise LocalProtocolError(said, section="§3.9.5")
+            raise LocalProtocolError(message, section="§3.9.5")
         payload = _given(direction=direction, entries=entries)
         return await self._sender.say_accepted("participant/forget", payload, to=target)
 
@@ -341,10 +346,10 @@ class Controls:
         target_tokens: int | None = None,
         timeout: float = 60.0,
     ) -> Compacted:
-        """Asks `target` to free headroom, and waits until it says what that freed.
+        """Makes `target` compact its context; waits for its report and returns it.
 
         Raises:
-            NoReply: it did not say so within `timeout` seconds, or is not there.
+            NoReply: no report came within `timeout` seconds, or `target` is absent.
             Refused, LocalProtocolError, ConnectionLost: as `resume`.
 
         Spec: §3.9.6, §3.9.7.
@@ -361,28 +366,28 @@ class Controls:
         )
 
     async def clear(self, target: str, *, reason: str | None = None) -> Envelope:
-        """Asks `target` to erase all its context; raises as `resume`. Spec: §3.9.8."""
+        """Makes `target` erase all its context; raises as `resume`. Spec: §3.9.8."""
         return await self._sender.say_accepted("participant/clear", _given(reason=reason), to=target)
 
     async def restart(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
-        """Asks `target` to go back to its baseline; `payload` are hints it understands. As `resume`. Spec: §3.9.9."""
+        """Makes `target` restore its baseline, with the hints `payload`; raises as `resume`. Spec: §3.9.9."""
         return await self._sender.say_accepted("participant/restart", payload or {}, to=target)
 
     async def shutdown(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
-        """Asks `target` to end all activity and leave; raises as `resume`. Spec: §3.9.10."""
+        """Makes `target` end all activity and leave; raises as `resume`. Spec: §3.9.10."""
         return await self._sender.say_accepted("participant/shutdown", payload or {}, to=target)
 
     async def cancel_reasoning(
         self, context: str, *, to: Names = (), reason: str = "cancelled", correlation_id: Names = ()
     ) -> Envelope:
-        """Ends a sequence of reasoning, one's own or another's; `context` is the id of its `reasoning/start`.
+        """Cancels a sequence of reasoning of any participant; `context` is the id of its `reasoning/start`.
 
         Args:
-            reason: a word of the deployment, such as `timeout`, `superseded`, `error`.
+            reason: a code of the deployment, such as `timeout`, `superseded`, `error`.
             correlation_id: the request or proposal that caused it.
 
         Raises:
-            CapabilityViolation: this participant may not.
+            CapabilityViolation: this participant may not send it.
             ConnectionLost: there is no connection.
 
         Spec: §3.5.5.
@@ -394,7 +399,7 @@ class Controls:
     # --- what is received ---
 
     def register(self, dispatcher: Dispatcher) -> None:
-        """Adds the handlers of the controls that this participant obeys, and of the gateway's word about a pause."""
+        """Adds the handlers of the controls that this participant obeys, and of refusals because of a pause."""
         dispatcher.on(ParticipantPause, self._note_pause)
         dispatcher.on(ParticipantResume, self._note_resume)
         dispatcher.on(SystemError, self._note_error)
@@ -430,19 +435,19 @@ class Controls:
 
     def _obey_resume(self, envelope: Envelope, payload: ParticipantResume) -> None:
         me = self._client.id
-        if me in envelope.to and envelope.sender != me:  # nobody ends its own pause
+        if me in envelope.to and envelope.sender != me:  # a participant cannot end its own pause
             self._end_pause(about=envelope.id)
 
     def readmit(self, welcome: object) -> None:
-        """The space has let this participant in, for the first time or again."""
+        """Ends a shutdown after an admission, the first one or a reconnection."""
         self._here = True
         if not self._ending:
             self._guard.readmit()
-        if self.pause_state is not None:  # who resumed it meanwhile sees that it did not hear that
+        if self.pause_state is not None:  # a resume that came meanwhile was missed: others see that
             self._telemetry.tell("paused")
 
     async def leave(self) -> None:
-        """Tells those who wait for it that the participant leaves by itself; what was ordered is not done any more."""
+        """Calls the handlers of `on_leaving`, because the participant leaves by itself, and drops pending controls."""
         await self._farewell(None)
         self._orders.clear()
         worker = self._worker
@@ -484,7 +489,7 @@ class Controls:
     def _order(
         self, act: Callable[[Envelope, Model], Coroutine[Any, Any, None]]
     ) -> Callable[[Envelope, Model], None]:
-        """A handler that has `act` carried out, in its turn, where the control is addressed to this participant."""
+        """A handler that queues `act` where the control is addressed to this participant."""
 
         def take(envelope: Envelope, payload: Model) -> None:
             if self._client.id in envelope.to:
@@ -577,7 +582,7 @@ class Controls:
         self._ending, self._telemetry.condition = False, None
         await self._client.disconnect()
 
-    # --- means ---
+    # --- hooks and reports ---
 
     def _hook(self, kind: str, hook: Callable[..., Any]) -> Callable[[], None]:
         before = self._hooks.get(kind)
@@ -613,15 +618,15 @@ class Controls:
     async def _close_streams(self, reason: str) -> None:
         try:
             await self._streams.close_all(reason)
-        except Exception as fault:  # what could not be closed closes when its owner leaves
+        except Exception as fault:  # the gateway closes the others when their owner leaves
             self._client.report(fault)
 
     def _drop(self, direction: Literal["oldest", "newest"], entries: int | None) -> None:
-        """What a plain participant forgets: what it counted, and chats that await its acknowledgement."""
-        counted = self._telemetry
-        dropped = counted.messages if entries is None else min(entries, counted.messages)
-        share = counted.tokens * dropped // counted.messages if counted.messages else counted.tokens
-        counted.record_context_usage(tokens=-share, messages=-dropped)
+        """Drops the counts and the chats that await an acknowledgement: the default hook of forget."""
+        usage = self._telemetry
+        dropped = usage.messages if entries is None else min(entries, usage.messages)
+        share = usage.tokens * dropped // usage.messages if usage.messages else usage.tokens
+        usage.record_context_usage(tokens=-share, messages=-dropped)
         self._chats.drop(direction, entries)
 
 

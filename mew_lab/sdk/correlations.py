@@ -1,28 +1,28 @@
-"""The one table of who waits for an answer: calls, questions in words, and messages whose acceptance is awaited.
+"""The table of messages that await an answer: calls, questions in plain text, and messages that await acceptance.
 
 How it works
 ------------
-Every message of this participant of which somebody awaits something is one `Wait` in `Correlations`, under the id of
-its envelope. What answers it depends on its sort:
+Every message of this participant that awaits something is one `Wait` in `Correlations`, under the id of its envelope.
+Its class decides what answers it:
 
     EchoWait       its own echo: the gateway accepted it
     RequestWait    the mcp/response of a participant that the request was addressed to
-    ProposalWait   what the ledger of calls says of it: answered, rejected, withdrawn
-    ChatWait       the chat of a participant that was asked, or the notice that none comes; the ledger of reasoning
-                   says that the reasoning about it was cancelled
-    ReplyWait      a message of a given kind, such as participant/status, of the participant that was asked
-    GatewayWait    a message of a given kind, such as stream/open, of the gateway
+    ProposalWait   its state in the ledger of calls: answered, rejected, withdrawn
+    ChatWait       the chat of an addressee, or its notice that none comes; it also ends when the reasoning about it is
+                   cancelled
+    ReplyWait      a message of one kind, such as participant/status, of an addressee
+    GatewayWait    a message of one kind, such as stream/open, of the gateway
 
-Only a participant that was asked is believed, by the rule of the ledger (`ledger.calls.unasked`). Where the gateway
-replaces a logical name in `to` by the runtime id behind it, the echo of the message tells.
+Only answers of addressees count, by the rule of the ledger (`ledger.calls.unasked`). The gateway may replace a logical
+name in `to` by a runtime id; the echo of the message shows it.
 
-Each wait ends exactly once and leaves the table with that: with its answer; with a `system/error` that names it; with
-the leave of the last participant that could answer; with the end of the connection, unless it is a proposal that still
-stands in the space; with its own time; or because its caller takes it back. What others must know of an end is sent:
-an mcp/withdraw, a notifications/cancelled, a chat/cancel.
+Each wait ends exactly once and then leaves the table. It ends with its answer, a `system/error` that names it, the leave
+of the last participant that could answer, the end of the connection (unless it is a proposal that still stands), its
+timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an mcp/withdraw, a
+notifications/cancelled or a chat/cancel.
 
-Everything runs on one loop and on the one task that reads, so nothing is locked. A proposal without a time-out of its
-own waits for people, as long as it takes.
+Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
+people without a limit.
 
 Spec: §3.1, §3.2, §3.3, §3.4, §3.8.2, §3.9.3, §3.9.6, §3.10, rulings R1, R4, R16, R17, R18.
 """
@@ -61,9 +61,9 @@ __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
-GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still say why
+GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
-MAX_WAITS = 10_000  # as many as the ledger holds calls: of one more nobody could tell how it ends
+MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
 UNANSWERED = frozenset(
     {"rate_limited", "declined", "dropped"}
 )  # acknowledgements after which no answer comes
@@ -72,10 +72,10 @@ Result = TypeVar("Result")
 
 
 class Wait(Call, ABC):
-    """One message of this participant, and what is awaited of it.
+    """One message of this participant that awaits an answer.
 
     Attributes:
-        answers: The kinds of message that may answer it. The table hands on those alone, of participants asked.
+        answers: The kinds of message that may answer it. The table passes only these, and only from addressees.
         accepted: Whether its echo came.
     """
 
@@ -87,50 +87,50 @@ class Wait(Call, ABC):
         self._client = client
 
     def echo(self, envelope: Envelope) -> None:
-        """The gateway accepted the message; `to` stands in it as the space calls these participants."""
+        """Records the echo: the gateway accepted the message; its `to` holds the ids that the space uses."""
         self.accepted = True
         self.asked = envelope.to
 
     def answer(self, envelope: Envelope) -> None:
-        """A participant that was asked sent one of `answers` about it."""
+        """Takes a message of one of the kinds `answers` from an addressee."""
 
     def leave(self) -> None:
-        """A participant left: ends the wait where nobody is left that could answer."""
+        """Ends the wait if, after the leave of a participant, no addressee is present."""
 
     @abstractmethod
     def lose(self, error: MewError | None, *, final: bool) -> None:
-        """The connection ended; `final` when no other follows."""
+        """Handles the end of the connection; `final` when no other follows."""
 
     @abstractmethod
     def expire(self) -> None:
-        """Its time is over."""
+        """Ends the wait at its timeout."""
 
     async def take_back(self, reason: str) -> None:
-        """Its caller awaits it no more."""
+        """Ends the wait because its caller withdraws it."""
 
     def end_call(self, reason: str) -> None:
-        """Ends it at once, where it is a call; other waits go on."""
+        """Ends a call at once; other waits go on."""
 
-    # --- means ---
+    # --- for the subclasses ---
 
     @property
     def present(self) -> bool:
-        """Whether a participant that was asked is in the space."""
+        """Whether an addressee is in the space."""
         here = self._client.participants
         return any(name in here or name == self._client.id for name in self.asked)
 
-    def _end_lost(self, said: str, error: MewError | None) -> None:
-        self.fail(ConnectionLost(said, close_code=getattr(error, "close_code", None)))
+    def _end_lost(self, message: str, error: MewError | None) -> None:
+        self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)))
 
-    def _end_unheard(self, said: str, *, state: str = "failed", by: str = "") -> None:
-        self.fail(NoReply(said, after_s=self.age, waiting_for=self.what), state=state, by=by)
+    def _end_unheard(self, message: str, *, state: str = "failed", by: str = "") -> None:
+        self.fail(NoReply(message, after_s=self.age, waiting_for=self.what), state=state, by=by)
 
     def _post(self, draft: Mapping[str, Any], *, if_permitted: bool = True) -> None:
-        """Sends what is said by itself; nobody waits for it, so that it cannot be sent is only logged."""
+        """Posts a message that no caller awaits; a failure is only logged."""
         kind = draft["kind"]
         permit = self._client.capabilities.permit
         if if_permitted and not permit(kind, draft["to"], draft["payload"]).allowed:
-            logger.debug("%s may not send %s, so it was not said", self._client.id, kind)
+            logger.debug("%s may not send %s, so it was not sent", self._client.id, kind)
             return
         try:
             self._client.post(draft)
@@ -139,7 +139,7 @@ class Wait(Call, ABC):
 
 
 class EchoWait(Wait):
-    """Awaits that the gateway accepts the message. `timeout` is in seconds. Spec: §3.8.2, §5.4, ruling R1."""
+    """Awaits the acceptance of the message by the gateway. `timeout` is in seconds. Spec: §3.8.2, §5.4, ruling R1."""
 
     def __init__(self, client: MEWClient, envelope: Envelope, *, timeout: float) -> None:
         super().__init__(client, envelope, what=envelope.kind)
@@ -154,8 +154,8 @@ class EchoWait(Wait):
 
     def expire(self) -> None:
         within = self.accepted_within
-        said = f"The gateway neither took nor refused {self._named} within {within:g} s"
-        self.fail(NoReply(said, after_s=within, waiting_for="the gateway"))
+        message = f"The gateway neither accepted nor refused {self._named} within {within:g} s"
+        self.fail(NoReply(message, after_s=within, waiting_for="the gateway"))
 
     @property
     def _named(self) -> str:
@@ -163,9 +163,9 @@ class EchoWait(Wait):
 
 
 class ReplyWait(EchoWait):
-    """Awaits that the gateway accepts the message, and then the `answer` of a participant that was asked.
+    """Awaits the acceptance of the message by the gateway, and then the `answer` of an addressee.
 
-    It gives the answer's envelope and payload.
+    Its result is the envelope and the payload of the answer.
 
     Spec: §3.9.3, §3.9.6.
     """
@@ -188,18 +188,18 @@ class ReplyWait(EchoWait):
     def leave(self) -> None:
         if self.accepted and not self.present:
             names = ", ".join(sorted(self.asked))
-            said = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
-            self.fail(NoReply(said, after_s=0.0, waiting_for=names))
+            message = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
+            self.fail(NoReply(message, after_s=0.0, waiting_for=names))
 
     def expire(self) -> None:
         if not self.accepted:
             super().expire()
             return
         names = ", ".join(self.to)
-        said = (
-            f"{names} did not answer {self.kind} within {self.timeout:g} s; is it busy, or of another make?"
+        message = (
+            f"{names} did not answer {self.kind} within {self.timeout:g} s; it may be busy, or not support it"
         )
-        self.fail(NoReply(said, after_s=self.timeout, waiting_for=names))
+        self.fail(NoReply(message, after_s=self.timeout, waiting_for=names))
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if self.accepted:
@@ -213,10 +213,10 @@ class ReplyWait(EchoWait):
 
 
 class GatewayWait(ReplyWait):
-    """Awaits that the gateway accepts the message, and then the gateway's `answer`.
+    """Awaits the acceptance of the message by the gateway, and then the `answer` of the gateway.
 
     Args:
-        read: What the answer's payload gives to the caller that waits; None where it is no answer after all.
+        read: Makes the result from the payload of an answer; None means that it does not answer this message.
 
     Spec: §3.10, ruling R16.
     """
@@ -241,7 +241,7 @@ class GatewayWait(ReplyWait):
             self.finish(result, by=envelope.sender)
 
     def leave(self) -> None:
-        """The gateway never leaves."""
+        """Does nothing: the gateway never leaves."""
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if self.accepted:
@@ -254,18 +254,18 @@ class GatewayWait(ReplyWait):
             super().expire()
             return
         [answer] = self.answers
-        said = f"The gateway took {self._named}, but no {answer} came within {self.timeout:g} s"
-        self.fail(NoReply(said, after_s=self.timeout, waiting_for="the gateway"))
+        message = f"The gateway accepted {self._named}, but no {answer} came within {self.timeout:g} s"
+        self.fail(NoReply(message, after_s=self.timeout, waiting_for="the gateway"))
 
     def _accept(self, echo: Envelope) -> None:
-        """The gateway may answer, whatever the message was addressed to."""
+        """Does nothing: the gateway may answer, independent of the addressees."""
 
 
 class ChatWait(Wait):
-    """Awaits the chat that answers a question in words.
+    """Awaits the chat that answers a question in plain text.
 
-    It ends without one by the last participant asked that leaves or declines (`UNANSWERED`), and by the cancelling of
-    the reasoning about it unless an answer comes within `GRACE`. Taking it back is said as chat/cancel.
+    It ends without an answer when the last addressee leaves or declines (`UNANSWERED`), or `GRACE` seconds after the
+    reasoning about it was cancelled. Its withdrawal is sent as chat/cancel.
 
     Spec: §3.4, §3.4.1, §3.4.2, §3.5.1, §3.5.5.
     """
@@ -286,19 +286,19 @@ class ChatWait(Wait):
         elif (status := envelope.payload.get("status")) in UNANSWERED:
             self._declined.add(envelope.sender)
             if self._declined >= set(self.asked):
-                said = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
-                self._end_unheard(said, by=envelope.sender)
+                message = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
+                self._end_unheard(message, by=envelope.sender)
 
     def cancel(self, *, by: str, reason: str) -> None:
-        """The reasoning about it was cancelled."""
-        if self.left <= GRACE:  # else a participant that is cancelled again and again would put off the end
+        """Limits the wait to `GRACE` seconds, because the reasoning about it was cancelled."""
+        if self.left <= GRACE:  # else repeated cancels would put off the end
             return
         why = f" ({reason})" if reason else ""
-        said = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
-        self.expire_after(GRACE, lambda: self._end_unheard(said, by=by))
+        message = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
+        self.expire_after(GRACE, lambda: self._end_unheard(message, by=by))
 
     def leave(self) -> None:
-        self._end_if_absent("left before answering, and nobody else was asked in")
+        self._end_if_absent("left before answering, and no other addressee is in")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         self._end_lost(f"The connection ended before {self.what} was answered", error)
@@ -306,12 +306,12 @@ class ChatWait(Wait):
     def expire(self) -> None:
         self._say_cancelled("timeout")
         names = ", ".join(self.asked)
-        self._end_unheard(f"{names} did not answer within {self.age:.3g} s; the question was taken back")
+        self._end_unheard(f"{names} did not answer within {self.age:.3g} s; the question was withdrawn")
 
     async def take_back(self, reason: str) -> None:
         self._say_cancelled(reason)
-        said = f"The question was taken back ({one_line(reason, 200)})"
-        self._end_unheard(said, state="withdrawn", by=self._client.id)
+        message = f"The question was withdrawn ({one_line(reason, 200)})"
+        self._end_unheard(message, state="withdrawn", by=self._client.id)
 
     def _end_if_absent(self, why: str) -> None:
         if self.accepted and not self.present:
@@ -329,7 +329,7 @@ class ChatWait(Wait):
 
 
 class CallWait(Wait):
-    """A request or a proposal on its way."""
+    """A request or a proposal that awaits its result."""
 
     def echo(self, envelope: Envelope) -> None:
         super().echo(envelope)
@@ -337,7 +337,7 @@ class CallWait(Wait):
             here = ", ".join(sorted(self._client.participants)) or "nobody else"
             fault = NoReply(
                 f"Nobody can answer {self.what}: no participant {', '.join(self.asked)} is in space "
-                f"{self._client.space!r} now. Here: {one_line(here, MAX_REASON)}",
+                f"{self._client.space!r} now. Present: {one_line(here, MAX_REASON)}",
                 after_s=0.0,
                 waiting_for=self.what,
             )
@@ -350,18 +350,18 @@ class CallWait(Wait):
             self._end_unheard(f"{names} left space {space!r} before answering {self.what}; it may have run")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
-        if final or self.executing:  # a proposal that nobody has decided still stands in the space
+        if final or self.executing:  # an undecided proposal still stands in the space
             why = error or "the participant left the space"
-            said = f"The connection ended before {self.what} was answered, and it may have run: {why}"
-            self._end_lost(said, error)
+            message = f"The connection ended before {self.what} was answered, and it may have run: {why}"
+            self._end_lost(message, error)
 
     @property
     def executing(self) -> bool:
-        """Whether it may be carried out already, so that it cannot be taken back."""
+        """Whether it may be running, so that it cannot be withdrawn."""
         return True
 
     def conclude(self, response: Envelope, *, by: str) -> None:
-        """Ends it with what a response says."""
+        """Ends it with the result or the error of a response."""
         try:
             result = result_of(response.payload, method=str(self.payload.get("method")), what=self.what)
         except ToolFailed as fault:
@@ -370,14 +370,14 @@ class CallWait(Wait):
             self.finish(result, by=by)
 
     def _withdraw_unanswerable(self) -> None:
-        """Says that it is not to be carried out, where that can be said."""
+        """Withdraws the call, where its kind can be withdrawn."""
 
     def _stop_waiting(self, reason: str, what: str) -> None:
-        said = (
+        message = (
             f"Stopped waiting for {self.what} after {self.age:.3g} s ({one_line(reason, MAX_REASON)}). "
             f"{what}, so it may have been executed"
         )
-        self._end_unheard(said, by=self._client.id)
+        self._end_unheard(message, by=self._client.id)
 
 
 class RequestWait(CallWait):
@@ -391,8 +391,8 @@ class RequestWait(CallWait):
     def expire(self) -> None:
         waited = self.age
         self._cancel("timeout")
-        said = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
-        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+        message = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
+        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:
         self.end_call(reason)
@@ -411,7 +411,7 @@ class RequestWait(CallWait):
 
 
 class ProposalWait(CallWait):
-    """Awaits the answer to a proposal's fulfilment, as the ledger tells. Spec: §3.2, §3.3, rulings R17, R18."""
+    """Awaits the answer to the fulfilment of a proposal, from the ledger. Spec: §3.2, §3.3, rulings R17, R18."""
 
     def __init__(
         self,
@@ -430,7 +430,7 @@ class ProposalWait(CallWait):
         return self.state == "fulfilled"
 
     def follow(self, change: Change) -> None:
-        """The ledger of calls learnt something about it."""
+        """Applies a change of the proposal in the ledger of calls."""
         proposal = change.proposal
         if proposal.proposer != self._client.id:
             return
@@ -449,11 +449,12 @@ class ProposalWait(CallWait):
             if self.resilient:
                 self.move("rejected", by=by)
                 return
-            said = one_line(reason, MAX_REASON) or "no reason given"
-            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=said), state="rejected", by=by)
+            stated = one_line(reason, MAX_REASON) or "no reason given"
+            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
         elif change.what == "forgotten":
-            said = f"So much was proposed that {self.what} is not held here any more; what becomes of it is not known"
-            self._end_unheard(said)
+            self._end_unheard(
+                f"Too many proposals are open, so {self.what} was dropped here; its end is not known"
+            )
         elif change.what == "claimed":
             claim = proposal.claims[-1]
             logger.warning(
@@ -464,11 +465,11 @@ class ProposalWait(CallWait):
         proposal = self._proposals.get(self.id)
         waited = self.age
         if proposal is not None and proposal.decided:
-            said = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
+            message = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
         else:
-            said = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
+            message = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
             self._say_withdrawn("timeout")
-        self.fail(NoReply(said, after_s=waited, waiting_for=self.what))
+        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
@@ -496,12 +497,12 @@ class ProposalWait(CallWait):
 
 
 class Correlations:
-    """What one participant waits for.
+    """The waits of one participant.
 
     Args:
-        proposals: The proposals as the ledger of calls has them.
-        request_timeout: Seconds that a request waits unless its caller says otherwise; None waits on.
-        limit: How many waits there are at once.
+        proposals: The proposals of the ledger of calls.
+        request_timeout: The default timeout of a request in seconds; None waits without a limit.
+        limit: The number of waits that may be open at once.
     """
 
     def __init__(
@@ -523,15 +524,15 @@ class Correlations:
         return len(self._waits)
 
     def waiting(self, kind: str) -> dict[str, Envelope]:
-        """The messages of a kind that wait, by their ids, the oldest first."""
+        """The envelopes of a kind that await an answer, by their ids, the oldest first."""
         return {id: wait.envelope for id, wait in self._waits.items() if wait.kind == kind}
 
-    # --- sending what somebody waits for ---
+    # --- sending ---
 
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN
     ) -> Envelope:
-        """Sends a message; returns its echo, which everybody sees alike.
+        """Sends a message; returns its echo, which all participants receive alike.
 
         Raises:
             Refused: the gateway refused it.
@@ -557,25 +558,25 @@ class Correlations:
         kind: str | None = None,
         about: Sequence[str] = (),
     ) -> Call:
-        """Sends an MCP request, or a proposal of it.
+        """Sends an MCP request, or a proposal of it; returns the call.
 
         Args:
-            what: its name in sentences, such as `git/git_log`.
-            timeout: seconds; None takes `request_timeout` for a request, and waits on for a proposal.
+            what: its name in messages, such as `git/git_log`.
+            timeout: seconds; None takes `request_timeout` for a request, and no limit for a proposal.
             resilient: whether a proposal waits on after a rejection.
-            kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted.
-            about: what it correlates to, such as the reasoning that led to it.
+            kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
+            about: the messages that it correlates to, such as the reasoning that led to it.
 
         Raises:
             CapabilityViolation: it is not permitted.
             ConnectionLost: there is no connection.
-            LocalProtocolError: it cannot be sent, not to these, or `limit` waits are open.
+            LocalProtocolError: it cannot be sent, or not to these addressees, or `limit` waits are open.
 
         Spec: §3.2, SDK "Smart MCP Request Routing".
         """
         client = self._client
         if not to:
-            raise LocalProtocolError(f"Cannot ask for {what}: name at least one participant", section="§3.2")
+            raise LocalProtocolError(f"Cannot call {what}: name at least one participant", section="§3.2")
         if client.id in to:  # its own echo is never handled as a request
             raise LocalProtocolError(f"{client.id!r} cannot call itself over the space; call the function")
         self._last_id += 1
@@ -599,10 +600,10 @@ class Correlations:
         return self._begin(proposal, timeout)
 
     def ask(self, text: str, to: Sequence[str], *, timeout: float | None = None) -> Call:
-        """Sends `text` as a chat to somebody; `await` the text of the answer.
+        """Sends `text` as a chat; awaiting the returned call gives the text of the answer.
 
         Args:
-            timeout: seconds until it is taken back; None waits on.
+            timeout: seconds until it is withdrawn; None waits without a limit.
 
         Raises:
             CapabilityViolation: this participant may not chat.
@@ -613,7 +614,9 @@ class Correlations:
         """
         client = self._client
         if not to:
-            raise LocalProtocolError("A question needs somebody to answer it: name at least one participant")
+            raise LocalProtocolError(
+                "Cannot ask a question without an addressee: name at least one participant"
+            )
         draft = {"kind": "chat", "to": to, "payload": {"text": text}}
         require(client.capabilities, draft, name=client.id)
         what = f"{', '.join(to)}: {one_line(text, 60)}"
@@ -622,11 +625,11 @@ class Correlations:
     async def send_answered(
         self, envelope: Envelope, *, answer: type[Model], timeout: float
     ) -> tuple[Envelope, Model]:
-        """Sends a message; returns the envelope and the payload with which the participant asked answers it.
+        """Sends a message; returns the envelope and the payload of the addressee's answer.
 
         Raises:
             Refused: the gateway refused it (CapabilityViolation: it may not be sent).
-            NoReply: no answer came within `timeout` seconds, or the participant is not there.
+            NoReply: no answer came within `timeout` seconds, or the participant is absent.
             LocalProtocolError: it cannot be sent.
             ConnectionLost: there is no connection, or it ended meanwhile.
 
@@ -645,10 +648,10 @@ class Correlations:
         timeout: float,
         read: Callable[[Model], Result | None],
     ) -> Result:
-        """Sends a message that the gateway answers; returns what `read` gives of the payload of its `answer`.
+        """Sends a message that the gateway answers; returns the result of `read` for the payload of its `answer`.
 
         Args:
-            read: called at once when the answer comes, after the parts of the participant saw it; None waits on.
+            read: called as soon as an answer comes, after the handlers of the participant; None waits on.
 
         Raises:
             Refused: the gateway refused it.
@@ -664,29 +667,29 @@ class Correlations:
         return result
 
     def withdraw_all(self, reason: str) -> None:
-        """Ends every call at once: proposals are withdrawn, of requests the answer is not awaited.
+        """Ends every call at once: proposals are withdrawn, requests are no longer awaited.
 
         Spec: §3.3.1, §3.9.9.
         """
         for wait in tuple(self._waits.values()):
             wait.end_call(reason)
 
-    # --- what happens ---
+    # --- events ---
 
     def echo(self, envelope: Envelope) -> None:
-        """A message of this participant came back: the gateway accepted it."""
+        """Records the echo of an own message: the gateway accepted it."""
         wait = self._waits.get(envelope.id)
         if wait is not None and not wait.accepted:
             wait.echo(envelope)
 
     def follow(self, change: Change) -> None:
-        """The ledger of calls learnt something about a proposal."""
+        """Passes a change of a proposal to the wait for it."""
         wait = self._waits.get(change.call.id)
         if isinstance(wait, ProposalWait):
             wait.follow(change)
 
     def cancel_questions(self, change: ReasoningChange) -> None:
-        """A sequence of reasoning was cancelled: the questions that it is about end. Spec: §3.5.5."""
+        """Ends the questions that a cancelled sequence of reasoning is about. Spec: §3.5.5."""
         sequence = change.sequence
         for id in sequence.about:
             wait = self._waits.get(id)
@@ -694,7 +697,7 @@ class Correlations:
                 wait.cancel(by=sequence.by, reason=sequence.reason)
 
     def observe(self, envelope: Envelope) -> None:
-        """Takes note of one well-formed message of the space, after the parts of the participant did."""
+        """Handles one well-formed message of the space, after the other parts of the participant."""
         if not self._waits:
             return
         related = envelope.correlation_id
@@ -713,7 +716,7 @@ class Correlations:
                 wait.leave()
 
     def refuse(self, error: Envelope) -> bool:
-        """Ends what a `system/error` of the gateway names; whether somebody waited for one of these.
+        """Ends the waits that a `system/error` of the gateway names; returns whether there were any.
 
         Spec: §3.8.2.
         """
@@ -724,12 +727,12 @@ class Correlations:
         return bool(waits)
 
     def lose(self, error: MewError | None) -> None:
-        """The connection ended."""
+        """Passes the end of the connection to all waits."""
         final = self._client.state == "disconnected"
         for wait in tuple(self._waits.values()):
             wait.lose(error, final=final)
 
-    # --- keeping ---
+    # --- the table ---
 
     def _begin(self, wait: Wait, timeout: float | None) -> Wait:
         if len(self._waits) >= self._limit or wait.id in self._waits:

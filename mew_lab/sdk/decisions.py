@@ -1,13 +1,13 @@
-"""What is sent when somebody decides on a proposal: the drafts of a fulfilment, a rejection and a withdraw.
+"""Drafts the messages that decide a proposal: a fulfilment, a rejection and a withdraw.
 
-Everything here is pure: proposals as the ledger holds them in, a draft out, or an error.
+The functions are pure: they take proposals as the ledger holds them, and return a draft or raise an error.
 
-- The first decision wins. Whoever comes after a withdraw, a fulfilment or a rejection of its own is told so, and nothing
-  is sent.
-- A request is made of the text of the proposal that the ledger holds, never of what a view says: what is executed is
-  what was shown. Its JSON-RPC id is the decider's own.
-- Only `params` of a proposal can be edited, and not the tool's name in it: with another target, method or tool it would
-  be no fulfilment but something that nobody proposed. An edit has a digest of its own, made of the changed bytes.
+- The first decision wins. After a withdraw, a fulfilment or an own rejection, a further decision raises an error and
+  nothing is sent.
+- A request is made of the text of the proposal that the ledger holds, never of the content of a view. So the executed
+  request is the one that was shown. Its JSON-RPC id is the decider's own.
+- Only `params` of a proposal can be edited, without the name of the tool: a request with another target, method or tool
+  fulfils no proposal. An edit has a digest of its own, made of the changed bytes.
 
 Spec: §3.2.1, §3.3, rulings R17, R18; threat 14.
 """
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Edit(NamedTuple):
-    """A changed proposal: `digest` is the SHA-256 of the canonical form of what is shown of it, `params` a copy."""
+    """A changed proposal: `digest` is the SHA-256 of the canonical form of its shown members, `params` a copy."""
 
     digest: str
     params: dict[str, Any]
@@ -45,10 +45,10 @@ class Edit(NamedTuple):
 
 
 def edit_proposal(proposal: Proposal, params: Mapping[str, Any]) -> Edit:
-    """Gives a proposal other `params`, which are read as strictly as a message is.
+    """The edit that replaces the `params` of a proposal. They are parsed as strictly as a message.
 
     Raises:
-        LocalProtocolError: they are no JSON, name another tool, or change nothing.
+        LocalProtocolError: the `params` are no JSON, name another tool, or change nothing.
     """
     before = shown(proposal.envelope)
     text = compact({"params": dict(params)})
@@ -71,10 +71,10 @@ def edit_proposal(proposal: Proposal, params: Mapping[str, Any]) -> Edit:
 
 
 def rebuild_proposed(proposal: Proposal, *, id: str) -> dict[str, Any]:
-    """`{"to", "payload"}` of the request that would fulfil `proposal`, made of its own text.
+    """The `{"to", "payload"}` of the request that would fulfil `proposal`, made of its own text.
 
-    The JSON-RPC id is `id`, never one of the proposer's choice, and a notification has none; `jsonrpc` is
-    added where the proposal has none. Raises as `shown`.
+    The JSON-RPC id is `id`, never that of the proposer; a notification has none. `jsonrpc` is added where the
+    proposal has none. Raises as `shown`.
     """
     what = shown(proposal.envelope)
     rest = {key: value for key, value in what["payload"].items() if key not in ("jsonrpc", "id")}
@@ -87,7 +87,7 @@ def rebuild_proposed(proposal: Proposal, *, id: str) -> dict[str, Any]:
 def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = None) -> dict[str, Any]:
     """The `mcp/request` that fulfils `proposal`: same `to`, same payload, correlated to it.
 
-    `id` is the request's own, `to` its addressees where the proposal names none; elsewhere it is left out.
+    `id` is the id of the request. `to` are its addressees, only needed where the proposal names none.
 
     Raises:
         LocalProtocolError: when `to` is missing or not allowed, or the text can be read in two ways.
@@ -105,7 +105,7 @@ def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = 
     if not addressees and not to:
         raise LocalProtocolError(
             f"proposal {proposal.id} from {proposal.proposer} names no addressee: "
-            "say who is to execute it with to=",
+            "name the participant that executes it with to=",
             section="§3.2.1",
         )
     return {
@@ -128,22 +128,22 @@ def draft_approval(
     request_id: str,
     rows: Rows | None = None,
 ) -> dict[str, Any]:
-    """The `mcp/request` with which `me` fulfils the proposal, with other `params` where they are given.
+    """The `mcp/request` with which `me` fulfils the proposal, with `params` in place of its own unless None.
 
     Args:
         request_id: the id of the request.
-        rows: what the person who decides was shown of the request: it must be exactly what they rebuild.
+        rows: the rows of the request that the deciding person was shown; they must rebuild it exactly.
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
-        LocalProtocolError: it is unknown, its own, cannot be shown faithfully, is not what was shown, or may
-            have been decided unseen.
+        LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, or
+            may have been decided while the connection was down.
     """
     proposal = _undecided(proposals, id, me=me, verb="approve")
     if proposal.uncertain:
         raise LocalProtocolError(
-            f"Cannot approve proposal {id}: the connection broke since it was made, and somebody may have "
-            "fulfilled it meanwhile. Reject it, and let it be proposed anew",
+            f"Cannot approve proposal {id}: the connection broke since it was made, and it may have "
+            "been fulfilled meanwhile. Reject it, and let it be proposed anew",
             code="uncertain",
             section="§3.2.1",
         )
@@ -155,9 +155,9 @@ def draft_approval(
             section="§3.2.1",
         )
     edit = None if params is None else edit_proposal(proposal, params)
-    meant = edit.digest if edit else proposal.digest
+    current = edit.digest if edit else proposal.digest
     if digest is not None and not hmac.compare_digest(
-        digest.encode("utf-8", "surrogatepass"), meant.encode()
+        digest.encode("utf-8", "surrogatepass"), current.encode()
     ):
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
@@ -181,7 +181,7 @@ def draft_rejection(proposals: CallIndex[Proposal], id: str, *, me: str, reason:
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
-        LocalProtocolError: it is unknown, or its own.
+        LocalProtocolError: it is unknown, or one of `me`.
     """
     proposal = _undecided(proposals, id, me=me, verb="reject")
     return {
@@ -197,13 +197,13 @@ def draft_withdrawal(proposals: CallIndex[Proposal], id: str, *, me: str, reason
 
     Raises:
         ProposalEnded: it was withdrawn or fulfilled before.
-        LocalProtocolError: it is unknown, or somebody else's.
+        LocalProtocolError: it is unknown, or that of another participant.
     """
     proposal = proposals.get(id)
     if proposal is None or proposal.proposer != me:
         whose = f"it is {proposal.proposer}'s" if proposal else "it is not known here"
-        said = f"Cannot withdraw proposal {one_line(id, 80)} as {me!r}: {whose}"
-        raise LocalProtocolError(said, section="§3.3.1")
+        message = f"Cannot withdraw proposal {one_line(id, 80)} as {me!r}: {whose}"
+        raise LocalProtocolError(message, section="§3.3.1")
     _refuse_decided(proposal, "withdraw")
     return {"kind": "mcp/withdraw", "correlation_id": [id], "payload": {"reason": reason}}
 
@@ -211,13 +211,13 @@ def draft_withdrawal(proposals: CallIndex[Proposal], id: str, *, me: str, reason
 def _undecided(proposals: CallIndex[Proposal], id: str, *, me: str, verb: str) -> Proposal:
     proposal = proposals.get(id)
     if proposal is None:
-        said = f"Cannot {verb} proposal {one_line(id, 80)}: it is not known here"
-        raise LocalProtocolError(said, section="§3.2.1")
+        message = f"Cannot {verb} proposal {one_line(id, 80)}: it is not known here"
+        raise LocalProtocolError(message, section="§3.2.1")
     if proposal.proposer == me:
-        said = f"Cannot {verb} proposal {id} as {me!r}: it is its own; withdraw() takes it back"
-        raise LocalProtocolError(said, section="§3.2.1")
+        message = f"Cannot {verb} proposal {id} as {me!r}: it is its own; withdraw() takes it back"
+        raise LocalProtocolError(message, section="§3.2.1")
     _refuse_decided(proposal, verb)
-    mine = [one for one in proposal.rejections if one.by == me]
+    mine = [rejection for rejection in proposal.rejections if rejection.by == me]
     if mine:
         raise ProposalRejected(proposal=id, by=me, reason=one_line(mine[0].reason, 300))
     return proposal
@@ -227,5 +227,5 @@ def _refuse_decided(proposal: Proposal, verb: str) -> None:
     if proposal.state == "withdrawn":
         raise ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, 300))
     if proposal.decided:
-        said = f"Cannot {verb} proposal {proposal.id}: {proposal.by} fulfilled it before"
-        raise ProposalEnded(said, proposal=proposal.id, by=proposal.by)
+        message = f"Cannot {verb} proposal {proposal.id}: {proposal.by} fulfilled it before"
+        raise ProposalEnded(message, proposal=proposal.id, by=proposal.by)

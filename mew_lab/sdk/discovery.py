@@ -1,15 +1,15 @@
-"""Discovers the tools of the other participants: asks them, in good time and again, and remembers what they told.
+"""Discovers the tools of the other participants: requests their lists on a schedule and keeps the answers.
 
 How it works
 ------------
-1. One attempt at a time for each participant (`_asked`): whoever wants the list shares it.
-2. One task at a time for each participant (`_schedule`): when the next attempt is due. A participant is settled once an
-   attempt has succeeded or the last one failed; only those that are not settled are waited for.
-3. `read_tools` takes from a list what can be called and told apart, within bounds.
+1. One attempt at a time for each participant (`_asked`), shared by all callers that want the list.
+2. One task at a time for each participant (`_schedule`) sleeps until its next attempt. A participant is settled once an
+   attempt has succeeded or the last one failed; `wait_for_pending_discoveries` waits for the others.
+3. `read_tools` takes from a list the entries that are callable and unambiguous, within bounds.
 
-Discovery never proposes, so a participant that may not ask learns nothing. Without `enable_auto_discovery` nobody is
-asked unless `discover_tools` is called. A list outlives a lost connection and the failure of a later attempt, but not
-the leave of its participant. All of it runs on one loop, so nothing is locked.
+Discovery never proposes, so a participant that may not send the request learns nothing. Without
+`enable_auto_discovery` only `discover_tools` sends requests. A list outlives a lost connection and the failure of a
+later attempt, but not the leave of its participant. Everything runs on one loop, so nothing is locked.
 
 Spec: §3.1, SDK "Participant Join Flow and Tool Discovery", "Tool Discovery and State Management", ruling R9.
 """
@@ -63,14 +63,14 @@ MAX_SCHEMA = 65_536  # bytes of JSON
 MAX_ANNOTATIONS = 4096  # bytes of JSON
 MAX_BYTES = 2_000_000  # of all entries of one participant
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
-MAX_PAGES = 100  # a list without end must end
+MAX_PAGES = 100  # bounds a list without an end
 PAGES_WITHIN = 6  # times the timeout of one page, for all pages
 
 
 class DiscoveredTool(NamedTuple):
     """A tool of `participant`; it is called as `participant/name`.
 
-    Description, schema and annotations are what the participant says of itself: text to show, never to trust.
+    Description, schema and annotations are claims of the participant: they may be shown, never trusted.
     """
 
     participant: str
@@ -81,11 +81,11 @@ class DiscoveredTool(NamedTuple):
 
 
 class DiscoveryStatus(NamedTuple):
-    """How far one participant's tools are known.
+    """The state of the discovery of one participant's tools.
 
-    `last_attempt` is when it was last asked, `attempts` how often in a row until it told its list, `error` why the
-    last attempt failed, or what was left out of the list. `has_tools` may stand beside `failed`: an older list is
-    known.
+    `last_attempt` is the time of the last request, `attempts` the number of requests in a row until a list came, and
+    `error` the reason of the last failure or the entries that were left out. `has_tools` may be true in state
+    `failed`, where an older list is known.
     """
 
     state: State = "not_started"
@@ -104,7 +104,7 @@ class ToolsChange(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one participant; times by the clock of Discovery."""
+    """The discovery of one participant; times by the clock of Discovery."""
 
     status: DiscoveryStatus = field(default_factory=DiscoveryStatus)
     tools: tuple[DiscoveredTool, ...] = ()
@@ -116,9 +116,9 @@ class _Known:
 
 
 class Discovery:
-    """Whose tools one participant knows.
+    """The tools of other participants that one participant has discovered.
 
-    `pace` are the figures in force. A participant is worth asking when its capabilities permit `mcp/response`.
+    `pace` holds the intervals in force. Only participants whose capabilities permit `mcp/response` are asked.
     """
 
     def __init__(
@@ -149,28 +149,28 @@ class Discovery:
         self._changes: Signal[ToolsChange] = Signal(on_fault=client.report)
         client.on_welcome(self._on_welcome)
 
-    # --- what is known ---
+    # --- discovered tools ---
 
     def get_available_tools(self) -> list[DiscoveredTool]:
-        """Every tool that is known, participant by participant; a list that is being asked for again counts."""
+        """Every known tool, grouped by participant. A list stays while it is being requested again."""
         return [tool for known in self._known.values() for tool in known.tools]
 
     def get_discovery_status(self) -> dict[str, DiscoveryStatus]:
-        """The status of each participant that is known or worth asking."""
+        """The status of each participant that was asked or may be asked, by name."""
         known = {name: known.status for name, known in self._known.items()}
         return {**dict.fromkeys(self._worth_asking(), DiscoveryStatus()), **known}
 
     def get_undiscovered_participants(self) -> list[str]:
-        """Who is here, is worth asking, and has never told its tools."""
+        """The participants that are present, may be asked, and have never sent a list of tools."""
         known = {name for name, known in self._known.items() if known.told_at is not None}
         return [name for name in self._worth_asking() if name not in known]
 
     def has_discoveries_in_progress(self) -> bool:
-        """Whether anybody is being asked or will be soon; a repetition counts, a refresh to come does not."""
+        """Whether a request runs or is due; a retry counts, a later refresh does not."""
         return bool(self._schedule.unsettled or self._asked)
 
     async def wait_for_pending_discoveries(self, max_wait: float) -> bool:
-        """Returns once nothing is in progress, at the latest after `max_wait` seconds; whether nothing is."""
+        """Waits until nothing is in progress, at most `max_wait` seconds; returns whether that is so."""
         limit = asyncio.ensure_future(self._wait(max_wait))
         try:
             while self.has_discoveries_in_progress() and not limit.done():
@@ -183,19 +183,19 @@ class Discovery:
         return not self.has_discoveries_in_progress()
 
     def on_tools_changed(self, handler: Callable[[ToolsChange], object]) -> Callable[[], None]:
-        """Each list that is not what it was, leaves included. The result, when called, ends that."""
+        """Calls `handler` with each list that changed, also by a leave. Returns a function that removes it."""
         return self._changes.add(handler)
 
     # --- asking ---
 
     async def discover_tools(self, participant: str, *, cached: bool = False) -> list[dict[str, Any]]:
-        """The entries of a participant's `tools/list` that can be called. Who asks meanwhile shares the request.
+        """The callable entries of a participant's `tools/list`. Concurrent callers share one request.
 
         Args:
-            cached: whether a list younger than `pace.ttl` will do.
+            cached: whether a list younger than `pace.ttl` may be returned.
 
         Raises:
-            CapabilityViolation: this participant may not ask; nothing was sent, and nothing is ever proposed.
+            CapabilityViolation: this participant may not send the request; discovery never proposes it.
             ToolFailed, NoReply, ConnectionLost: as a call.
         """
         known = self._known.get(participant)
@@ -209,30 +209,30 @@ class Discovery:
         return entries
 
     def enable_auto_discovery(self, pace: Pace | None = None) -> None:
-        """From now on asks everybody worth asking, again when due, and whoever joins or says that its tools
-        changed. What is fresh is asked for when it is no more."""
+        """Requests the tools of every participant that may be asked, and again when they join, report a change,
+        or their list is older than `pace.ttl`."""
         self.pace = pace or self.pace
         self._auto = True
         if self._client.state == "ready":
             self._plan_all(again=True)
 
     def disable_auto_discovery(self) -> None:
-        """Asks nobody by itself any more; what is known stays."""
+        """Stops automatic requests. Known lists stay."""
         self._auto = False
         self._schedule.clear()
 
     async def close(self) -> None:
-        """Ends everything that runs. What is known stays, and discovery goes on with the next welcome."""
+        """Ends all attempts and schedules. Known lists stay; discovery resumes with the next welcome."""
         await self._schedule.close()
         for task in self._running:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
 
-    # --- what happens ---
+    # --- events ---
 
     def register(self, dispatcher: Dispatcher) -> None:
-        """Adds the handlers of who comes and goes, and of lists that changed."""
+        """Adds the handlers of presence and of changed lists."""
         dispatcher.on(SystemPresence, self._note_presence)
         dispatcher.on(McpRequest, self._note_request)
 
@@ -250,7 +250,7 @@ class Discovery:
             self._mark_stale(envelope.sender)
 
     def lost(self) -> None:
-        """The connection ended; another may follow."""
+        """Clears attempts and schedules, because the connection ended."""
         self._anew = True
         self._asked.clear()  # these attempts fail by themselves
         self._schedule.clear()
@@ -266,7 +266,7 @@ class Discovery:
     def _mark_stale(self, name: str) -> None:
         known = self._known.get(name)
         if known is None or known.outdated:
-            return  # it was not asked yet, or will be soon because of an earlier notice
+            return  # it was not asked yet, or an earlier notice has scheduled the request
         known.outdated = True  # an answer on its way may be older than the notice
         if self._auto:
             earliest = known.asked_at + AT_MOST_EVERY - self._clock()
@@ -274,7 +274,7 @@ class Discovery:
 
     def _forget(self, name: str) -> None:
         known = self._known.pop(name, None)
-        self._asked.pop(name, None)  # it fails by itself, as the call of somebody who left does
+        self._asked.pop(name, None)  # it fails by itself, as a call to a participant that left does
         self._schedule.cancel(name)
         if known is not None and known.tools:
             self._changes(ToolsChange(name, ()))
@@ -289,16 +289,16 @@ class Discovery:
         return told_at is not None and not known.outdated and self._clock() < told_at + self.pace.ttl
 
     def _start(self) -> float:
-        """Seconds until one more may be asked."""
+        """Seconds until the next participant may be asked."""
         return self._starts.next(self._clock(), self.pace, waiting=len(self._schedule.unsettled))
 
     def _place(self, newcomer: str) -> float:
-        """Seconds before a newcomer is asked: all hear of it at once, so each takes its place by its name."""
+        """Seconds before a newcomer is asked. All participants learn of it at once, so their names order them."""
         before = sum(name < self._client.id for name in self._client.participants if name != newcomer)
         return self._start() + min(self.pace.stagger * before, self.pace.longest)
 
     def _plan_all(self, *, again: bool) -> None:
-        """Plans whoever has no plan yet; `again` also those who were asked before."""
+        """Schedules each participant that is not scheduled; with `again` also those that were asked before."""
         for name in self._worth_asking():
             known = self._known.get(name)
             if known is not None and not self._anew and self._is_fresh(known):
@@ -310,7 +310,9 @@ class Discovery:
     def _plan(self, name: str, after: float, *, settled: bool = False) -> None:
         if name not in self._schedule and len(self._schedule) >= MAX_KNOWN:
             logger.warning(
-                "%d participants are asked for their tools already; %s is not", MAX_KNOWN, one_line(name, 80)
+                "the tools of %d participants are requested already, so those of %s are not",
+                MAX_KNOWN,
+                one_line(name, 80),
             )
             return
         self._schedule.schedule(name, after, settled=settled)
@@ -325,35 +327,35 @@ class Discovery:
             if failures < len(self.pace.retries):
                 return NextStep(self.pace.retries[failures], failures + 1, settled=False)
             who, why = one_line(name, 80), one_line(str(fault), MAX_ERROR)
-            logger.warning("the tools of %s are not known: asked %d times; %s", who, failures + 1, why)
+            logger.warning("the tools of %s are not known after %d requests; %s", who, failures + 1, why)
             return None if known.told_at is None else NextStep(self.pace.ttl)
         known = self._known.get(name)
         return self._after(known) if known is not None else None
 
     def _after(self, known: _Known) -> NextStep:
-        """When a list that was just told is asked for again."""
+        """The next request of a list that has just arrived."""
         return NextStep(AT_MOST_EVERY, settled=False) if known.outdated else NextStep(self.pace.ttl)
 
     # --- attempts ---
 
     async def _attempt(self, name: str) -> list[dict[str, Any]]:
-        asked = self._asked.get(name)
-        if asked is None:
-            asked = self._asked[name] = asyncio.get_running_loop().create_task(self._ask(name))
-            self._running.add(asked)
-            asked.add_done_callback(lambda done: self._on_answer(name, done))
-        return await asyncio.shield(asked)
+        attempt = self._asked.get(name)
+        if attempt is None:
+            attempt = self._asked[name] = asyncio.get_running_loop().create_task(self._ask(name))
+            self._running.add(attempt)
+            attempt.add_done_callback(lambda task: self._on_answer(name, task))
+        return await asyncio.shield(attempt)
 
-    def _on_answer(self, name: str, asked: asyncio.Task[list[dict[str, Any]]]) -> None:
-        self._running.discard(asked)
-        asked.cancelled() or asked.exception()  # nobody has to wait for it
-        if self._asked.get(name) is asked:
+    def _on_answer(self, name: str, attempt: asyncio.Task[list[dict[str, Any]]]) -> None:
+        self._running.discard(attempt)
+        attempt.cancelled() or attempt.exception()  # marks it as retrieved: it need not be awaited
+        if self._asked.get(name) is attempt:
             del self._asked[name]
         self._settled.set()
 
     async def _ask(self, name: str) -> list[dict[str, Any]]:
         known = self._known.get(name) or _Known()
-        if name in self._client.participants and len(self._known) < MAX_KNOWN:  # nobody else's leave is told
+        if name in self._client.participants and len(self._known) < MAX_KNOWN:  # of others no leave comes
             self._known[name] = known
         attempts = 1 if known.status.state in ("completed", "no_tools") else known.status.attempts + 1
         asking = DiscoveryStatus("in_progress", self._now(), attempts, bool(known.tools))
@@ -365,17 +367,17 @@ class Discovery:
             why = f"{'may not ask: ' if known.barred else ''}{one_line(str(fault), MAX_ERROR)}"
             known.status = asking._replace(state="failed", error=why)
             raise
-        found = read_tools(name, listed)
-        changed = known.tools != found.tools
-        known.tools, known.entries, known.told_at = found.tools, found.entries, self._clock()
+        reading = read_tools(name, listed)
+        changed = known.tools != reading.tools
+        known.tools, known.entries, known.told_at = reading.tools, reading.entries, self._clock()
         known.barred = False
-        state: State = "completed" if found.tools else "no_tools"
-        known.status = asking._replace(state=state, has_tools=bool(found.tools), error=found.omitted)
-        if changed and found.omitted:
-            logger.warning("of %s: %s", one_line(name, 80), found.omitted)
+        state: State = "completed" if reading.tools else "no_tools"
+        known.status = asking._replace(state=state, has_tools=bool(reading.tools), error=reading.omitted)
+        if changed and reading.omitted:
+            logger.warning("of %s: %s", one_line(name, 80), reading.omitted)
         if changed and self._known.get(name) is known:
-            self._changes(ToolsChange(name, found.tools))
-        return list(found.entries)
+            self._changes(ToolsChange(name, reading.tools))
+        return list(reading.entries)
 
     async def _listed(self, name: str) -> list[dict[str, Any]]:
         limit = self.pace.timeout * PAGES_WITHIN
@@ -387,28 +389,30 @@ class Discovery:
         except MewError:
             raise
         except TimeoutError:
-            said = f"{name} has not told all of its tools within {limit:.3g} s"
-            raise NoReply(said, after_s=limit, waiting_for=f"{name}/tools/list") from None
+            message = f"{name} has not listed all of its tools within {limit:.3g} s"
+            raise NoReply(message, after_s=limit, waiting_for=f"{name}/tools/list") from None
         except asyncio.CancelledError:  # only `close` ends an attempt, and others may wait for it
-            raise ConnectionLost(f"Discovery was closed before {name} told its tools") from None
+            raise ConnectionLost(f"Discovery was closed before {name} listed its tools") from None
 
 
 def _may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
-    return any(one.kind.matches("mcp/response") for one in read_capabilities(patterns)[0].capabilities)
+    return any(
+        capability.kind.matches("mcp/response") for capability in read_capabilities(patterns)[0].capabilities
+    )
 
 
-# --- the tools that a participant tells ---
+# --- lists of tools ---
 
 
 async def list_tools(
     correlations: Correlations, participant: str, *, timeout: float | None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """Asks a participant for its tools, page by page; what is no entry is left out.
+    """The entries of a participant's `tools/list`, of all pages; items that are no objects are left out.
 
     Args:
         timeout: seconds for each page.
-        limit: no further page is asked for once there are as many entries; the last page counts whole.
+        limit: the number of entries from which no further page is requested; the last page counts whole.
 
     Raises:
         CapabilityViolation: the request is not permitted; it is never proposed.
@@ -434,7 +438,7 @@ async def list_tools(
 
 
 class ToolReading(NamedTuple):
-    """The tools, the entries they were made of, and a sentence on what was left out (empty: nothing)."""
+    """The tools, their entries, and a sentence about the entries that were left out; empty where there are none."""
 
     tools: tuple[DiscoveredTool, ...]
     entries: tuple[dict[str, Any], ...]
@@ -442,29 +446,29 @@ class ToolReading(NamedTuple):
 
 
 def read_tools(participant: str, entries: Iterable[Mapping[str, Any]]) -> ToolReading:
-    """Reads the entries of `tools/list` that a participant told, within bounds.
+    """Reads the entries of a participant's `tools/list`, within bounds.
 
-    Whoever answers may be anybody, and what it tells ends up in front of people and models: what is too much, cannot be
-    called or cannot be told apart is left out. The first entry of a name stays.
+    The list is untrusted and is shown to people and models. Entries beyond the bounds, with a name that cannot be
+    called, or with a name that is taken are left out.
     """
     tools: dict[str, DiscoveredTool] = {}
     kept: list[dict[str, Any]] = []
-    left: Counter[str] = Counter()
+    omissions: Counter[str] = Counter()
     room = MAX_BYTES
     for entry in entries:
         if len(tools) >= MAX_TOOLS:
-            left[f"beyond {MAX_TOOLS}"] += 1
+            omissions[f"beyond {MAX_TOOLS}"] += 1
             continue
         name, schema = entry.get("name"), entry.get("inputSchema")
         schema = schema if isinstance(schema, dict) else {"type": "object"}
         if not isinstance(name, str) or not _callable(name):
-            left["without a name that can be called"] += 1
+            omissions["without a name that can be called"] += 1
         elif name in tools:
-            left["with the name of another"] += 1
+            omissions["with the name of another"] += 1
         elif _size(schema) > MAX_SCHEMA:
-            left["with a schema that is too large"] += 1
+            omissions["with a schema that is too large"] += 1
         elif (size := _size(entry)) > room:
-            left[f"beyond {MAX_BYTES} bytes"] += 1
+            omissions[f"beyond {MAX_BYTES} bytes"] += 1
         else:
             room -= size
             description = entry.get("description")
@@ -474,12 +478,12 @@ def read_tools(participant: str, entries: Iterable[Mapping[str, Any]]) -> ToolRe
                 annotations = {}
             tools[name] = DiscoveredTool(participant, name, description, schema, annotations)
             kept.append(dict(entry))
-    omitted = ", ".join(f"{count} {why}" for why, count in left.items())
+    omitted = ", ".join(f"{count} {why}" for why, count in omissions.items())
     return ToolReading(tuple(tools.values()), tuple(kept), f"tools left out: {omitted}" if omitted else "")
 
 
 def _callable(name: str) -> bool:
-    """Whether `participant/name` reads in one way, and a reader sees all of it."""
+    """Whether `participant/name` is unambiguous and has no invisible characters."""
     return 0 < len(name) <= MAX_NAME and "/" not in name and name == visible(name) and name == name.strip()
 
 

@@ -2,20 +2,20 @@
 
 What happens to one envelope, on the client's reading task:
 
-1. An own message that comes back is told to `on_echo`, for the gateway took it, whatever it says.
+1. The echo of an own message goes to `on_echo`: the gateway accepted the message, whatever its content.
 2. A message of a participant is checked by `protocol.intake`. The check builds the payload's model.
-3. Every message is told to `on_entry` as an `Entry`, malformed ones too: the gateway acts on some of these, such as a
-   revoke without a recipient, so the ledger must know them.
-4. A malformed message is dropped and counted against its sender (`misbehaviour`), and no handler is told of it.
-5. The handlers of its kind are called in the order in which they were added, `on_any` among them. A kind that the
-   specification gives to the gateway is believed of the gateway alone, and every other kind of participants alone.
-   A handler that was added by `on_any` judges the sender itself.
+3. Every message goes to `on_entry` as an `Entry`, malformed ones too: the gateway acts on some of these, such as a
+   revoke without a recipient, so the ledger must observe them.
+4. A malformed message is dropped and counted against its sender (`misbehaviour`); no further handler gets it.
+5. The handlers of its kind are called in the order in which they were added, those of `on_any` among them. A kind that
+   the specification reserves for the gateway counts only from the gateway, and every other kind only from participants.
+   A handler of `on_any` checks the sender itself.
 
-A payload model is built once for an envelope, and only for a kind that is checked or that has a typed handler. What the
-gateway says is read as far as it follows the specification (`Payload.read`), because peers' gateways leave out much.
-Below this point a payload is a model; fields that its model does not know are its attributes all the same.
+A payload model is built once for an envelope, and only for a kind that is checked or that has a typed handler. A payload
+of the gateway is read as far as it follows the specification (`Payload.read`), because other gateways leave out much.
+Handlers get a model; members that the model does not declare are its attributes, too.
 
-A handler returns at once: nothing is read from the connection meanwhile.
+A handler must return at once: nothing is read from the connection meanwhile.
 
 Spec: §4.3, §8.2, ruling R1.
 """
@@ -48,8 +48,8 @@ class Dispatcher:
     """The handlers of one participant.
 
     Attributes:
-        misbehaviour: How many malformed messages came from whom; from 10,000 senders on, under `others`.
-        count: How many well-formed messages of participants there were.
+        misbehaviour: The number of malformed messages by sender; beyond 10,000 senders, under `others`.
+        count: The number of well-formed messages of participants.
     """
 
     def __init__(self, client: MEWClient) -> None:
@@ -69,22 +69,22 @@ class Dispatcher:
         self._add(KIND_OF[model], handler)
 
     def on_any(self, handler: Callable[[Envelope], object]) -> None:
-        """Calls `handler(envelope)` for each well-formed message, those of the gateway and unknown kinds included."""
+        """Calls `handler(envelope)` for each well-formed message, also of the gateway and of unknown kinds."""
         self._add("", handler)
 
     def on_entry(self, handler: Callable[[Entry], object]) -> None:
         """Calls `handler(entry)` for each message before any other handler, malformed ones included.
 
-        `seq` counts all messages that were seen.
+        `seq` counts all messages.
         """
         self._entry_handlers.append(handler)
 
     def on_echo(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
-        """Each message of this participant that comes back, well-formed or not."""
+        """Calls `handler` with each echo of an own message, well-formed or not."""
         return self._echoes.add(handler)
 
     def dispatch(self, envelope: Envelope) -> None:
-        """Takes one envelope of the space."""
+        """Passes one envelope of the space to the handlers."""
         kind, sender = envelope.kind, envelope.sender
         payload: Payload | None = None
         fault = ""
@@ -122,13 +122,13 @@ class Dispatcher:
 
     def _find_handlers(self, kind: str) -> Sequence[tuple[Callable[..., object], bool]]:
         handlers = [(handler, bool(of)) for of, handler in self._added if of in ("", kind)]
-        if kind in KINDS:  # peers make up kinds without end
+        if kind in KINDS:  # peers may invent any number of kinds
             self._handlers[kind] = handlers
         return handlers
 
     def _count_fault(self, envelope: Envelope, fault: str) -> None:
         sender = envelope.sender if len(self.misbehaviour) < MAX_NAMES else "others"
         self.misbehaviour[sender] += 1
-        first = self.misbehaviour[sender] == 1  # a flood of them shall not flood the log
+        first = self.misbehaviour[sender] == 1  # a flood of messages must not flood the log
         level = logging.WARNING if first else logging.DEBUG
         logger.log(level, "%s of %s was dropped: %s", envelope.kind, one_line(envelope.sender, 80), fault)

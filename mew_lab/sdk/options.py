@@ -1,8 +1,8 @@
-"""The table of settings: names, spellings, and the reader of each value; pure.
+"""The table of settings, pure: the names, the spellings and the reader of the value of each setting.
 
-Each setting has two spellings: Python's (`max_iterations`) and the specification's (`maxIterations`). A time is in
-seconds in Python's spelling, and in milliseconds in the other, as the specification's files have it. This module
-knows no file and no environment; no error shows a value.
+Each setting has two spellings: that of Python (`max_iterations`) and that of the specification (`maxIterations`).
+A time is in seconds in the spelling of Python and in milliseconds in the other, as in files of the specification.
+The module reads no file and no environment. No error shows a value.
 
 Spec: SDK "Layer 1" (ClientOptions), "Layer 2" (ParticipantOptions), "Layer 3" (AgentConfig),
 "Chat Message Response Strategy".
@@ -24,12 +24,12 @@ from mew_lab.settings.faults import did_you_mean, kind_of
 __all__ = ["OPTIONS", "PHASES", "Option", "option_of", "value_of"]
 
 PHASES = ("system", "reason", "act", "respond")
-OLDER = {"thinking_enabled": "reasoning_enabled"}  # in files that were written before the word changed
+OLDER = {"thinking_enabled": "reasoning_enabled"}  # in files that were written before the option was renamed
 Part = Literal["", "client", "participant", "agent"]
 
 
 class _Unfit(Exception):
-    """A value that its setting does not take: `words` say what it takes, `at` is the key path within the value."""
+    """A value that its setting does not take: `words` state what it takes, `at` is the key path within the value."""
 
     def __init__(self, words: str, at: str = "") -> None:
         super().__init__(words)
@@ -38,7 +38,7 @@ class _Unfit(Exception):
 
 
 class Option(NamedTuple):
-    """One setting: the layer that it is for ("" for `Settings` itself), and the reader of its value."""
+    """One setting: its layer ("" for `Settings` itself), and the reader of its value."""
 
     part: Part
     read: Callable[[Any], Any]
@@ -209,28 +209,28 @@ def _camel_case(name: str) -> str:
 
 
 _SPELLINGS = {name: name for name in OPTIONS} | OLDER
-_SPELLINGS |= {_camel_case(name): meant for name, meant in _SPELLINGS.items()} | {"baseURL": "base_url"}
+_SPELLINGS |= {_camel_case(name): option for name, option in _SPELLINGS.items()} | {"baseURL": "base_url"}
 
 
 def option_of(spelt: str, *, source: str) -> str:
     """The setting's name in Python's spelling.
 
     Raises:
-        ConfigError: there is no such setting; it names the nearest.
+        ConfigError: the setting does not exist; the error names the nearest one.
     """
-    meant = _SPELLINGS.get(spelt)
-    if meant is None:
+    name = _SPELLINGS.get(spelt)
+    if name is None:
         shown = one_line(spelt, 60)
         hint = did_you_mean(spelt, _SPELLINGS) or f"there are {', '.join(OPTIONS)}"
         raise ConfigError(f"{source}: {shown!r} is no setting; {hint}", path=source, key=shown)
-    return meant
+    return name
 
 
 def value_of(spelt: str, value: Any, *, source: str) -> Any:
-    """The value of a setting that is written in this spelling; a time in seconds.
+    """The value of the setting of this spelling; a time in seconds.
 
     Raises:
-        ConfigError: the setting does not take it; the value itself is not shown.
+        ConfigError: the setting does not take the value, which the error does not show.
     """
     name = option_of(spelt, source=source)
     option = OPTIONS[name]

@@ -1,15 +1,14 @@
-"""What a participant does in a space: `MEWParticipant` has a client, and calls, proposes, decides, answers and chats.
+"""The participant of a space: `MEWParticipant` has a client, and calls, proposes, decides, answers and chats.
 
 How it works
 ------------
-A `Dispatcher` hands each message of the space on, with its typed payload. First it is settled what is believed: the
-ledger is told of each, and its changes are handed to rights, streams and whoever waits. Then the other parts are told
-(telemetry, discovery, controls, chats). At last a request to this participant is answered by its `tools`. `_register`
-shows the order.
+A `Dispatcher` passes on each message of the space, with its typed payload. First the ledger observes the message, and
+its changes go to rights, streams and waiting calls. Then the other parts get it (telemetry, discovery, controls, chats).
+Last, `tools` answers a request to this participant. `_register` shows the order.
 
-Three rules for whoever adds something here:
-1. No transport, and no will of its own: it speaks the protocol correctly, and its user decides what to say.
-2. The ledger decides what is believed (`ledger`, `proposals`); here its changes are only handed on.
+Three rules for changes:
+1. No transport and no decisions: it speaks the protocol correctly, and its user decides which messages to send.
+2. The ledger decides which messages count (`ledger`, `proposals`); here its changes are only passed on.
 3. Everything runs on one loop and one reading task, so nothing here is locked, and nothing here may block.
 
 Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
@@ -59,16 +58,16 @@ __all__ = ["Call", "MEWParticipant"]
 class MEWParticipant:
     """One participant of one space; `async with` joins and leaves.
 
-    `client` is its connection, `tools` what it answers with, `proposals` its book, `correlations` what it waits for.
-    What it does beyond asking and answering stands in its parts: `discovery` (whose tools it knows), `chats` (what
-    awaits an acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9), `telemetry`;
-    `sender` sends what has no verb of its own.
+    `client` is its connection, `tools` answers requests, `proposals` are those of the ledger, `correlations` the
+    messages that await an answer. Its other parts are `discovery` (tools of others), `chats` (messages that await an
+    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9) and `telemetry`. `sender`
+    sends messages that have no method of their own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
-        tools: a ToolBox, or whatever else answers MCP requests.
-        request_timeout: seconds that a request waits for its answer unless a call says otherwise; None
-        waits on. A proposal waits for people, so it has no limit but its call's own.
+        tools: a ToolBox, or another object that answers MCP requests.
+        request_timeout: the default timeout of a request in seconds; None waits without a limit. A proposal waits
+            for people, so only the timeout of its call limits it.
 
     Spec: SDK "Layer 2".
     """
@@ -101,7 +100,7 @@ class MEWParticipant:
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
         self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
         self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
-        # Before the parts, so that `on_ready` is told before what follows from a welcome.
+        # Before the parts, so that `on_ready` comes before the effects of a welcome.
         self.client.on_connected(self._on_connected)
         self.client.on_welcome(self._on_welcome)
         self.client.on_disconnected(self._on_disconnected)
@@ -126,7 +125,7 @@ class MEWParticipant:
         self._register()
 
     def _register(self) -> None:
-        """Adds all handlers. Their order matters: what is believed is settled first, then the parts are told."""
+        """Adds all handlers. Their order matters: the ledger observes a message before the parts get it."""
         dispatcher = self.dispatcher
         dispatcher.on_echo(self.correlations.echo)
         dispatcher.on_entry(self._note_entry)
@@ -144,7 +143,7 @@ class MEWParticipant:
     def from_settings(
         cls, settings: Settings, *, tools: Answerer | None = None, **options: Any
     ) -> MEWParticipant:
-        """A participant as the settings say; `options` are arguments of `MEWClient`, and win."""
+        """A participant from settings; `options` are arguments of `MEWClient` and override them."""
         client = MEWClient.from_settings(settings, **options)
         return cls(client, tools=tools, **settings.participant)
 
@@ -169,52 +168,52 @@ class MEWParticipant:
         await self.client.disconnect()
         await self.discovery.close()
 
-    # --- who wants to be told; each returns a function that ends it ---
+    # --- handlers; each method returns a function that removes the handler ---
 
     def on_ready(self, handler: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-        """Each admission, the first and those after a broken link, with its welcome; not a change of rights."""
+        """Calls `handler` with the welcome of each admission, also after a broken link; not when rights change."""
         return self._ready.add(handler)
 
     def on_shutdown(self, handler: Callable[[Envelope | None], object]) -> Callable[[], None]:
-        """Once before it leaves for good, awaited: the `participant/shutdown`, or None where it stops itself."""
+        """Calls and awaits `handler` before it leaves for good, with the `participant/shutdown` or None."""
         return self.controls.on_leaving(handler)
 
     def on_chat(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
-        """Well-formed chat messages of others."""
+        """Calls `handler` with each well-formed chat message of another participant."""
         return self.chats.on_chat(handler)
 
     def on_mcp_request(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
-        """Well-formed requests and notifications to this participant; `tools` answers them all the same."""
+        """Calls `handler` with each well-formed request or notification to this participant; `tools` answers it."""
         return self._requests.add(handler)
 
     def on_mcp_proposal(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
-        """Well-formed proposals of others, whoever they are addressed to."""
+        """Calls `handler` with each well-formed proposal of another participant, with any addressees."""
         return self._proposed.add(handler)
 
     def on_participant_join(self, handler: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-        """`{"id", "capabilities"}` of everybody who joins after this participant."""
+        """Calls `handler` with the `{"id", "capabilities"}` of each participant that joins later."""
         return self._joins.add(handler)
 
     def on_change(self, handler: Callable[[Change], object]) -> Callable[[], None]:
-        """Each change of the ledger of calls."""
+        """Calls `handler` with each change of a proposal in the ledger of calls."""
         return self._changes.add(handler)
 
     @property
     def misbehaviour(self) -> Counter[str]:
-        """How many malformed messages came from whom. Spec: §8.2."""
+        """The number of malformed messages by sender. Spec: §8.2."""
         return self.dispatcher.misbehaviour
 
-    # --- offering ---
+    # --- tools and resources ---
 
     def register_tool(self, tool: Callable[..., Any] | Mapping[str, Any], **options: Any) -> None:
         """Offers a typed function, or `{"name", "description", "inputSchema", "execute"}`; see `ToolBox.add`."""
         self.tools.add(tool, **options)
 
     def register_resource(self, uri: str, content: Any, **options: Any) -> None:
-        """Offers a text, bytes, or what a function gives; see `ToolBox.add_resource`."""
+        """Offers a text, bytes, or the result of a function; see `ToolBox.add_resource`."""
         self.tools.add_resource(uri, content, **options)
 
-    # --- asking ---
+    # --- calls ---
 
     def can_send(
         self, kind: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None, to: Names = ()
@@ -233,18 +232,18 @@ class MEWParticipant:
         resilient: bool = False,
         correlation_id: Names = (),
     ) -> Call:
-        """Calls `participant/tool`: as a request if this participant may, else as a proposal. `await` the
-        result.
+        """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
+        returned call gives the result.
 
         Args:
-            timeout: seconds until it is given up (a proposal is withdrawn); None takes `request_timeout`
-                for a request, and waits on for a proposal.
-            resilient: whether a proposal goes on waiting after a rejection; somebody else may fulfil it.
-            correlation_id: what it is about, such as the reasoning that led to it.
+            timeout: seconds until it ends (a proposal is withdrawn); None takes `request_timeout` for a request,
+                and no limit for a proposal.
+            resilient: whether a proposal goes on waiting after a rejection; another participant may fulfil it.
+            correlation_id: the messages that it is about, such as the reasoning that led to it.
 
         Raises:
-            CapabilityViolation: it may do neither.
-            LocalProtocolError: `target` does not read `participant/tool`, or is this participant itself.
+            CapabilityViolation: this participant may send neither.
+            LocalProtocolError: `target` is not of the form `participant/tool`, or is this participant itself.
             ConnectionLost: there is no connection.
 
         Spec: §3.1.1, §3.2.
@@ -277,7 +276,7 @@ class MEWParticipant:
         return self.correlations.call(names(to), payload, what=what, timeout=timeout, resilient=resilient)
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
-        """The tools of another participant, as `tools/list` tells them, all pages of it.
+        """The tools of another participant: the entries of its `tools/list`, of all pages.
 
         Raises:
             CapabilityViolation: this participant may not send the request.
@@ -288,13 +287,13 @@ class MEWParticipant:
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
     ) -> Envelope:
-        """Sends an MCP notification (`notifications/…`), to which nobody answers; raises as `chat`. Spec: §3.1."""
+        """Sends an MCP notification (`notifications/…`), which has no answer; raises as `chat`. Spec: §3.1."""
         payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             payload["params"] = dict(params)
         return await self.sender.say("mcp/request", payload, to=to)
 
-    # --- saying ---
+    # --- chat ---
 
     async def chat(
         self,
@@ -305,7 +304,7 @@ class MEWParticipant:
         correlation_id: Names = (),
         context: str | None = None,
     ) -> Envelope:
-        """Says something to everybody, or addressed to some. `format` is `plain` or `markdown`. Spec: §3.4.
+        """Sends a chat to everybody, or to the participants in `to`. `format` is `plain` or `markdown`. Spec: §3.4.
 
         Raises:
             CapabilityViolation: this participant may not chat.
@@ -314,10 +313,10 @@ class MEWParticipant:
         return await self.sender.say("chat", payload, to=to, about=correlation_id, context=context)
 
     def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
-        """Says `text` to somebody, such as an agent; `await` the text of what they answer to it.
+        """Sends `text` as a chat, such as to an agent; awaiting the returned call gives the text of the answer.
 
         Args:
-            timeout: seconds until it is given up, which is said as `chat/cancel`; None waits on.
+            timeout: seconds until it is withdrawn by a `chat/cancel`; None waits without a limit.
 
         Raises:
             CapabilityViolation: this participant may not chat.
@@ -329,7 +328,7 @@ class MEWParticipant:
         return self.correlations.ask(text, names(to), timeout=timeout)
 
     async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
-        """Says that a chat message was seen. Spec: §3.4.1."""
+        """Acknowledges a chat message. Spec: §3.4.1."""
         sent = await self.sender.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
         self.chats.settle(message_id, "acknowledged")
         return sent
@@ -337,7 +336,7 @@ class MEWParticipant:
     async def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
     ) -> Envelope:
-        """Says that a chat message needs no attention any more. Spec: §3.4.2."""
+        """Cancels a chat message, so that it needs no attention. Spec: §3.4.2."""
         sent = await self.sender.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
         self.chats.settle(message_id, "cancelled")
         return sent
@@ -345,20 +344,24 @@ class MEWParticipant:
     async def send_accepted(
         self, draft: Envelope | Mapping[str, Any], *, timeout: float = ACCEPTED_WITHIN
     ) -> Envelope:
-        """Sends any message and waits until the gateway has taken it; returns it as everybody sees it.
+        """Sends any message and waits until the gateway has accepted it; returns its echo.
 
         Raises:
             Refused: the gateway refused it.
-            NoReply: the gateway said neither yes nor no.
+            NoReply: the gateway neither accepted nor refused it.
             ConnectionLost: there is no connection, or it ended meanwhile.
         """
         return await self.correlations.send_accepted(draft, timeout=timeout)
 
-    # --- deciding ---
+    # --- decisions ---
 
     def own_proposals(self) -> list[Proposal]:
-        """Those of this participant that nobody has decided, the oldest first."""
-        return [one for one in self.proposals if one.proposer == self.client.id and not one.decided]
+        """The undecided proposals of this participant, the oldest first."""
+        return [
+            proposal
+            for proposal in self.proposals
+            if proposal.proposer == self.client.id and not proposal.decided
+        ]
 
     async def approve(
         self,
@@ -370,18 +373,19 @@ class MEWParticipant:
         request_id: str | None = None,
         rows: Rows | None = None,
     ) -> Envelope:
-        """Fulfils somebody's proposal by a request made of its own bytes; returns it once accepted.
+        """Fulfils a proposal of another by a request made of its own bytes; returns the request once accepted.
 
         Args:
-            digest: what the person who decides was shown (`Proposal.digest`, `Edit.digest`); None takes it as it is.
-            to: whom to ask, where the proposal names nobody; it is then marked as edited.
-            params: what is sent in place of the proposed ones, for the same tool; it is then marked as edited.
-            request_id: the id of the request; a new one when absent.
-            rows: what the person was shown of the request; it must be exactly what they rebuild.
+            digest: the digest that the deciding person was shown (`Proposal.digest`, `Edit.digest`); None skips the
+                check.
+            to: the addressees, where the proposal names none; it is then marked as edited.
+            params: replaces the proposed `params`, for the same tool; it is then marked as edited.
+            request_id: the id of the request; None makes a new one.
+            rows: the rows of the request that the person was shown; they must rebuild it exactly.
 
         Raises:
             ProposalEnded: it was withdrawn, fulfilled or decided before; nothing was sent.
-            LocalProtocolError: it is unknown, one's own, or not what was shown.
+            LocalProtocolError: it is unknown, an own one, or differs from what was shown.
             CapabilityViolation: this participant may not send the request.
 
         Spec: §3.2.1, ruling R17.
@@ -399,34 +403,34 @@ class MEWParticipant:
         return await self._decide(proposal_id, draft)
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
-        """Rejects somebody's proposal with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
+        """Rejects a proposal of another with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
         draft = draft_rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
         return await self._decide(proposal_id, draft)
 
     async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
-        """Takes back a proposal of one's own; raises as `approve`. Spec: §3.3.1, ruling R18."""
+        """Withdraws an own proposal; raises as `approve`. Spec: §3.3.1, ruling R18."""
         draft = draft_withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
         return await self._decide(proposal_id, draft)
 
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
         require(self.client.capabilities, draft, name=self.client.id)
         if id in self._deciding:
-            said = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
-            raise ProposalEnded(said, proposal=id, by=self.client.id)
+            message = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
+            raise ProposalEnded(message, proposal=id, by=self.client.id)
         if self.client.state == "ready":  # else nothing is sent
             self._deciding.add(id)
         try:
             sent = await self.send_accepted(draft)
         except (Refused, LocalProtocolError):
             self._deciding.discard(id)
-            raise  # after any other end it may have been executed, so nothing more is sent for it
+            raise  # after any other end it may have been executed, so it is not decided again
         self._deciding.discard(id)
         return sent
 
-    # --- its own lists ---
+    # --- announcements of own lists ---
 
     def _note_changed_list(self, what: str) -> None:
-        """Announces it in the next turn of the loop, so that a cell that defines ten tools says it once."""
+        """Schedules the announcement for the next turn of the loop: a cell that defines ten tools announces once."""
         if not self._changed_lists:
             try:
                 asyncio.get_running_loop().call_soon(self._announce_lists)
@@ -435,7 +439,7 @@ class MEWParticipant:
         self._changed_lists.add(what)
 
     def _announce_lists(self) -> None:
-        """Tells everybody which lists are others now, where that may be said. Spec: §3.1, MCP "List Changed"."""
+        """Announces the lists that changed, if this participant may. Spec: §3.1, MCP "List Changed"."""
         changed, self._changed_lists = sorted(self._changed_lists), set()
         for what in changed:
             payload = {"jsonrpc": "2.0", "method": f"notifications/{what}/list_changed"}
@@ -448,7 +452,7 @@ class MEWParticipant:
 
     def _on_welcome(self, welcome: dict[str, Any]) -> None:
         self.ledger.streams.me = self.client.id
-        if not self._admitted:  # later ones only tell of other rights
+        if not self._admitted:  # later ones only report changed rights
             self._admitted = True
             self._ready(welcome)
 

@@ -1,7 +1,6 @@
-"""Holds the frames of a stream that one reader has not read yet: in order, bounded in bytes, and no gap is silent.
+"""Holds the unread frames of a stream for one reader: in order, bounded in bytes, and without silent gaps.
 
-It knows no stream and no connection: frames are put in, and the reader takes them out. Several readers of one stream
-each have all frames; the bytes are shared.
+It has no reference to a stream or a connection. Several readers of one stream each get all frames; they share the bytes.
 
 Spec: §3.10.3.
 """
@@ -17,8 +16,8 @@ from mew_lab.errors import LocalProtocolError, MewError
 
 __all__ = ["LIMIT", "FrameReader", "Overflow", "wait_for_room"]
 
-LIMIT = 4 * 1024 * 1024  # bytes that a reader holds unread unless it says otherwise
-FRAME_COST = 64  # bytes that a frame counts beside its data: empty ones must not be free
+LIMIT = 4 * 1024 * 1024  # default limit of unread bytes of a reader
+FRAME_COST = 64  # bytes that a frame counts beside its data, as empty frames cost memory, too
 HOLD = 5.0  # seconds that readers may keep their connection waiting at a time
 
 Overflow = Literal["raise", "drop_oldest", "wait"]
@@ -27,19 +26,19 @@ Overflow = Literal["raise", "drop_oldest", "wait"]
 class FrameReader:
     """The frames of one stream from now on: `async for data in reader`. Ends when the stream is closed.
 
-    What was there before the stream closed still comes. `limit` is how many bytes it holds unread (each frame
-    counts 64 more than its data; one frame is always taken); what happens beyond it is `overflow`:
+    Frames from before the close can still be read. `limit` is the number of unread bytes that it holds; each frame
+    counts 64 more than its data, and one frame is always taken. `overflow` decides about frames beyond the limit:
 
-    - `raise`: what does not fit is missed, and the reader is told at that very place by a MewError that names
-      how much; reading on gives what came after the gap.
-    - `drop_oldest`: the newest frames are kept; only `missed_frames` and `missed_bytes` tell.
-    - `wait`: the participant takes nothing more from its connection until half is read, so that the gateway
-      feels it. Everything on that connection waits, answers included; therefore 5 s at a time at most, after
-      which it goes on as `raise`. A gateway cuts who stays behind (ours: 8 MiB waiting for 10 s).
+    - `raise`: they are missed, and the reader gets a MewError with their number at that position; further reads
+      give the frames after the gap.
+    - `drop_oldest`: the newest frames are kept; only `missed_frames` and `missed_bytes` count the others.
+    - `wait`: the participant reads nothing more from its connection until half is read, which slows the gateway
+      down. Everything on that connection waits, answers included; so it waits at most 5 s at a time, then goes on
+      as `raise`. A gateway closes connections that stay behind (that of mew_lab: 8 MiB waiting for 10 s).
 
     Attributes:
-        missed_frames: how many frames did not fit, in all. `missed_bytes` is their data.
-        held: how many bytes it holds now.
+        missed_frames: the number of frames that did not fit; `missed_bytes` is the size of their data.
+        held: the number of bytes that it holds now.
     """
 
     def __init__(self, name: str, *, limit: int = LIMIT, overflow: Overflow = "raise") -> None:
@@ -60,10 +59,10 @@ class FrameReader:
         return f"<FrameReader of {self.name}: {len(self._frames)} frames, {self.held} bytes unread>"
 
     def bound(self, limit: int, overflow: Overflow) -> None:
-        """How much it holds from now on, and what happens beyond.
+        """Sets the limit in bytes and the way of overflow.
 
         Raises:
-            LocalProtocolError: there is no such way, or the limit is not positive.
+            LocalProtocolError: `overflow` is unknown, or the limit is not positive.
         """
         if limit < 1 or overflow not in ("raise", "drop_oldest", "wait"):
             raise LocalProtocolError(
@@ -73,7 +72,7 @@ class FrameReader:
         self.limit = limit
         self.overflow = overflow
 
-    # --- who reads ---
+    # --- the reader ---
 
     def __aiter__(self) -> FrameReader:
         return self
@@ -93,7 +92,7 @@ class FrameReader:
             await self._more.wait()
 
     def close(self) -> None:
-        """Takes nothing more, and forgets what was not read. Twice is harmless."""
+        """Ends the reader and drops unread frames. A second call does nothing."""
         self._frames.clear()
         self.held = 0
         self._untold_frames = self._untold_bytes = 0
@@ -105,10 +104,10 @@ class FrameReader:
     async def __aexit__(self, *fault: object) -> None:
         self.close()
 
-    # --- who puts in ---
+    # --- the stream ---
 
     def put(self, data: bytes) -> bool:
-        """Adds a frame; whether whoever puts should wait, by `wait_for_room`, before the next one."""
+        """Adds a frame; returns whether the caller should `wait_for_room` before the next one."""
         if self._ended:
             return False
         cost = len(data) + FRAME_COST
@@ -126,7 +125,7 @@ class FrameReader:
         return self.overflow == "wait" and not self._overdue and self.held > self.limit
 
     def end(self, error: MewError | None = None) -> None:
-        """Nothing more comes; `error` is raised once behind the last frame. The first end is the end."""
+        """Ends the reader behind its last frame, where it raises `error` once. Later calls change nothing."""
         if not self._ended:
             self._ended = True
             self._error = error
@@ -134,13 +133,13 @@ class FrameReader:
         self._less.set()
 
     async def has_room(self) -> None:
-        """Returns when at least half of it is free, or nothing more comes."""
+        """Waits until at least half of the limit is free, or the stream ended."""
         while self.held > self.limit // 2 and not self._ended:
             self._less.clear()
             await self._less.wait()
 
     def overdue(self) -> None:
-        """It has been waited for long enough; until it has room again, what does not fit is missed."""
+        """Ends the waiting for this reader: until it has room again, frames that do not fit are missed."""
         self._overdue = self.held > self.limit // 2
 
     def _pop(self) -> bytes:
@@ -165,7 +164,7 @@ class FrameReader:
 
 
 async def wait_for_room(readers: Sequence[FrameReader], *, within: float | None = None) -> None:
-    """Returns when all of them have room, or after `within` seconds (None: 5), which those who have none know."""
+    """Waits until all readers have room, at most `within` seconds (None: 5); then marks the others as overdue."""
     try:
         async with asyncio.timeout(HOLD if within is None else within):
             for reader in readers:

@@ -1,9 +1,8 @@
-"""The rows that a person reads of a request, and the request that such rows say.
+"""The rows in which a person reads a request, and the request that such rows state.
 
-A row is a JSON pointer (RFC 6901) into `{"to", "payload"}` and the JSON text of the value that stands there. A row for
-each tool argument, each member beside the arguments and each member of the payload: nothing of the request is without
-one, so no member can stand for another. `rebuild_request` is the inverse of `rows_of`; what the rows do not rebuild
-exactly is never sent.
+A row is a JSON pointer (RFC 6901) into `{"to", "payload"}` and the JSON text of the value there. Each tool argument,
+each member beside the arguments and each member of the payload has its row, so no part of the request is hidden.
+`rebuild_request` is the inverse of `rows_of`; a request that the rows do not rebuild exactly is never sent.
 
 Spec: §3.2.1, ruling R17; threat 35.
 """
@@ -40,7 +39,7 @@ ARGUMENTS = "/payload/params/arguments"
 
 
 def write_value(value: Any) -> str:
-    """A JSON value as the text that a row holds."""
+    """The text of a JSON value in a row."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -50,7 +49,7 @@ def escape_key(key: str) -> str:
 
 
 def rows_of(request: Mapping[str, Any]) -> Rows:
-    """The rows of `{"to", "payload"}`: a tool's arguments first, then all else, each in its own order."""
+    """The rows of `{"to", "payload"}`: first the arguments of a tool, then all other members, each in order."""
     first: list[tuple[str, str]] = []
     rest: list[tuple[str, str]] = [(TO, write_value(request["to"]))]
     payload = request["payload"]
@@ -64,15 +63,17 @@ def rows_of(request: Mapping[str, Any]) -> Rows:
             if name != "arguments" or not isinstance(inner, Mapping) or not inner:
                 rest.append((f"{PARAMS}/{escape_key(name)}", write_value(inner)))
                 continue
-            first += [(f"{ARGUMENTS}/{escape_key(one)}", write_value(text)) for one, text in inner.items()]
+            first += [
+                (f"{ARGUMENTS}/{escape_key(argument)}", write_value(text)) for argument, text in inner.items()
+            ]
     return (*first, *rest)
 
 
 def rebuild_request(rows: Rows) -> dict[str, Any]:
-    """The request that the rows say.
+    """The request that the rows state.
 
     Raises:
-        LocalProtocolError: two rows stand at one place, or a row's text is no JSON.
+        LocalProtocolError: two rows have one place, or the text of a row is no JSON.
     """
     request: dict[str, Any] = {}
     taken: set[str] = set()
@@ -85,7 +86,7 @@ def rebuild_request(rows: Rows) -> dict[str, Any]:
         for part in parts[:-1]:
             inner = here.setdefault(part, {})
             if not isinstance(inner, dict):
-                raise _unfaithful(f"{pointer[:80]!r} lies inside of what another row says")
+                raise _unfaithful(f"{pointer[:80]!r} lies inside of another row")
             here = inner
         if parts[-1] in here:
             raise _unfaithful(f"another row lies inside of {pointer[:80]!r}")
@@ -97,36 +98,36 @@ def rebuild_request(rows: Rows) -> dict[str, Any]:
 
 
 def find_mismatch(rows: Rows, request: Mapping[str, Any]) -> str:
-    """Finds why the rows do not say exactly the request as it is written when it is sent; empty when they do."""
+    """The reason why the rows do not state exactly the request that is sent; empty where they do."""
     try:
         text = compact({"to": request["to"], "payload": request["payload"]})
         as_sent = read_strict(text, limit=4 * len(text) + 1)
         if canonical(rebuild_request(rows)) == canonical(as_sent):
             return ""
-        return "what its rows say is not what would be sent"
-    except Exception as fault:  # whatever cannot be compared is not approved
-        return f"what would be sent cannot be shown: {fault}"
+        return "its rows do not state the request that would be sent"
+    except Exception as fault:  # a request that cannot be compared is not approved
+        return f"the request that would be sent cannot be shown: {fault}"
 
 
 def argument_of(pointer: str) -> str | None:
-    """The name of the tool argument that the pointer names; None where it names something else."""
+    """The name of the tool argument at the pointer; None where it names another member."""
     if not pointer.startswith(f"{ARGUMENTS}/"):
         return None
     return pointer[len(ARGUMENTS) + 1 :].replace("~1", "/").replace("~0", "~")
 
 
 def is_routine(pointer: str, text: str) -> bool:
-    """Whether the row only says what the title of a card, or every request, says too."""
+    """Whether the row only repeats the title of a card or is the same in every request."""
     named = pointer in ("/payload/method", f"{PARAMS}/name") and text[:1] == '"'
     usual = (pointer, text) in (("/payload/jsonrpc", '"2.0"'), (ARGUMENTS, "{}"))
     return named or usual or pointer in (TO, ID)
 
 
 def row_name(pointer: str) -> str:
-    """The name under which a row is shown: an argument's own, else the whole pointer. No two pointers share one.
+    """The name under which a row is shown: that of an argument, else the whole pointer. It is unique.
 
-    A name that could be taken for a pointer or for another name is given as its pointer, and one with characters that
-    cannot be seen or a backslash as a JSON string, in which backslashes are doubled.
+    A name that could be mistaken for a pointer or another name is shown as its pointer. A name with invisible
+    characters or a backslash is shown as a JSON string, in which backslashes are doubled.
     """
     name = argument_of(pointer)
     if name is None or name[:1] in ("", "/", '"') or name != name.strip():
@@ -138,5 +139,5 @@ def row_name(pointer: str) -> str:
 
 def _unfaithful(why: str) -> LocalProtocolError:
     return LocalProtocolError(
-        f"The rows of a card say no request: {why}", code="rows_mismatch", section="§3.2.1"
+        f"The rows of a card state no request: {why}", code="rows_mismatch", section="§3.2.1"
     )

@@ -1,8 +1,7 @@
 """Answers the requests of others: a task for each, bounded in number, so that a slow tool delays no other.
 
-The answerer knows what a request means; this module knows how an answer is written. A proposal never comes here: it
-takes effect only as somebody's request. While the participant is paused, requests and answers are kept, and none is
-lost.
+The answerer executes a request; this module writes the answer. A proposal never comes here: it takes effect only
+through a request. While the participant is paused, requests and answers are kept, and none is lost.
 
 Spec: §3.1.1, §3.1.2, §3.2, §3.9.1.
 """
@@ -28,7 +27,7 @@ __all__ = ["ASKED", "MAX_RUNNING", "RequestServer"]
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
 MAX_KEPT = 64  # requests that wait for the end of a pause
-MAX_UNECHOED = 64  # answers of which the gateway has not said whether it took them
+MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
 SERVER_ERROR = -32000
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
@@ -39,8 +38,8 @@ class RequestServer:
     """The requests that one participant is answering.
 
     Args:
-        answerer: It is given the method and `params` of each request.
-        post: It sends a draft, and returns the envelope that was sent.
+        answerer: Called with the method and `params` of each request.
+        post: Sends a draft and returns the envelope.
     """
 
     def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
@@ -56,7 +55,7 @@ class RequestServer:
         return len(self._running)
 
     def take(self, request: Envelope, payload: McpRequest) -> None:
-        """Begins to answer a well-formed request that is addressed to this participant; returns at once."""
+        """Starts to answer a well-formed request to this participant; returns at once."""
         if payload.method.startswith("notifications/"):
             if payload.method == "notifications/cancelled":
                 self._cancel(request.sender, (payload.params or {}).get("requestId"))
@@ -78,7 +77,7 @@ class RequestServer:
         task.add_done_callback(lambda done: self._running.pop(done, None))
 
     def hold(self, held: bool) -> None:
-        """While held, requests and answers are kept; after it they are answered in the order in which they came."""
+        """Keeps requests and answers while `held`; afterwards handles them in the order of their arrival."""
         self._held = held
         while self._ready and not self._held:
             self._send(self._ready.popleft())
@@ -86,17 +85,17 @@ class RequestServer:
             self.take(*self._kept.popleft())
 
     def echo(self, id: str) -> None:
-        """The gateway accepted the answer of that id."""
+        """Records that the gateway accepted the answer of that id."""
         self._unechoed.pop(id, None)
 
     def keep(self, id: str) -> None:
-        """The gateway refused an answer because of a pause: it is sent again after the pause."""
+        """Keeps an answer that the gateway refused because of a pause; it is sent again after the pause."""
         draft = self._unechoed.pop(id, None)
         if draft is not None:
             self._ready.append(draft)
 
     async def stop(self, *, settle: float = 0.0) -> None:
-        """Stops everything that is being answered, after `settle` seconds for it to come to its own end."""
+        """Cancels all running answers after at most `settle` seconds, in which they may finish."""
         if settle and self._running:
             await asyncio.wait(set(self._running), timeout=settle)
         running = list(self._running)
@@ -150,7 +149,7 @@ class RequestServer:
         try:
             sent = self._post(draft)
         except LocalProtocolError as fault:
-            if "error" not in payload:  # a result that cannot travel is said to be one
+            if "error" not in payload:  # a result that cannot be sent is answered with an error
                 error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}").payload()
                 self._send({**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}})
         except ConnectionLost as lost:
@@ -161,5 +160,5 @@ class RequestServer:
 
 
 def _rpc_id(request: Envelope, payload: McpRequest) -> str | int:
-    """The JSON-RPC id to answer with; a request without one is answered under its envelope's id."""
+    """The JSON-RPC id of the answer; that of the envelope where the request has none."""
     return request.id if payload.id is None else payload.id

@@ -1,4 +1,4 @@
-"""Reads the payload of an MCP response: a typed result, or the error that the tool gave. It knows no waiting."""
+"""Reads the payload of an MCP response: a typed result, or the error of the tool."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_SHOWN = 500  # characters of a peer's words inside one of our sentences
 
 
 class ToolResult:
-    """What a tool answered.
+    """The result of a tool.
 
-    `content` is the list of MCP content blocks, `structured` the tool's structured value or None, `raw` the
-    whole result as it came, and `text` (also `str()`) what its text blocks say.
+    `content` is the list of MCP content blocks, `structured` the structured value or None, `raw` the unchanged
+    result, and `text` (also `str()`) the text of its text blocks.
 
     Spec: §3.1.2.
     """
@@ -42,8 +42,8 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other; where there is no content at all, the result as JSON, or as Python
-        writes it where JSON has no words for it, such as NaN."""
+        """The text blocks, separated by line ends. Without content, the result as JSON, or as Python writes values
+        that JSON does not have, such as NaN."""
         if not isinstance(self.raw, dict) or not isinstance(self.raw.get("content"), list):
             return self.raw if isinstance(self.raw, str) else raw_text(self.raw)[0]
         texts = [block.get("text") for block in self.content if block.get("type") == "text"]
@@ -62,7 +62,7 @@ class ToolResult:
 
 
 def raw_text(value: Any) -> tuple[str, str]:
-    """A value as JSON text; where JSON cannot say it, as Python writes it, and why. Never raises."""
+    """A value as JSON text; where that is impossible, the text of Python with the reason. Never raises."""
     try:
         return compact(value), ""
     except ProtocolError as fault:
@@ -74,23 +74,23 @@ def raw_text(value: Any) -> tuple[str, str]:
 
 
 def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
-    """The result in a response's payload: a `ToolResult` for `tools/call`, else the value as it came.
+    """The result in a response's payload: a `ToolResult` for `tools/call`, else the unchanged value.
 
     Args:
-        method: the method that was asked for.
-        what: how the sentence of an error calls it, such as `git/git_log`.
+        method: the method of the request.
+        what: its name in error messages, such as `git/git_log`.
 
     Raises:
-        ToolFailed: the other side answered with an error, or with a tool result marked as one.
+        ToolFailed: the answer is an error, or a tool result marked as one.
     """
     error = payload.get("error")
     if error is not None:
         fields = error if isinstance(error, dict) else {"message": str(error)}
         code = fields.get("code")
         code = code if isinstance(code, int) else None
-        said = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
+        message = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
         raise ToolFailed(
-            f"{what} failed: {said}{f' ({code})' if code is not None else ''}",
+            f"{what} failed: {message}{f' ({code})' if code is not None else ''}",
             code=code,
             data=fields.get("data"),
         )

@@ -1,12 +1,11 @@
 """The rights of one participant as they change: it grants, revokes, and acknowledges grants to itself.
 
-What it may do now stands in the client, from the welcome; which grants were seen stands in `ledger.grants`. Here is what
-follows from a change. A gateway relays a grant before or after the welcome that it causes: it is acknowledged once both
-were seen.
+The client holds its present capabilities, from the welcome; `ledger.grants` holds the grants. This module acts on their
+changes. A gateway relays a grant before or after the welcome that it causes, so a grant is acknowledged after both.
 
-A participant knows its runtime id, not its name in the configuration, and a grant may go by that name. A grant to a name
-that no present participant bears is taken as its own in two cases: it is addressed to this participant alone, or the
-very next welcome brings what it grants and nothing else explains that.
+A participant knows its runtime id but not its name in the configuration, which a grant may use. A grant to a name that
+no present participant has counts as its own in two cases: it is addressed to this participant alone, or the very next
+welcome brings its capabilities and nothing else explains that.
 
 Spec: §3.6.1 to §3.6.4, ruling R13.
 """
@@ -33,13 +32,13 @@ from mew_lab.sdk.signal import Signal
 __all__ = ["CapabilitiesChange", "OwnCapabilities"]
 
 logger = logging.getLogger(__name__)
-MAX_AWAITED = 100  # grants whose welcome is still to come
+MAX_AWAITED = 100  # grants that await their welcome
 
 Patterns = tuple[CapabilityPattern, ...]
 
 
 class CapabilitiesChange(NamedTuple):
-    """What this participant might do, and what it may do from now on: capabilities as welcomes told them."""
+    """The capabilities of this participant before and after a change, as in its welcomes."""
 
     before: Patterns
     after: Patterns
@@ -49,7 +48,7 @@ class OwnCapabilities:
     """The rights of one participant as they change.
 
     Args:
-        grants: All grants and revokes that it saw; their changes are to be told to `follow`.
+        grants: The grants and revokes of the space; their owner passes each change to `follow`.
     """
 
     def __init__(self, sender: MessageSender, grants: GrantLedger) -> None:
@@ -63,17 +62,17 @@ class OwnCapabilities:
         self._grants_changed: Signal[Grant | Revocation] = Signal(on_fault=sender.client.report)
         sender.client.on_welcome(self._on_welcome)
 
-    # --- who wants to be told; each returns a function that ends it ---
+    # --- handlers; each method returns a function that removes the handler ---
 
     def on_capabilities_changed(self, handler: Callable[[CapabilitiesChange], object]) -> Callable[[], None]:
-        """Each welcome after the first that brings other capabilities, that of a reconnection included."""
+        """Calls `handler` when a later welcome, also of a reconnection, brings other capabilities."""
         return self._changes.add(handler)
 
     def on_grants_changed(self, handler: Callable[[Grant | Revocation], object]) -> Callable[[], None]:
-        """Each grant and each revocation that is new or changed."""
+        """Calls `handler` with each grant or revocation that is new or changed."""
         return self._grants_changed.add(handler)
 
-    # --- giving and taking ---
+    # --- grants and revokes ---
 
     async def grant(
         self,
@@ -84,17 +83,17 @@ class OwnCapabilities:
         expires_at: datetime | None = None,
         max_uses: int | None = None,
     ) -> Grant:
-        """Lets `recipient` do more; returns the grant once the gateway has taken it. Its `id` is what `revoke` takes.
+        """Grants capabilities to `recipient`; returns the grant once the gateway has accepted it.
 
-        Whether the recipient has taken note stands later in `grants.get(id).acknowledged`.
+        Its `id` is the `grant_id` for `revoke`. `grants.get(id).acknowledged` later holds acknowledgements.
 
         Args:
-            expires_at: When the gateway ends it, aware; None: never.
-            max_uses: After how many messages the gateway ends it; None: never. Both are an extension: a gateway of
-                mew_lab keeps and applies them, others ignore them.
+            expires_at: The time at which the gateway ends it, with a time zone; None: never.
+            max_uses: The number of messages after which the gateway ends it; None: never. Both are an extension: a
+                gateway of mew_lab applies them, others ignore them.
 
         Raises:
-            Refused: the gateway says why: this participant does not hold it itself, nobody is called so …
+            Refused: the gateway refused it: this participant lacks the capability, the recipient is unknown …
             CapabilityViolation: this participant may not grant.
             NoReply, ConnectionLost, LocalProtocolError: as `MessageSender.say_accepted`.
 
@@ -116,7 +115,7 @@ class OwnCapabilities:
         expires_at: datetime | None = None,
         max_uses: int | None = None,
     ) -> Envelope:
-        """The grant as `grant` would send it, so that its id is known before.
+        """The envelope that `grant` would send, so that its id is known before.
 
         Raises:
             CapabilityViolation: this participant may not grant.
@@ -147,13 +146,13 @@ class OwnCapabilities:
         capabilities: Iterable[Mapping[str, Any]] | None = None,
         reason: str | None = None,
     ) -> Revocation:
-        """Takes from `recipient` one grant, or all that patterns match; returns once the gateway has taken it.
+        """Revokes one grant of `recipient`, or all capabilities that patterns match.
 
-        What overlaps the patterns and is kept is told by the gateway a moment later: it then stands in
-        `grants.revocation(id).remaining`, and in the log.
+        Returns once the gateway has accepted it. The gateway later reports overlapping capabilities that it kept:
+        they then stand in `grants.revocation(id).remaining` and in the log.
 
         Raises:
-            LocalProtocolError: neither a grant nor patterns are named.
+            LocalProtocolError: neither a grant nor patterns are given.
             Refused, CapabilityViolation, NoReply, ConnectionLost: as `grant`.
 
         Spec: §3.6.2, ruling R13.
@@ -161,7 +160,7 @@ class OwnCapabilities:
         payload: dict[str, Any] = {"recipient": recipient}
         if grant_id is None and capabilities is None:
             raise LocalProtocolError(
-                f"Cannot revoke nothing of {recipient!r}: name a grant_id, or patterns as capabilities",
+                f"Cannot revoke from {recipient!r} without an object: name a grant_id, or patterns as capabilities",
                 section="§3.6.2",
             )
         if grant_id is not None:
@@ -173,10 +172,10 @@ class OwnCapabilities:
         sent = await self._sender.say_accepted("capability/revoke", payload, to=recipient)
         return self.grants.revocation(sent.id) or Revocation.of(Entry.of(sent, 0))
 
-    # --- what happens ---
+    # --- events ---
 
     def follow(self, change: GrantChange) -> None:
-        """Takes note of a change of the ledger."""
+        """Applies a change of the ledger of grants."""
         item = change.item
         if isinstance(item, Revocation):
             self._awaited.pop(item.grant_id, None)
@@ -192,7 +191,7 @@ class OwnCapabilities:
             self._note_grant(item)
 
     def lost(self) -> None:
-        """The connection ended; another may follow."""
+        """Forgets grants that await their welcome, because the connection ended."""
         self._possible.clear()
 
     def _note_grant(self, grant: Grant) -> None:

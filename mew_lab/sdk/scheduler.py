@@ -1,6 +1,7 @@
-"""Schedules the steps of many keys, and says how far apart those of tool discovery are.
+"""Schedules the steps of many keys, and holds the intervals of tool discovery.
 
-`KeyedScheduler` runs one task a key. `Pace` holds the figures of discovery, `StartSpacing` spaces its first attempts.
+`KeyedScheduler` runs one task for each key. `Pace` holds the intervals of discovery; `StartSpacing` spaces its first
+attempts.
 
 Spec: SDK "Participant Join Flow and Tool Discovery".
 """
@@ -15,7 +16,7 @@ __all__ = ["KeyedScheduler", "NextStep", "Pace", "StartSpacing"]
 
 
 class NextStep(NamedTuple):
-    """What follows a step: another one `after` seconds; `failures` in a row so far; whether its key is settled now."""
+    """The step after a step: `after` seconds from now, after `failures` in a row; and whether its key is settled."""
 
     after: float
     failures: int = 0
@@ -23,16 +24,15 @@ class NextStep(NamedTuple):
 
 
 class KeyedScheduler:
-    """At most one task a key, which sleeps until its next step is due. A step that gives None is the last of its key.
+    """At most one task for each key, which sleeps until its next step is due. A step that returns None is the last.
 
-    What a step does is its maker's business. A key is settled once that for which it was scheduled has happened, or will
-    not happen.
+    A key is settled once the purpose of its schedule is reached or abandoned; its steps report that.
 
     Args:
-        step: The next step of a key, given its failures in a row.
-        wait: Sleeps for some seconds.
-        on_settled: Is called when a key is settled, the end of its task included.
-        on_fault: Is called with what a step raises; that ends the task.
+        step: Takes one step of a key, given its failures in a row; returns the next one.
+        wait: Sleeps for a number of seconds.
+        on_settled: Called when a key is settled, also at the end of its task.
+        on_fault: Called with an exception of a step, which ends the task.
 
     Attributes:
         unsettled: The keys that are scheduled and not settled.
@@ -61,14 +61,14 @@ class KeyedScheduler:
         return len(self._tasks)
 
     def schedule(self, key: str, after: float, *, settled: bool = False) -> None:
-        """Takes the first step of `key` after some seconds, in place of what was scheduled for it."""
+        """Schedules a step of `key`, in place of an earlier schedule."""
         self.cancel(key)
         if not settled:
             self.unsettled.add(key)
         self._tasks[key] = asyncio.get_running_loop().create_task(self._follow(key, after))
 
     def cancel(self, key: str) -> None:
-        """Ends the task of `key`, if it has one. A step on its way is not awaited any more."""
+        """Ends the task of `key`, if it has one, also during a step."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
@@ -82,7 +82,7 @@ class KeyedScheduler:
             self.cancel(key)
 
     async def close(self) -> None:
-        """Ends all tasks, and returns when they have ended."""
+        """Ends all tasks and waits for their end."""
         self.clear()
         if self._ending:
             await asyncio.wait(self._ending)
@@ -114,13 +114,13 @@ class KeyedScheduler:
 
 
 class Pace(NamedTuple):
-    """How discovery takes its time, in seconds.
+    """The intervals of discovery, in seconds.
 
-    `stagger` is the gap before the second of several starts; the gaps grow by as much each, up to `longest`:
-    0.1, 0.2, 0.3 … 3. `retries` are the waits before each repetition of a failed attempt, `ttl` how long a list
-    counts as fresh (then it is asked for again), `timeout` how long one page may take.
+    `stagger` is the gap before the second of several starts; each gap is longer by as much, up to `longest`:
+    0.1, 0.2, 0.3 … 3. `retries` are the waits before each repetition of a failed attempt. A list is fresh for `ttl`,
+    then it is requested again. `timeout` is the limit for one page.
 
-    The specification's example waits 3 to 5 s for each participant whatever their number. An agent waits 5 s for
+    The example of the specification waits 3 to 5 s for each participant, whatever their number. An agent waits 5 s for
     discovery before it thinks, so with two participants it would think without tools. Here the first is asked at
     once, ten within 4.5 s, and from the thirtieth on it is the 3 s of the example: fifty take 104 s.
     """
@@ -133,17 +133,17 @@ class Pace(NamedTuple):
 
 
 class StartSpacing:
-    """Spaces the first attempts of discovery: each start is given out once, in order. It has no clock."""
+    """Spaces the first attempts of discovery: assigns each start once, in order. It has no clock."""
 
     def __init__(self) -> None:
         self._latest = float("-inf")
         self._burst = 0
 
     def next(self, now: float, pace: Pace, *, waiting: int) -> float:
-        """Gives out the next start, as seconds from `now`.
+        """Assigns the next start, as seconds from `now`.
 
-        While `waiting` others wait it is at most `waiting` times the longest gap: a participant that comes and goes
-        without end uses up starts, and must not delay those of all others.
+        It is at most `waiting` times the longest gap, where `waiting` is the number of others that wait. So a
+        participant that joins and leaves repeatedly cannot delay the others without limit.
         """
         earliest = self._latest + min(pace.stagger * (self._burst + 1), pace.longest)
         earliest = min(earliest, now + waiting * pace.longest)

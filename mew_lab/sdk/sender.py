@@ -1,7 +1,7 @@
-"""Sends what a participant says on its own account: drafted, permitted, completed, sent.
+"""Sends the messages of one participant: drafts, checks, completes and posts them.
 
-`say` raises where a message may not be said; `quietly` is for what is said by itself (an acknowledgement, a status) and
-of which nobody would read a refusal. What a message means is not known here.
+`say` raises where a message may not be sent. `quietly` is for automatic messages, such as an acknowledgement or a
+status, whose refusal no caller would read.
 
 Spec: §4.1, §4.3.
 """
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 Names = str | Sequence[str]
 
 
-def names(given: Names) -> tuple[str, ...]:
-    """One name or several, as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def names(value: Names) -> tuple[str, ...]:
+    """The names as a tuple; `value` is one name or several."""
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 class MessageFields(TypedDict, total=False):
-    """What a message has besides its kind and payload: its addressees, what it correlates to, its context."""
+    """The members of a message besides kind and payload: its addressees, correlations and context."""
 
     to: Names
     about: Names
@@ -55,7 +55,7 @@ def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[s
     """The addressee of a call of `participant/tool`, and its payload.
 
     Raises:
-        LocalProtocolError: `target` does not read `participant/tool`.
+        LocalProtocolError: `target` is not of the form `participant/tool`.
     """
     participant, _, tool = target.partition("/")
     if not participant or not tool:
@@ -87,10 +87,10 @@ class MessageSender:
         return draft
 
     async def say(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
-        """Sends it; returns it as it was sent.
+        """Sends a message; returns it as it was sent.
 
         Raises:
-            CapabilityViolation: this participant may not.
+            CapabilityViolation: this participant may not send it.
             LocalProtocolError: it is no envelope, or this participant is paused.
             ConnectionLost: there is no connection.
         """
@@ -99,17 +99,17 @@ class MessageSender:
     async def say_accepted(
         self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
     ) -> Envelope:
-        """Like `say`, and waits until the gateway has taken it; returns it as everybody sees it.
+        """Like `say`, and waits until the gateway has accepted it; returns its echo.
 
         Raises:
             Refused: the gateway refused it.
-            NoReply: the gateway said neither yes nor no.
+            NoReply: the gateway neither accepted nor refused it.
             CapabilityViolation, LocalProtocolError, ConnectionLost: as `say`.
         """
         return await self.correlations.send_accepted(self._draft(kind, payload, **fields))
 
     def complete(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
-        """The message as it would be sent, so that its id is known before.
+        """The envelope that would be sent, so that its id is known before.
 
         Raises:
             CapabilityViolation: this participant may not send it.
@@ -118,16 +118,16 @@ class MessageSender:
         return self.client.complete(self._draft(kind, payload, **fields))
 
     async def send_accepted(self, envelope: Envelope, *, timeout: float = ACCEPTED_WITHIN) -> Envelope:
-        """Sends what `complete` gave, and waits until the gateway has taken it; raises as `say_accepted`."""
+        """Sends an envelope of `complete` and waits until the gateway has accepted it; raises as `say_accepted`."""
         return await self.correlations.send_accepted(envelope, timeout=timeout)
 
     def quietly(
         self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
     ) -> Envelope | None:
-        """Posts it if it is permitted and can go out; None, and a line in the log, when not."""
+        """Posts a message if that is permitted and possible; else returns None and writes to the log."""
         draft = _draft_message(kind, payload, **fields)
         if not self.permitted(kind, payload, to=fields.get("to", ())):
-            logger.debug("%s may not send %s, so it was not said", self.client.id, kind)
+            logger.debug("%s may not send %s, so it was not sent", self.client.id, kind)
             return None
         try:
             return self.client.post(draft)

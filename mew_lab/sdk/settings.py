@@ -1,6 +1,6 @@
-"""Reads the settings of a participant: file, then environment, then arguments; a later source counts more.
+"""Reads the settings of a participant from file, environment and arguments; a later source overrides an earlier one.
 
-This module starts nothing. A secret is a `Token` from the moment it is read, and no error and no repr shows a value.
+A secret is a `Token` from the moment it is read, and no error and no repr shows a value.
 
 Spec: SDK "Configuration", threat 26.
 """
@@ -34,10 +34,10 @@ AGENT = "MEW_AGENT_CONFIG"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
-    """The settings of one participant: where it joins and as whom, and the options of each layer by name.
+    """The settings of one participant: gateway, space, token and id, and the options of each layer by name.
 
-    Options that no source gives are absent from `client`, `participant` and `agent`, so that each layer's own default
-    holds. Times are seconds. `agent["api_key"]` is a Token.
+    Options that no source sets are absent from `client`, `participant` and `agent`, so the default of each layer holds.
+    Times are seconds. `agent["api_key"]` is a Token.
     """
 
     gateway: str = ""
@@ -50,10 +50,8 @@ class Settings:
 
     def __repr__(self) -> str:
         where = f"{self.space or 'a space'} at {self.gateway.rpartition('@')[2] or 'no gateway'}"
-        said = ", ".join([*self.client, *self.participant, *self.agent]) or "nothing else"
-        return (
-            f"<Settings of {self.participant_id or 'a participant'} in {where}, token {self.token}: {said}>"
-        )
+        options = ", ".join([*self.client, *self.participant, *self.agent]) or "nothing else"
+        return f"<Settings of {self.participant_id or 'a participant'} in {where}, token {self.token}: {options}>"
 
     @property
     def for_client(self) -> dict[str, Any]:
@@ -65,12 +63,12 @@ class Settings:
 def read_settings(
     path: str | Path | None = None, *, environ: Mapping[str, str] | None = None, **arguments: Any
 ) -> Settings:
-    """The settings from a file, the environment and arguments together; a later source counts more.
+    """The settings from a file, the environment and arguments; a later source overrides an earlier one.
 
-    The file is YAML or JSON and may hold any setting in either spelling; `${NAME}` in its texts is that
-    variable. The environment's `MEW_AGENT_CONFIG` is such a file's path, or its JSON text; `MEW_GATEWAY`,
-    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` count more than that file. Prompts are
-    merged phase by phase. An argument that is None and a variable that is empty are left out.
+    The file is YAML or JSON and may hold any setting in either spelling; `${NAME}` in its texts is replaced by that
+    variable. `MEW_AGENT_CONFIG` in the environment is the path of such a file, or its JSON text; `MEW_GATEWAY`,
+    `MEW_SPACE`, `MEW_TOKEN` and `MEW_PARTICIPANT_ID` override that file. Prompts are merged phase by phase. An
+    argument that is None and a variable that is empty are ignored.
 
     Args:
         path: the file; None reads none.
@@ -78,58 +76,58 @@ def read_settings(
         arguments: any setting by its name, such as `token` or `max_iterations`.
 
     Raises:
-        ConfigError: with file and key path: a file cannot be read or is too large; a setting is unknown, of a wrong
-            type, or names a variable that is not set.
+        ConfigError: a file cannot be read or is too large; a setting is unknown, of a wrong type, or names a variable
+            that is not set. The error names the file and the key path.
 
     Spec: SDK "Configuration".
     """
     environ = os.environ if environ is None else environ
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if path is not None:
-        _add(found, _read_file(Path(path), environ))
+        _add(settings, _read_file(Path(path), environ))
     written = environ.get(AGENT, "").strip()
     if written.startswith("{"):
-        _add(found, _read(_parse(written, AGENT), source=AGENT, environ=environ))
+        _add(settings, _read(_parse(written, AGENT), source=AGENT, environ=environ))
     elif written:
-        if not is_file(written):  # it may be a secret that stands in the wrong variable, and is not shown
+        if not is_file(written):  # not shown: it may be a secret in the wrong variable
             message = f"{AGENT} is neither JSON, which begins with '{{', nor the path of a file"
             raise ConfigError(message, path=AGENT)
-        _add(found, _read_file(written, environ))
+        _add(settings, _read_file(written, environ))
     for variable, name in VARIABLES.items():
         if environ.get(variable):
-            _add(found, _read({name: environ[variable]}, source=variable))
-    said = {name: value for name, value in arguments.items() if value is not None}
-    _add(found, _read(said, source="arguments"))
+            _add(settings, _read({name: environ[variable]}, source=variable))
+    present = {name: value for name, value in arguments.items() if value is not None}
+    _add(settings, _read(present, source="arguments"))
     parts: dict[str, dict[str, Any]] = {"": {}, "client": {}, "participant": {}, "agent": {}}
-    for name, value in found.items():
+    for name, value in settings.items():
         parts[OPTIONS[name].part][name] = value
     own = parts.pop("")
     if "gateway" in own:
-        address(own["gateway"], own.get("space", ""))  # refuses what is no address, or holds a password
+        address(own["gateway"], own.get("space", ""))  # refuses an invalid address and one with a password
     return Settings(**own, client=parts["client"], participant=parts["participant"], agent=parts["agent"])
 
 
-def _add(found: dict[str, Any], later: Mapping[str, Any]) -> None:
+def _add(settings: dict[str, Any], later: Mapping[str, Any]) -> None:
     for name, value in later.items():
-        found[name] = {**found.get(name, {}), **value} if name == "prompts" else value
+        settings[name] = {**settings.get(name, {}), **value} if name == "prompts" else value
 
 
 def _read(
-    given: Mapping[str, Any], *, source: str, environ: Mapping[str, str] | None = None
+    values: Mapping[str, Any], *, source: str, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The settings of one source by our names; `${NAME}` is filled in where an environment is given."""
-    found: dict[str, Any] = {}
+    """The settings of one source by their names in Python; `${NAME}` is replaced unless `environ` is None."""
+    settings: dict[str, Any] = {}
     spelt: dict[str, str] = {}
-    for key, value in given.items():
+    for key, value in values.items():
         name = option_of(key, source=source)
         if name in spelt:
-            said = f"{source}: {spelt[name]!r} and {key!r} are the same setting; keep one"
-            raise ConfigError(said, path=source, key=key)
+            message = f"{source}: {spelt[name]!r} and {key!r} are the same setting; keep one"
+            raise ConfigError(message, path=source, key=key)
         spelt[name] = key
         if environ is not None:
             value = fill_settings(value, environ, key=key, source=source)
-        found[name] = value_of(key, value, source=source)
-    return found
+        settings[name] = value_of(key, value, source=source)
+    return settings
 
 
 def _read_file(path: str | Path, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -138,9 +136,9 @@ def _read_file(path: str | Path, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:
-    found = read_document(text, path=source)
-    if found is None:
+    document = read_document(text, path=source)
+    if document is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConfigError(f"{source} must be a mapping of settings, such as `space: demo`", path=source)
-    return found
+    return document

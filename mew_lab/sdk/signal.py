@@ -1,10 +1,10 @@
-"""The one way in which the SDK tells something: `Signal` calls functions, and feeds iterators.
+"""The events of the SDK: a `Signal` calls functions and feeds iterators.
 
-A signal is called with a value. It calls each function that was added, in the order in which they were added, and then
-puts the value into each open subscription. A function that raises keeps no other from being called, and neither its
-fault nor a slow function stops the caller: faults go to `on_fault`, and a coroutine runs as a task of its own.
+A signal is called with a value. It calls all added functions in order, and then puts the value into each open
+subscription. An exception of a function goes to `on_fault` and stops neither the other functions nor the caller. A
+coroutine function runs as a task of its own.
 
-A signal knows nothing of what it tells. Everything runs on one loop, so nothing is locked.
+Everything runs on one loop, so nothing is locked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Signal", "Subscription"]
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
-_running: set[asyncio.Task[Any]] = set()  # a task that nobody holds may be collected while it runs
+_running: set[asyncio.Task[Any]] = set()  # a task without a reference may be collected while it runs
 
 
 class Signal(Generic[Value]):
-    """Functions of one argument, sync or async, and iterators. Calling the signal tells all of them.
+    """Functions of one argument, sync or async, and iterators. Calling the signal passes a value to all of them.
 
     Args:
-        on_fault: is called with each exception that a function raises; None logs it.
+        on_fault: called with each exception of a function; None logs it.
     """
 
     __slots__ = ("_functions", "_on_fault", "_subscriptions")
@@ -37,14 +37,14 @@ class Signal(Generic[Value]):
     def __init__(self, *, on_fault: Callable[[Exception], object] | None = None) -> None:
         self._functions: list[Callable[[Value], object]] = []
         self._subscriptions: list[Subscription[Value]] = []
-        # Not `or`: a signal to which nobody has been added yet is false.
+        # Not `or`: a signal without functions is false.
         self._on_fault = _log if on_fault is None else on_fault
 
     def __len__(self) -> int:
         return len(self._functions) + len(self._subscriptions)
 
     def add(self, function: Callable[[Value], object]) -> Callable[[], None]:
-        """From now on `function` is called with each value; the result, when called, ends that."""
+        """Adds a function that is called with each value; returns a function that removes it."""
         self._functions.append(function)
 
         def remove() -> None:
@@ -54,7 +54,7 @@ class Signal(Generic[Value]):
         return remove
 
     def subscribe(self, *, limit: int) -> Subscription[Value]:
-        """Every value from now on, for `async for`; it holds at most `limit` values that were not read yet."""
+        """A subscription to every value from now on, for `async for`; it holds at most `limit` unread values."""
         subscription: Subscription[Value] = Subscription(limit=limit, on_close=self._unsubscribe)
         self._subscriptions.append(subscription)
         return subscription
@@ -75,7 +75,7 @@ class Signal(Generic[Value]):
             subscription.put(value)
 
     def close(self) -> None:
-        """Ends all subscriptions; what they hold can still be read. Functions stay."""
+        """Ends all subscriptions; their unread values stay readable. Functions stay."""
         for subscription in tuple(self._subscriptions):
             subscription.close()
 
@@ -96,7 +96,7 @@ def _log(fault: Exception) -> None:
 class Subscription(Generic[Value]):
     """The values of a signal since it was made, in order: `async for` takes them out. Ends when closed and empty.
 
-    It holds at most `limit` values. A reader that falls behind gets a MewError instead of a silent gap.
+    It holds at most `limit` values. A reader that falls further behind gets a MewError.
     """
 
     def __init__(self, *, limit: int, on_close: Callable[[Subscription[Value]], None]) -> None:
@@ -108,7 +108,7 @@ class Subscription(Generic[Value]):
         self._more = asyncio.Event()
 
     def put(self, value: Value) -> None:
-        """Adds a value; beyond the limit it is only counted."""
+        """Adds a value; beyond the limit the value is dropped and counted."""
         if self._lost or len(self._values) >= self._limit:
             self._lost += 1
         else:
@@ -116,7 +116,7 @@ class Subscription(Generic[Value]):
         self._more.set()
 
     def close(self) -> None:
-        """Takes nothing more; what it holds can still be read. A second call is harmless."""
+        """Ends the subscription; unread values stay readable. A second call does nothing."""
         if not self._closed:
             self._closed = True
             self._on_close(self)

@@ -1,6 +1,6 @@
 """Derives the JSON Schema of a typed Python function, checks the arguments of its calls and converts them.
 
-Beside tools.py because it is the whole of what pydantic does for a tool; it knows no MCP method and runs nothing.
+All use of pydantic for tools stands here. The module handles no MCP method and runs no function.
 
 Spec: SDK "Tool Registry".
 """
@@ -23,7 +23,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["BadArguments", "Bound", "GivenSchema", "Signature", "documentation"]
 
 MAX_FAULTS = 20
-MAX_SAID = 200  # characters of one fault
+MAX_REASON = 200  # characters of one fault
 
 _P = inspect.Parameter
 _SECTION = re.compile(r"(Args|Arguments|Parameters):\s*\Z")
@@ -32,29 +32,29 @@ _ENTRY = re.compile(r"(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
 class BadArguments(Exception):
-    """The arguments do not fit. `faults` lists each place: `{"path": "arguments.a", "message": …}`."""
+    """Arguments that a tool does not accept. `faults` lists each fault: `{"path": "arguments.a", "message": …}`."""
 
     def __init__(self, faults: list[dict[str, str]]) -> None:
-        super().__init__("; ".join(f"{one['path']}: {one['message']}" for one in faults))
+        super().__init__("; ".join(f"{fault['path']}: {fault['message']}" for fault in faults))
         self.faults = faults
 
 
 class Bound(NamedTuple):
-    """How to call the function."""
+    """The arguments with which to call the function."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
 def documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The docstring's first paragraph as one line, and what its section `Args:` says of each parameter."""
+    """The first paragraph of the docstring as one line, and the text of its section `Args:` for each parameter."""
     lines = (inspect.getdoc(function) or "").splitlines()
     first: list[str] = []
     for line in lines:
         if not line.strip():
             break
         first.append(line.strip())
-    said: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     start = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
     depth, name = "", ""
     for line in lines[start + 1 :]:
@@ -63,17 +63,17 @@ def documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         entry = _ENTRY.match(line)
         if entry and (not depth or entry[1] == depth):
             depth, name = entry[1], entry[2]
-            said[name] = entry[3].strip()
+            parameters[name] = entry[3].strip()
         elif name and line.strip():
-            said[name] = f"{said[name]} {line.strip()}".strip()
-    return " ".join(first), said
+            parameters[name] = f"{parameters[name]} {line.strip()}".strip()
+    return " ".join(first), parameters
 
 
 class Signature:
-    """What one function takes. `schema` is a JSON Schema (2020-12) of its arguments as one object.
+    """The parameters of one function. `schema` is a JSON Schema (2020-12) of its arguments as one object.
 
     Raises:
-        ConfigError: when its arguments cannot be given by name, or have a type that JSON cannot carry.
+        ConfigError: when a parameter cannot be passed by name, or has a type that JSON cannot carry.
     """
 
     def __init__(self, function: Callable[..., Any], *, name: str) -> None:
@@ -88,13 +88,13 @@ class Signature:
         """The arguments, checked against the schema and converted to the annotated types.
 
         Raises:
-            BadArguments: with every fault that was found, at most 20.
+            BadArguments: with all faults, at most 20.
         """
-        # The annotated types check again what the schema could not; pydantic alone would take "1" for 1.
+        # The annotated types check what the schema could not. pydantic alone would accept "1" for 1.
         validation = self._validator.validate(dict(arguments))
         faults = _faults(validation.violations)
         if not faults and not validation.complete:
-            faults = [_fault((), "they are nested too deeply to be held against the schema")]
+            faults = [_fault((), "they are nested too deeply to be checked against the schema")]
         if faults:
             raise BadArguments(faults)
         args: list[Any] = []
@@ -105,8 +105,8 @@ class Signature:
                 kwargs[key] = adapter.validate_python(value)
             except ValidationError as error:
                 faults += [
-                    _fault((key, *one["loc"]), one["msg"])
-                    for one in error.errors(include_url=False)[:MAX_FAULTS]
+                    _fault((key, *fault["loc"]), fault["msg"])
+                    for fault in error.errors(include_url=False)[:MAX_FAULTS]
                 ]
         if faults:
             raise BadArguments(faults[:MAX_FAULTS])
@@ -133,31 +133,33 @@ class Signature:
                 adapters[key] = TypeAdapter(hints.get(key, Any))
                 adapters[key].json_schema()
             except (PydanticSchemaGenerationError, PydanticUserError) as fault:
-                said = str(fault).splitlines()[0]
-                raise self._unfit(f"the type of {key} has no JSON form: {one_line(said, MAX_SAID)}") from None
+                reason = str(fault).splitlines()[0]
+                raise self._unfit(
+                    f"the type of {key} has no JSON form: {one_line(reason, MAX_REASON)}"
+                ) from None
             if parameter.kind is _P.VAR_KEYWORD:
                 self._rest = key
             else:
                 self._parameters[key] = parameter
         return adapters
 
-    def _described(self, said: Mapping[str, str]) -> dict[str, Any]:
+    def _described(self, documented: Mapping[str, str]) -> dict[str, Any]:
         inputs = [(key, "validation", adapter) for key, adapter in self._adapters.items()]
         schemas, shared = TypeAdapter.json_schemas(inputs)  # type: ignore[arg-type]
         properties: dict[str, Any] = {}
         for key, parameter in self._parameters.items():
-            one = properties[key] = dict(schemas[key, "validation"])
-            if said.get(key):
-                one.setdefault("description", said[key])
+            described = properties[key] = dict(schemas[key, "validation"])
+            if documented.get(key):
+                described.setdefault("description", documented[key])
             if parameter.default is not _P.empty:
                 try:
-                    one["default"] = self._adapters[key].dump_python(
+                    described["default"] = self._adapters[key].dump_python(
                         parameter.default, mode="json", warnings=False
                     )
                 except ValueError:  # a default that JSON cannot say is still a default
                     pass
         rest: Any = schemas[self._rest, "validation"] or True if self._rest else False
-        required = [key for key, one in self._parameters.items() if one.default is _P.empty]
+        required = [key for key, parameter in self._parameters.items() if parameter.default is _P.empty]
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             schema["required"] = required
@@ -171,13 +173,13 @@ class Signature:
 
 
 class GivenSchema:
-    """Arguments by a JSON Schema that somebody wrote: checked against it, and handed on as they came.
+    """The parameters of a tool by an explicit JSON Schema. Arguments are checked and passed on unconverted.
 
-    The check is bounded and asks no address; what it could not decide does not pass.
+    The check is bounded and resolves no reference over the network. Arguments that it cannot decide about are refused.
 
     Raises:
-        ConfigError: when it is no JSON Schema of an object, or asks for what can never be checked here: a reference
-            out of it, a pattern that looks around or back, `unevaluatedProperties`.
+        ConfigError: when it is no JSON Schema of an object, or uses a keyword that cannot be checked here: a reference
+            to another document, a pattern with lookaround or back-reference, `unevaluatedProperties`.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
@@ -185,7 +187,7 @@ class GivenSchema:
         self._validator = Validator(self.schema)
         if gaps := self._validator.gaps():
             raise ConfigError(
-                f"{name} cannot be a tool: its inputSchema is no JSON Schema that calls can be held against: "
+                f"{name} cannot be a tool: its inputSchema is no JSON Schema against which calls can be checked: "
                 f"{_place('inputSchema', gaps[0].path)}: {gaps[0].message}",
                 key=name,
             )
@@ -198,7 +200,7 @@ class GivenSchema:
         """The arguments, checked; raises as `Signature.bind`, also when the check would take too long."""
         validation = self._validator.validate(dict(arguments))
         faults = _faults(validation.violations) or [
-            _fault((), f"they cannot be held against the schema. {one}") for one in validation.notes
+            _fault((), f"they cannot be checked against the schema. {note}") for note in validation.notes
         ]
         if faults:
             raise BadArguments(faults[:MAX_FAULTS])
@@ -206,13 +208,13 @@ class GivenSchema:
 
 
 def _faults(violations: Iterable[Violation]) -> list[dict[str, str]]:
-    return [_fault(one.path, one.message) for one in islice(violations, MAX_FAULTS)]
+    return [_fault(violation.path, violation.message) for violation in islice(violations, MAX_FAULTS)]
 
 
 def _fault(path: Path, message: str) -> dict[str, str]:
-    return {"path": _place("arguments", path), "message": one_line(message, MAX_SAID)}
+    return {"path": _place("arguments", path), "message": one_line(message, MAX_REASON)}
 
 
 def _place(root: str, path: Path) -> str:
-    steps = (f"[{one}]" if isinstance(one, int) else f".{one_line(one, 80)}" for one in path)
+    steps = (f"[{step}]" if isinstance(step, int) else f".{one_line(step, 80)}" for step in path)
     return root + "".join(steps)

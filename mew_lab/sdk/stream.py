@@ -1,7 +1,6 @@
-"""One open stream for one participant: writing, reading, and what its owner may do.
+"""One stream for one participant: writing, reading, and the actions of its owner.
 
-It decides nothing about itself. Who owns it, who may write and whether it is open stands in its `facts`, a snapshot of
-`ledger.streams` that `sdk.streams` replaces.
+Its owner, its writers and its state stand in `facts`, a snapshot of `ledger.streams` that `sdk.streams` replaces.
 
 Spec: §3.10, SDK "Stream Lifecycle Helpers", ruling R16.
 """
@@ -29,19 +28,20 @@ from mew_lab.sdk.sender import MessageSender
 
 __all__ = ["ANSWERED_WITHIN", "Stream"]
 
-ANSWERED_WITHIN = 10.0  # seconds for the gateway to answer what is asked of a stream
+ANSWERED_WITHIN = 10.0  # seconds for the gateway to answer a request about a stream
 
 
 class Stream:
     """One stream of the space, as this participant sees it; `streams.active` holds those that are open.
 
     `async for data in stream` reads its frames from now on, `await stream.write(data)` writes one. `async with`
-    closes a stream of one's own at the end: with the reason `complete`, or `error` or `cancelled`.
+    closes an own stream at the end: with the reason `complete`, `error` or `cancelled`.
 
     Attributes:
-        facts: What the ledger knows of it; most attributes below are read from there.
-        last_activity: When it last changed or brought a frame, by the clock of this participant.
-        frames: How many frames came here, and `bytes` their data. Of a stream with targets only those get any.
+        facts: Its state in the ledger; most attributes below are read from there.
+        last_activity: The time of its last change or frame, by the clock of this participant.
+        frames: The number of frames that arrived here; `bytes` is the size of their data. Frames of a stream with
+            targets reach only these.
 
     Spec: §3.10.
     """
@@ -59,16 +59,16 @@ class Stream:
         state = f"closed: {self.closed}" if self.closed else "open"
         return f"<Stream {self.id} of {self.owner}, {state}, {self.frames} frames>"
 
-    # --- what it is ---
+    # --- its facts ---
 
     @property
     def id(self) -> str:
-        """As frames name it."""
+        """The id that its frames carry."""
         return self.facts.id
 
     @property
     def owner(self) -> str:
-        """The participant that asked for it, or that it was given to."""
+        """The participant that requested it, or to which it was transferred."""
         return self.facts.owner
 
     @property
@@ -78,42 +78,42 @@ class Stream:
 
     @property
     def target(self) -> tuple[str, ...]:
-        """The participants that get the frames; empty for everybody."""
+        """The recipients of its frames; empty for everybody."""
         return self.facts.target
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """All that its request said: `direction`, `description`, custom fields."""
+        """The other members of its request: `direction`, `description`, custom fields."""
         return self.facts.fields
 
     @property
     def created(self) -> datetime | None:
-        """When it was opened, by the clock of the gateway; None where that was not told."""
+        """When it was opened, by the clock of the gateway; None where that is not known."""
         return self.facts.created
 
     @property
     def request_id(self) -> str:
-        """The id of its `stream/request`; empty where a welcome told of it."""
+        """The id of its `stream/request`; empty where a welcome listed it."""
         return self.facts.request_id
 
     @property
     def open_envelope_id(self) -> str:
-        """The id of its `stream/open`; empty where a welcome told of it."""
+        """The id of its `stream/open`; empty where a welcome listed it."""
         return self.facts.open_envelope_id
 
     @property
     def late(self) -> bool:
-        """Whether it was open already when this participant was told, so that frames went before."""
+        """Whether it was open before a welcome listed it, so that earlier frames were missed."""
         return self.facts.late
 
     @property
     def closed(self) -> str:
-        """Why it is closed, such as `complete` or `owner_left`; empty while it is open."""
+        """The reason of its close, such as `complete` or `owner_left`; empty while it is open."""
         return self.facts.reason if self.facts.state == "closed" else ""
 
     @property
     def refused(self) -> int:
-        """How many frames of this participant the gateway refused."""
+        """The number of frames of this participant that the gateway refused."""
         return self.facts.refused_frames
 
     @property
@@ -128,38 +128,38 @@ class Stream:
 
     @property
     def direction(self) -> str:
-        """`upload` or `download`: what its requester means to do with it. Spec: §3.10.1."""
+        """`upload` or `download`, as its request states. Spec: §3.10.1."""
         return self._text("direction") or "upload"
 
     @property
     def description(self) -> str | None:
-        """What it is for, in its requester's words."""
+        """The description in its request."""
         return self._text("description")
 
     @property
     def content_type(self) -> str | None:
-        """The MIME type, or a name of one's own."""
+        """The MIME type, or a custom name."""
         return self._text("content_type")
 
     @property
     def format(self) -> str | None:
-        """How the data is written, such as `jsonl`."""
+        """The format of the data, such as `jsonl`."""
         return self._text("format")
 
     @property
     def encoding(self) -> str | None:
-        """What the gateway said of its encoding. Spec: §3.10.2."""
+        """The encoding that the gateway stated. Spec: §3.10.2."""
         return self._text("encoding")
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What its application said of it."""
-        found = self.fields.get("metadata")
-        return found if isinstance(found, dict) else {}
+        """The metadata in its request."""
+        metadata = self.fields.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def expected_size_bytes(self) -> int | None:
-        """How much its requester expects; advisory."""
+        """The size that its request states, advisory."""
         size = self.fields.get("expected_size_bytes")
         return size if isinstance(size, int) and not isinstance(size, bool) else None
 
@@ -174,16 +174,16 @@ class Stream:
     # --- writing ---
 
     async def write(self, data: bytes | str) -> None:
-        """Writes one frame, a text as UTF-8; nothing is split or joined. Returns once the link has taken it.
+        """Writes one frame, a text as UTF-8, without splitting it. Returns once the link has taken it.
 
-        A slow link is felt here. That the gateway passed the frame on is told only by one's own echo, of a
-        stream without targets; what it refuses (also for more messages a second than it takes) is counted in
-        `refused` or told to `on_error` of the client.
+        A slow link delays the return. Only the own echo, of a stream without targets, shows that the gateway relayed
+        the frame. Frames that the gateway refused, also because of its rate limit, are counted in `refused` or
+        reported to `on_error` of the client.
 
         Raises:
             LocalProtocolError: the stream is closed, this participant may not write to it, or the frame is too
                 large.
-            ConnectionLost: there is no connection, or it ended before the frame was handed over.
+            ConnectionLost: there is no connection, or it ended before the link took the frame.
 
         Spec: §3.10.3, §3.10.4.
         """
@@ -221,13 +221,13 @@ class Stream:
     # --- reading ---
 
     def read(self, *, limit: int = LIMIT, overflow: Overflow = "raise") -> FrameReader:
-        """A reader of all frames from now on; it holds at most `limit` bytes unread, see `FrameReader` for more.
+        """A reader of all frames from now on; it holds at most `limit` bytes unread. See `FrameReader`.
 
-        Every reader has every frame. A frame does not say who wrote it, so a writer reads its own frames too,
-        where the stream has no targets.
+        Every reader gets every frame. A frame does not name its writer, so a writer reads its own frames, too, where
+        the stream has no targets.
 
         Raises:
-            LocalProtocolError: the limit or the way to overflow is none.
+            LocalProtocolError: the limit is not positive, or `overflow` is unknown.
 
         Spec: §3.10.3, ruling R16.
         """
@@ -245,14 +245,14 @@ class Stream:
         self._readers.add(reader)
         return reader
 
-    # --- owning ---
+    # --- actions of the owner ---
 
     async def grant_write(self, participant_id: str, *, reason: str | None = None) -> None:
-        """Lets somebody write; returns when the gateway told everybody. To who may already, nothing changes.
+        """Grants write access to a participant; returns when the gateway announced it. A second grant does nothing.
 
         Raises:
             Refused: `stream_not_found`, `unauthorized` (only the owner may) or `participant_not_found`.
-            CapabilityViolation: this participant may not ask for it.
+            CapabilityViolation: this participant may not send the request.
             NoReply, ConnectionLost: the gateway did not answer.
 
         Spec: §3.10.5.
@@ -262,7 +262,7 @@ class Stream:
         )
 
     async def revoke_write(self, participant_id: str, *, reason: str | None = None) -> None:
-        """Lets somebody write no longer; raises as `grant_write`, and `invalid_operation` for its owner.
+        """Revokes write access; raises as `grant_write`, and `invalid_operation` for the owner.
 
         Spec: §3.10.6.
         """
@@ -271,7 +271,7 @@ class Stream:
         )
 
     async def transfer_ownership(self, new_owner: str, *, reason: str | None = None) -> None:
-        """Gives the stream away; one may write on only where a grant said so. Raises as `grant_write`.
+        """Transfers the stream; the old owner may write on only with a grant. Raises as `grant_write`.
 
         Spec: §3.10.7.
         """
@@ -280,12 +280,12 @@ class Stream:
         )
 
     async def close(self, reason: str = "complete") -> None:
-        """Ends a stream of one's own; returns when the gateway took it, at once where it is closed already.
+        """Closes an own stream; returns when the gateway accepted it, at once if it is closed already.
 
-        `reason` tells a good end from a bad one: `complete`, `cancelled`, `timeout`, `error`.
+        `reason` is the kind of its end: `complete`, `cancelled`, `timeout`, `error`.
 
         Raises:
-            Refused: `unauthorized`, where somebody else owns it.
+            Refused: `unauthorized`, where another participant owns it.
             CapabilityViolation, NoReply, ConnectionLost: as `grant_write`.
 
         Spec: §3.10.4.
@@ -312,32 +312,32 @@ class Stream:
             return
         try:
             await self.close("cancelled" if issubclass(kind, asyncio.CancelledError) else "error")
-        except MewError as failed:  # what ended the block is what its caller must see
+        except MewError as failed:  # the caller must see the exception of the block
             self._client.report(failed)
 
     # --- for Streams ---
 
     def keep(self) -> FrameReader:
-        """A reader from now on, for the next `read`."""
+        """Opens a reader now, for the next `read`."""
         reader = self._reader()
         self._kept.append(reader)
         return reader
 
     def drop(self, reader: FrameReader) -> None:
-        """Ends a kept reader that no `read` took."""
+        """Ends a reader of `keep` that no `read` has taken."""
         if reader in self._kept:
             self._kept.remove(reader)
             reader.close()
 
     def take(self, data: bytes, *, at: datetime) -> list[FrameReader]:
-        """Hands a frame to all readers; returns those that are full now and want the sender to wait."""
+        """Passes a frame to all readers; returns the full ones for which the connection has to wait."""
         self.frames += 1
         self.bytes += len(data)
         self.last_activity = at
         return [reader for reader in tuple(self._readers) if reader.put(data)]
 
     def interrupt(self, error: MewError | None) -> None:
-        """Ends all present readers; `error` tells them of frames that may be missing."""
+        """Ends all present readers; they raise `error`, as frames may be missing."""
         for reader in tuple(self._readers):
             reader.end(error)
         self._readers.clear()

@@ -1,7 +1,7 @@
-"""The streams of one space for one participant: requests streams, and brings frames to their readers.
+"""The streams of one space for one participant: requests streams, and passes frames to their readers.
 
-Which streams are open, and who may write, is read from `ledger.streams`; one open stream is a `Stream` of `sdk.stream`;
-what a reader has not read yet stands in `sdk.reader`.
+`ledger.streams` holds the streams that are open and their writers. `sdk.stream` is one open stream; `sdk.reader` holds
+unread frames.
 
 Spec: §3.8.1, §3.10, SDK "Stream Support", "Stream Lifecycle Helpers", rulings R10, R16.
 """
@@ -26,21 +26,21 @@ from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 
 __all__ = ["Streams"]
 
-MAX_GIVEN_UP = 1000  # stream/requests that nobody waits for any more, and that may still be answered
+MAX_GIVEN_UP = 1000  # abandoned stream/requests that the gateway may still answer
 
 
 class Streams:
     """The streams of one space, as one participant sees them.
 
     Args:
-        ledger: What became of each stream; its changes are to be told to `follow`.
+        ledger: The state of each stream; its owner passes each change to `follow`.
 
     Attributes:
         active: Every open stream by its id, own ones and those of others, targeted ones too; at most 1000 of others.
-        unknown_frames: How many frames came for no stream that is open, such as after a close; they are dropped.
+        unknown_frames: The number of frames for no open stream, such as after a close; they are dropped.
 
-    A stream that was open before this participant came is described by the welcome, which does not say how its
-    `stream/open` was called: a close that names only that leaves it open here until the next welcome.
+    The welcome describes streams that were open before this participant joined, without the id of their `stream/open`.
+    A close that names only that id leaves such a stream open here until the next welcome.
 
     Spec: §3.10.
     """
@@ -68,7 +68,7 @@ class Streams:
 
     @property
     def untold(self) -> int:
-        """How many streams of others came while 1000 were open already; they are unknown here."""
+        """The number of streams of others that were ignored because 1000 were open already."""
         return self._ledger.untold
 
     # --- asking for one ---
@@ -88,23 +88,22 @@ class Streams:
         timeout: float = ANSWERED_WITHIN,
         **custom: Any,
     ) -> Stream:
-        """A stream of one's own, once the gateway has opened it; only its owner may write at first.
+        """Requests a stream; returns it once the gateway has opened it. At first only its owner may write.
 
-        A stream that opens after one has given up waiting is closed at once.
+        A stream that opens after the caller has stopped waiting is closed at once.
 
         Args:
-            direction: `upload`: the owner writes. `download`: the owner means to read, and grants write access
-                to who shall write.
-            content_type: with `format`, what others need to read a format of one's own.
-            target: who gets the frames; nobody named is everybody.
+            direction: `upload`: the owner writes. `download`: the owner reads, and grants write access to others.
+            content_type: together with `format`, describes a custom format.
+            target: the recipients of the frames; empty for everybody.
             correlation_id: the message that motivates the stream.
             custom: further fields of the request; they stand in `Stream.fields`, for late joiners too.
 
         Raises:
-            Refused: the gateway opened none: `target_not_found`, `limit_exceeded`.
+            Refused: the gateway opened no stream, such as with `target_not_found` or `limit_exceeded`.
             CapabilityViolation: this participant may not request streams.
-            LocalProtocolError: the direction is none, or the request cannot be sent.
-            NoReply: the gateway said nothing within `timeout` seconds.
+            LocalProtocolError: the direction is unknown, or the request cannot be sent.
+            NoReply: the gateway did not answer within `timeout` seconds.
             ConnectionLost: there is no connection, or it ended meanwhile.
 
         Spec: §3.10.1, §3.10.2.
@@ -114,7 +113,7 @@ class Streams:
                 f"Cannot request a stream with the direction {direction!r}: it is 'upload' or 'download'",
                 section="§3.10.1",
             )
-        asked = {
+        fields = {
             "expected_size_bytes": expected_size_bytes,
             "description": description,
             "content_type": content_type,
@@ -122,10 +121,10 @@ class Streams:
             "target": list(names(target)) or None,
             "metadata": None if metadata is None else dict(metadata),
         }
-        given = {key: value for key, value in asked.items() if value is not None}
+        payload = {key: value for key, value in fields.items() if value is not None}
         request = self._sender.complete(
             "stream/request",
-            {**custom, "direction": direction, **given},
+            {**custom, "direction": direction, **payload},
             to="gateway",
             about=correlation_id,
             context=context,
@@ -143,34 +142,34 @@ class Streams:
 
     @property
     def pending(self) -> dict[str, Envelope]:
-        """One's own stream/requests that the gateway has not answered, by their ids."""
+        """The stream/requests of this participant that the gateway has not answered, by their ids."""
         return self._sender.correlations.waiting("stream/request")
 
     @property
     def mine(self) -> list[Stream]:
         """The open streams that this participant owns, the oldest first."""
-        return [one for one in self.active.values() if one.mine]
+        return [stream for stream in self.active.values() if stream.mine]
 
     async def close_all(self, reason: str = "complete") -> list[Stream]:
-        """Closes one's own streams; returns those that are closed now. What fails is told to `on_error`."""
+        """Closes the streams of this participant; returns those that are closed now. Errors go to `on_error`."""
         mine = self.mine
         for stream in mine:
             try:
                 await stream.close(reason)
             except MewError as fault:
                 self._client.report(fault)
-        return [one for one in mine if one.closed]
+        return [closing for closing in mine if closing.closed]
 
-    # --- who wants to be told; each returns a function that ends it ---
+    # --- handlers; each method returns a function that removes the handler ---
 
     def accept(self, handler: Callable[[Stream], Awaitable[object]]) -> Callable[[], None]:
-        """Each stream of somebody else that reaches this participant from now on, once; runs as a task.
+        """Runs the handler as a task, once for each stream of another that reaches this participant from now on.
 
-        A stream reaches one that has no targets, that has this participant among them, that brings it a frame,
-        or to which it was given write access (as a `download` needs). Nothing is sent for it: in this protocol
-        the gateway opens a stream, and to accept is to read, or to write. The first `read` within the handler
-        begins with the first frame after the stream opened, or after the welcome that told of it (`late`).
-        After a reconnection a stream that goes on is not handed over again: its readers got a ConnectionLost.
+        A stream reaches this participant if it has no targets or has this participant as one, when it brings it a
+        frame, or when it gains write access (as a `download` needs). Accepting sends nothing: the gateway opens
+        streams, and a participant just reads or writes. The first `read` within the handler begins with the first
+        frame after the stream opened, or after the welcome that listed it (`late`). A stream that outlives a
+        reconnection is not passed again: its readers got a ConnectionLost.
 
         Spec: SDK "Stream Lifecycle Helpers".
         """
@@ -189,23 +188,23 @@ class Streams:
         return self._offers.add(offer)
 
     def on_open(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
-        """Each stream that is opened now, or found in a welcome (`late`)."""
+        """Calls `handler` with each stream that is opened, or listed in a welcome (`late`)."""
         return self._opens.add(handler)
 
     def on_close(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
-        """Each stream that is open no longer; `closed` says why."""
+        """Calls `handler` with each stream that was closed; its `closed` is the reason."""
         return self._closes.add(handler)
 
     def on_change(self, handler: Callable[[Stream], object]) -> Callable[[], None]:
-        """Each stream whose owner, writers or targets are others now."""
+        """Calls `handler` with each stream whose owner, writers or targets changed."""
         return self._changes.add(handler)
 
-    # --- what happens ---
+    # --- events ---
 
     def lost(self, changes: Sequence[StreamChange]) -> None:
-        """The connection ended; another may follow. `changes` are the streams that ended with it.
+        """Ends all readers, because the connection ended; `changes` are the streams that ended with it.
 
-        Readers end here, with an error unless the participant left on purpose.
+        Readers get an error unless the participant left on purpose.
         """
         clean = self._client.state == "disconnected" and self._client.failure is None
         self._given_up.clear()
@@ -215,7 +214,7 @@ class Streams:
         self.follow(changes)
 
     def follow(self, changes: Sequence[StreamChange]) -> None:
-        """Takes over all changes of one entry, then tells of each: every handler sees the last state of all."""
+        """Applies all changes of one entry before it calls any handler, so that handlers see the final state."""
         for change, stream in [(change, self._apply(change)) for change in changes]:
             if stream is None or change.what == "described":
                 continue

@@ -1,7 +1,7 @@
-"""Counts how full the context of this participant is, tells it as a status, and keeps the last status of each other.
+"""Counts the use of this participant's context, sends it as a status, and keeps the last status of each other.
 
-The context itself is kept elsewhere, by an agent for example; its owner counts, or lets incoming chat be counted. A
-status is sent when somebody asks for it, and unasked when the context nears its limit.
+The context itself is kept elsewhere, by an agent for example; its owner counts, or has incoming chat counted. A status
+is sent as the answer to a request, and without one when the context nears its limit.
 
 Spec: §3.9.3, §3.9.4, SDK "Context Usage & Status Telemetry", ruling R14.
 """
@@ -26,17 +26,17 @@ from mew_lab.sdk.signal import Signal
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
 
-COOLDOWN = 60.0  # seconds between two statuses that nobody asked for
+COOLDOWN = 60.0  # seconds between two statuses without a request
 CHARACTERS_A_TOKEN = 4
 MAX_STATUSES = 1000  # participants whose last status is kept
-MAX_KEPT = 16_384  # characters of a message that is kept as somebody's last status
+MAX_KEPT = 16_384  # characters of a message that is kept as a last status
 MAX_FIELDS = 100  # of a request that are looked at
 STANDARD = frozenset({"messages_in_context", "tokens", "max_tokens", "status"})
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class Status(NamedTuple):
-    """What `sender` told of itself; `payload` may hold more metrics, `about` is what it correlates to.
+    """A status of `sender`; `payload` may hold more metrics, `about` are the ids that it correlates to.
 
     Spec: §3.9.4.
     """
@@ -52,31 +52,30 @@ class Status(NamedTuple):
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of that context; None where it does not tell."""
+        """Tokens of that context; None where they are absent."""
         return self.payload.tokens
 
     @property
     def max_tokens(self) -> int | None:
-        """Tokens that it can hold; None where it does not tell."""
+        """Tokens that it can hold; None where they are absent."""
         return self.payload.max_tokens
 
     @property
     def status(self) -> str | None:
-        """A word such as `active`, `paused`, `near_limit`; None where it says none."""
+        """A code such as `active`, `paused`, `near_limit`; None where it is absent."""
         return self.payload.status
 
 
 class Telemetry:
     """The counters of one participant, and the last status of each other.
 
-    `automatic` is whether a chat of somebody else counts as one message and an estimate of its tokens, and a
-    compaction takes off what it freed; set it to False to do the counting. `condition` is the word that a status
-    has unless it is given another one.
+    `automatic` is whether each chat of another counts as one message with estimated tokens, and a compaction subtracts
+    what it freed; set it to False to count otherwise. `condition` is the default `status` of a report.
 
     Args:
-        max_tokens: of the context; None when it is not known, and then there is no limit to come near to.
-        soft_limit: the part of `max_tokens` from which a status is sent unasked; above 0, at most 1.
-        clock: seconds that never go back.
+        max_tokens: the size of the context; None where it is not known, and then no limit is reported.
+        soft_limit: the part of `max_tokens` from which a status is sent without a request; above 0, at most 1.
+        clock: a monotonic clock in seconds.
 
     Spec: §3.9.4.
     """
@@ -122,7 +121,7 @@ class Telemetry:
 
     @property
     def soft_limit(self) -> float:
-        """The part of `max_tokens` from which a status is sent unasked."""
+        """The part of `max_tokens` from which a status is sent without a request."""
         return self._soft_limit
 
     @soft_limit.setter
@@ -141,14 +140,14 @@ class Telemetry:
         return None if self._max_tokens is None else max(0, self._max_tokens - self.tokens)
 
     def record_context_usage(self, *, tokens: int = 0, messages: int = 0) -> None:
-        """Adds to the totals; negative numbers take off, and no total falls below 0.
+        """Adds to the totals; negative numbers subtract, and no total falls below 0.
 
         Spec: SDK "Context Usage & Status Telemetry".
         """
         self.set_context_usage(tokens=self.tokens + tokens, messages=self.messages + messages)
 
     def set_context_usage(self, *, tokens: int | None = None, messages: int | None = None) -> None:
-        """Sets the totals; None leaves one as it is."""
+        """Sets the totals; None leaves a total unchanged."""
         if tokens is not None:
             self.tokens = max(0, int(tokens))
         if messages is not None:
@@ -156,10 +155,10 @@ class Telemetry:
         self._watch()
 
     def add_metric(self, name: str, function: Callable[[], object]) -> Callable[[], None]:
-        """From now on a status has `name` with what `function()` gives: a finite number, a text or a boolean.
+        """Adds a metric to each status: `function()` returns a finite number, a text or a boolean.
 
         None leaves it out of that status, and so does an exception, which is reported. Returns a function that
-        ends it.
+        removes the metric.
 
         Raises:
             LocalProtocolError: the name is not in snake_case, or is one of the standard ones.
@@ -180,7 +179,7 @@ class Telemetry:
 
         return remove
 
-    # --- telling ---
+    # --- reports ---
 
     def build_status_payload(
         self, status: str | None = None, *, fields: Sequence[str] | None = None
@@ -188,18 +187,18 @@ class Telemetry:
         """The payload of a status: `messages_in_context` always, the rest as far as it is known.
 
         Args:
-            status: a word; None takes the condition one is in, such as `paused`, if any.
-            fields: what the rest is limited to; `latency` asks for `latency_ms` too. None is no limit.
+            status: a code; None takes the `condition`, such as `paused`, if any.
+            fields: the members to which the rest is limited; `latency` includes `latency_ms`. None is no limit.
 
         Spec: §3.9.3, §3.9.4.
         """
         rest: dict[str, Any] = {"tokens": self.tokens, "max_tokens": self._max_tokens}
         for name, function in tuple(self._metrics.items()):
-            if fields is None or _asked_for(name, fields):
+            if fields is None or _includes(name, fields):
                 rest[name] = self._measured(name, function)
         rest["status"] = self.condition
         if fields is not None:
-            rest = {name: value for name, value in rest.items() if _asked_for(name, fields)}
+            rest = {name: value for name, value in rest.items() if _includes(name, fields)}
         if status is not None:
             rest["status"] = status
         known = {name: value for name, value in rest.items() if value is not None}
@@ -208,7 +207,7 @@ class Telemetry:
     async def report_status(
         self, status: str | None = None, *, to: Names = (), about: Names = ()
     ) -> Envelope:
-        """Tells everybody how this participant is; returns it as it was sent.
+        """Sends the status of this participant to everybody; returns the envelope.
 
         Raises:
             CapabilityViolation: this participant may not send `participant/status`.
@@ -221,16 +220,16 @@ class Telemetry:
         )
 
     def tell(self, status: str | None = None, *, about: Names = (), **more: Any) -> Envelope | None:
-        """Like `report_status`, for what is said by itself: None when it may not or cannot be said."""
+        """Like `report_status`, for automatic reports: None when it may not or cannot be sent."""
         payload = {**self.build_status_payload(status), **more}
         return self._sender.quietly("participant/status", payload, about=about)
 
     def report_compaction(
         self, *, freed_tokens: int = 0, freed_messages: int = 0, about: Names = ()
     ) -> Envelope | None:
-        """Tells that the context was compacted, what that freed and what fits now; takes it off if `automatic`.
+        """Reports a compaction of the context with what it freed; if `automatic`, subtracts that.
 
-        An agent that compacts on its own account calls it. None when it may not or cannot be said.
+        An agent that compacts by itself calls it. None when the report may not or cannot be sent.
 
         Spec: §3.9.5 (autonomous compaction), SDK "Context Usage & Status Telemetry".
         """
@@ -244,21 +243,21 @@ class Telemetry:
     # --- others ---
 
     def on_status(self, handler: Callable[[Status], object]) -> Callable[[], None]:
-        """Each status of somebody else."""
+        """Calls `handler` with each status of another participant."""
         return self._told.add(handler)
 
     async def request_participant_status(
         self, target: str, fields: Sequence[str] | None = None, *, timeout: float = 10.0
     ) -> Status:
-        """Asks `target` how it is, and waits for its answer.
+        """Requests the status of `target` and waits for its answer.
 
         Args:
-            fields: what the answer may be limited to, such as `tokens`.
+            fields: the members to which the answer may be limited, such as `tokens`.
             timeout: seconds.
 
         Raises:
-            Refused: the gateway refused it (CapabilityViolation: this participant may not ask).
-            NoReply: no answer came in time, or `target` is not there.
+            Refused: the gateway refused it (CapabilityViolation: this participant may not send it).
+            NoReply: no answer came in time, or `target` is absent.
             LocalProtocolError: this participant is paused.
             ConnectionLost: there is no connection, or it ended meanwhile.
 
@@ -272,7 +271,7 @@ class Telemetry:
     # --- what is received ---
 
     def register(self, dispatcher: Dispatcher) -> None:
-        """Adds the handlers of what others say of themselves, and ask."""
+        """Adds the handlers of statuses and requests of others."""
         dispatcher.on(SystemPresence, self._note_presence)
         dispatcher.on(ParticipantRequestStatus, self._answer)
         dispatcher.on(ParticipantStatus, self._note_status)
@@ -299,7 +298,7 @@ class Telemetry:
             self.record_context_usage(tokens=-(-len(payload.text) // CHARACTERS_A_TOKEN), messages=1)
 
     def lost(self) -> None:
-        """The connection ended; another may follow."""
+        """Forgets the statuses of others, because the connection ended."""
         self.statuses.clear()
 
     def _measured(self, name: str, function: Callable[[], Any]) -> Any:
@@ -311,8 +310,8 @@ class Telemetry:
         if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
             return value
         if value is not None:
-            said = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
-            self._sender.client.report(LocalProtocolError(said, section="§3.9.4"))
+            message = f"The metric {name} gave a {type(value).__name__}: it must be a finite number, a text or a boolean"
+            self._sender.client.report(LocalProtocolError(message, section="§3.9.4"))
         return None
 
     def _watch(self) -> None:
@@ -326,8 +325,8 @@ class Telemetry:
             self._near, self._last_near = True, now
 
 
-def _asked_for(name: str, fields: Sequence[str]) -> bool:
-    """`tokens` asks for `tokens` and `max_tokens`, `latency` for `latency_ms`."""
+def _includes(name: str, fields: Sequence[str]) -> bool:
+    """Whether `fields` include a metric: `tokens` includes `max_tokens`, `latency` includes `latency_ms`."""
     return any(f"_{field}_" in f"_{name}_" for field in fields[:MAX_FIELDS])
 
 

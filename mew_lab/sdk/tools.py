@@ -1,9 +1,9 @@
 """The tools and resources that a participant offers: typed functions, called and listed as an MCP server would.
 
-A `ToolBox` knows no envelope: `answer(method, params)` gives the `result` of a JSON-RPC response, or raises
-the `RpcError` that takes its place. What goes wrong *inside* a tool is a result marked `isError`, so that a
-model can read it; what was wrong with the request is an error. A function without `async` runs in a thread
-of its own: a tool that never returns must hold up neither the loop nor the end of the process.
+A `ToolBox` reads no envelope: `answer(method, params)` returns the `result` of a JSON-RPC response, or raises
+the `RpcError` that takes its place. A fault *inside* a tool is a result marked `isError`, so that a model can
+read it; a fault of the request is an error. A function without `async` runs in a thread of its own: a tool that
+never returns must hold up neither the loop nor the end of the process.
 
 Spec: §3.1, §8.2, SDK "Tool Registry".
 """
@@ -45,7 +45,7 @@ _any: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class RpcError(Exception):
-    """What a JSON-RPC response says instead of a result. Not a MewError: it ends as a message."""
+    """The error of a JSON-RPC response. It is no MewError, because it is sent as a message."""
 
     def __init__(self, code: int, message: str, *, data: Any = None) -> None:
         super().__init__(message)
@@ -60,13 +60,13 @@ class RpcError(Exception):
 
 
 class Answerer(Protocol):
-    """Whatever answers MCP requests for a participant: a ToolBox, or an MCP server behind a bridge."""
+    """The protocol of objects that answer MCP requests: a ToolBox, or an MCP server behind a bridge."""
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result.
+        """The result of an MCP request.
 
         Raises:
-            RpcError: what the response says instead.
+            RpcError: the error that is sent in place of a result.
         """
 
 
@@ -82,7 +82,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource; `read` gives its text or bytes, `described` is its entry in `resources/list`."""
+    """One resource; `read` returns its text or bytes, `described` is its entry in `resources/list`."""
 
     uri: str
     read: Callable[[], Any]
@@ -90,7 +90,7 @@ class Resource:
 
 
 class ToolBox:
-    """The tools and resources of one participant. Defining one again replaces it: cells are run twice."""
+    """The tools and resources of one participant. A new definition replaces an older one, as cells are run again."""
 
     def __init__(self, *, name: str = "mew_lab") -> None:
         self.name = name
@@ -106,7 +106,7 @@ class ToolBox:
             "resources/read": self._read_resource,
         }
 
-    # --- what there is ---
+    # --- definitions ---
 
     @overload
     def tool(self, function: Function, /) -> Function: ...
@@ -122,10 +122,10 @@ class ToolBox:
     ) -> Callable[[Function], Function]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Decorator: makes a typed function a tool, and leaves the function as it is.
+        """Decorator that offers a typed function as a tool and returns the function unchanged.
 
         Raises:
-            ConfigError: when it cannot be one.
+            ConfigError: when its name or signature is not fit for a tool.
         """
         if function is None:
             return lambda later: self.tool(later) if not options else (self.add(later, **options), later)[1]
@@ -144,14 +144,14 @@ class ToolBox:
         """Adds a typed function as a tool, or an object `{"name", "description", "inputSchema", "execute"}`.
 
         Args:
-            input_schema: a JSON Schema of the arguments, which the function then gets by name as they came; None
-                makes it of the annotations, and converts to them.
-            name: 1 to 128 of `A-Z a-z 0-9 . _ -`; None takes the function's.
+            input_schema: a JSON Schema of the arguments, which the function then gets unconverted; None derives it
+                from the annotations, to which arguments are converted.
+            name: 1 to 128 of `A-Z a-z 0-9 . _ -`; None takes that of the function.
             description: None takes the first paragraph of the docstring.
-            annotations: MCP's hints for people who decide, such as `{"readOnlyHint": True}`.
+            annotations: hints of MCP for approvers, such as `{"readOnlyHint": True}`.
 
         Raises:
-            ConfigError: when the name or the signature is not fit for a tool.
+            ConfigError: when its name or signature is not fit for a tool.
         """
         if isinstance(function, Mapping):
             return self._add_object(function, annotations=annotations)
@@ -191,7 +191,7 @@ class ToolBox:
         )
 
     def remove(self, name: str) -> None:
-        """Takes a tool away; one that is not there is gone already."""
+        """Removes a tool, if it exists."""
         if self.tools.pop(name, None) is not None:
             self.changed("tools")
 
@@ -204,7 +204,7 @@ class ToolBox:
         description: str = "",
         mime_type: str = "text/plain",
     ) -> None:
-        """Serves `content`, or what it returns when called, under `uri`."""
+        """Serves `content`, or the result of calling it, under `uri`."""
         described = {"uri": uri, "name": name or uri, "mimeType": mime_type}
         if description:
             described["description"] = description
@@ -213,7 +213,7 @@ class ToolBox:
         self.changed("resources")
 
     def resource(self, uri: str, **options: Any) -> Callable[[Function], Function]:
-        """Decorator: serves what the function returns under `uri`; see `add_resource` for the options."""
+        """Decorator that serves the result of the function under `uri`; see `add_resource` for the options."""
 
         def register(function: Function) -> Function:
             described = documentation(function)[0]
@@ -222,7 +222,7 @@ class ToolBox:
 
         return register
 
-    # --- answering ---
+    # --- answers ---
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of an MCP request.
@@ -243,9 +243,9 @@ class ToolBox:
             raise RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}") from None
 
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked = params.get("protocolVersion")
+        version = params.get("protocolVersion")
         return {
-            "protocolVersion": asked if isinstance(asked, str) else MCP_VERSION,
+            "protocolVersion": version if isinstance(version, str) else MCP_VERSION,
             "capabilities": {"tools": {"listChanged": True}, "resources": {}},
             "serverInfo": {"name": self.name, "version": VERSION},
         }
@@ -271,18 +271,16 @@ class ToolBox:
         try:
             bound = tool.signature.bind(arguments or {})
         except BadArguments as fault:
-            said = f"Invalid arguments for {tool.name}: {fault}"
-            raise RpcError(INVALID_PARAMS, said, data=fault.faults) from None
+            message = f"Invalid arguments for {tool.name}: {fault}"
+            raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
         try:
             return _wrapped(await _run(tool.function, *bound.args, **bound.kwargs))
         except (Exception, SystemExit, asyncio.CancelledError) as fault:
             task = asyncio.current_task()
-            if (
-                task is not None and task.cancelling()
-            ):  # the caller took the call back; nobody reads an answer
+            if task is not None and task.cancelling():  # the caller cancelled the call and reads no answer
                 raise
-            said = mask(f"{type(fault).__name__}: {fault}")
-            return {"content": [{"type": "text", "text": said}], "isError": True}
+            message = mask(f"{type(fault).__name__}: {fault}")
+            return {"content": [{"type": "text", "text": message}], "isError": True}
 
     async def _read_resource(self, params: Mapping[str, Any]) -> dict[str, Any]:
         uri = params.get("uri")
@@ -301,7 +299,7 @@ class ToolBox:
 
 
 def _wrapped(value: Any) -> dict[str, Any]:
-    """What a tool returned, as MCP's CallToolResult."""
+    """The return value of a tool as a CallToolResult of MCP."""
     if isinstance(value, ToolResult):
         return dict(value.raw)
     if value is None:
@@ -312,8 +310,8 @@ def _wrapped(value: Any) -> dict[str, Any]:
     try:
         text = plain if isinstance(plain, str) else compact(plain)
     except ProtocolError as fault:
-        said = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
-        raise TypeError(said) from None
+        message = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
+        raise TypeError(message) from None
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
     if not isinstance(plain, str):
         result["structuredContent"] = plain if isinstance(plain, dict) else {"result": plain}
@@ -321,7 +319,7 @@ def _wrapped(value: Any) -> dict[str, Any]:
 
 
 async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls a function, on the loop when it is async, else in a thread of its own where threads exist."""
+    """Calls a function: on the loop if it is async, else in a thread of its own where threads exist."""
     called = function if inspect.isroutine(function) else type(function).__call__
     if inspect.iscoroutinefunction(called) or sys.platform == "emscripten":
         value = function(*args, **kwargs)
@@ -336,7 +334,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     context = contextvars.copy_context()
 
     def tell(value: Any, error: BaseException | None) -> None:
-        if not done.done():  # else whoever waited was cancelled
+        if not done.done():  # else the waiting task was cancelled
             done.set_exception(error) if error else done.set_result(value)
 
     def body() -> None:
@@ -349,7 +347,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
             error = RuntimeError(f"{type(fault).__name__}: {fault}") if fatal else fault
         try:
             loop.call_soon_threadsafe(tell, value, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed, so no task waits
             pass
 
     try:

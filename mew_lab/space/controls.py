@@ -1,7 +1,7 @@
-"""Pause, resume, shutdown and their ends: which participants are held back, and what they may still send.
+"""Pause, resume, shutdown and their ends: the participants that are held back, and the kinds that they may still send.
 
-The right to control somebody is a matter of capabilities, judged elsewhere. A deadline is judged when the next message
-comes: nothing happens when it passes.
+Capabilities decide about the right to control a participant, before these rules. A deadline takes effect with the next
+message: no event marks its passing.
 
 Spec: §3.9.1, §3.9.2, §3.9.9, §3.9.10.
 """
@@ -23,7 +23,7 @@ __all__ = ["held_back", "pause", "restart", "resume", "shutdown"]
 
 
 def held_back(member: Member, kind: str, now: datetime) -> Refusal | None:
-    """Why a member may not send this kind now, whatever it holds; None when nothing holds it back.
+    """The reason why a member may not send this kind now, with any capabilities; None when it may.
 
     A stream frame asks with the kind ``.
     """
@@ -84,7 +84,7 @@ def resume(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def restart(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Relayed as it is; for who has no connection it also ends a shutdown. Grants stay.
+    """Relays the message unchanged; also ends the shutdown of participants without a connection. Grants stay.
 
     Spec: §3.9.9, §3.9.10.
     """
@@ -94,7 +94,7 @@ def restart(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def shutdown(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Shuts the addressees down: they may send next to nothing until they join again.
+    """Shuts the addressees down: they may send almost nothing until they join again.
 
     Spec: §3.9.10.
     """
@@ -108,7 +108,7 @@ def shutdown(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def _revive(turn: Turn, members: list[Member]) -> None:
-    """Ends a shutdown where no admission could: for those who only post by HTTP."""
+    """Ends a shutdown where no admission can: for participants that only post by HTTP."""
     for member in members:
         if not member.connections:
             turn.then(lambda member=member: setattr(member, "shut_down", False))  # type: ignore[misc]

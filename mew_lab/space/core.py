@@ -1,15 +1,15 @@
-"""Decides what each event of a space leads to: `Space.plan` gives the effects, and `commit` changes the state.
+"""Decides the effects of each event of a space: `Space.plan` returns them, and `commit` changes the state.
 
-Two rules hold for everything that is added here:
-1. No clock, no randomness, no I/O: what a rule needs comes with the event or with `now`.
+Two rules for changes:
+1. No clock, no randomness, no I/O: all input of a rule comes with the event or with `now`.
 2. A peer's fault is an effect, never an exception.
 
-How it works. `plan` makes a `Turn` and hands it to the code for the type of the event. That code reads the state,
-asks the turn how the state will be, and adds effects and changes to the turn. Nothing changes before `Turn.commit`, so
-a rule that raises leaves no half-state. A gateway writes the `Record` effects into its journal, commits, and carries
-out the other effects. The same events at the same times give the same effects: a replay of a journal relies on it.
+How it works. `plan` makes a `Turn` and passes it to the code for the type of the event. That code reads the state and
+the planned state of the turn, and adds effects and changes to the turn. Nothing changes before `Turn.commit`, so a rule
+that raises leaves no partial state. A gateway writes the `Record` effects into its journal, commits, and carries out
+the other effects. The same events at the same times give the same effects: a replay of a journal relies on that.
 
-A text message passes these checks in order, and the first that objects ends it (`_receive`):
+A text message passes these checks in order, and the first that fails refuses it (`_receive`):
 
 ```
 _pay_reading         limit_exceeded: so many values that reading alone costs the budget of the turn
@@ -23,8 +23,8 @@ _check_handle        duplicate_id
 RULES[kind]          the kinds on which the gateway acts; a rule raises a `Refusal` or returns an `Outcome`
 ```
 
-A refused message leads to a record and a `system/error`, and over HTTP to a reply. An accepted message leads to its
-record and its delivery, to the effects of its `Outcome`, and to the use that it costs a limited right.
+A refused message causes a record and a `system/error`, and over HTTP a reply. An accepted message causes its record and
+its delivery, the effects of its `Outcome`, and one use of a limited right.
 The text that was checked is the text that is sent.
 
 An `edition` numbers the rules that a space obeys. A journal is replayed by the edition in which it was written, and
@@ -109,7 +109,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def resumption_note(owner: str) -> Noted:
-    """The note that a space goes on from its journal, by the rules of this version."""
+    """The note that a space resumes from its journal, by the rules of this version."""
     return Noted("resumed", owner, compact({"edition": EDITION}))
 
 
@@ -127,8 +127,8 @@ class Space:
     `now`, which never runs backwards.
 
     Args:
-        epoch: A 64-bit number that makes this run's ids its own.
-        owner: The participant that nobody can revoke or kick.
+        epoch: A 64-bit number that makes the ids of this run unique.
+        owner: The participant that cannot be revoked or kicked.
         limit: Bytes of the longest message.
         edition: The number of the rules that the space obeys.
     """
@@ -201,7 +201,7 @@ class Space:
     # --- text messages ---
 
     def _sender(self, event: Received | Oversize | FrameReceived | Limited) -> Sender | None:
-        """The sender; None for a connection that is gone, and for a participant that was put out meanwhile."""
+        """The sender; None for a connection that has ended, and for a participant that was removed meanwhile."""
         if event.connection is None:
             member = self.state.members.get(event.participant)
             if member is None or member.kicked:
@@ -301,7 +301,7 @@ class Space:
         return resolved if resolved != tuple(to) else None
 
     def _pay_reading(self, turn: Turn, sender: Sender, text: str) -> None:
-        """Refuses what holds so many values that reading alone costs the turn's budget."""
+        """Refuses a message with so many values that reading alone costs the budget of the turn."""
         if turn.meter is None or len(text) > self.limit:
             return
         values = values_in(text)
@@ -315,7 +315,7 @@ class Space:
             ) from None
 
     def _judge(self, turn: Turn, sender: Sender, rights: Rights, envelope: Envelope) -> Verdict:
-        """Judges whether the sender may send the message, paid from the turn and from the budget of one capability
+        """Judges whether the sender may send the message, charged to the turn and to the budget of one capability
         set."""
         to = tuple(map(self.state.logical, envelope.to))
         payload = naming_participants(self.state, envelope)
@@ -337,9 +337,9 @@ class Space:
         return verdict
 
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
-        """Returns the text of the capability that lets the message pass, and its origin.
+        """Returns the text of the capability that permits the message, and its origin.
 
-        Of several origins it is one without end, else the one that ends first.
+        Of several origins it is one without an end, else the one that ends first.
 
         Spec: §4.2, ruling R25.
         """
@@ -362,7 +362,7 @@ class Space:
         ) if rights.limited else origins[0]
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
-        """Returns the handle that the message takes; None for a kind whose ids nothing refers to.
+        """Returns the handle that the message takes; None for a kind whose ids are not referred to.
 
         An accepted message takes its id once. A participant may reuse its own id after a new admission, but never the
         id of a grant or an invite.

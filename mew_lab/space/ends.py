@@ -1,7 +1,7 @@
 """Ends of grants: reads them from a payload, and decides which grants a message costs a use. Changes nothing.
 
-A `capability/grant` may state its end in its payload: `expires_at`, a time, and `max_uses`, how many messages may
-pass by it. A right that is given on from a grant of some uses costs these uses too: passing it on multiplies nothing.
+A `capability/grant` may state its end in its payload: `expires_at`, a time, and `max_uses`, a number of messages. A
+right that is granted on from a grant of limited uses also costs these uses, so granting on multiplies nothing.
 
 Spec: §3.6.1, ruling R25.
 """
@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d
 
 
 def read_end(envelope: Envelope, *, recipient: str, now: datetime) -> End:
-    """The end that a grant states; one without end where it states none.
+    """The end that a grant states; an `End` without limits where it states none.
 
     Raises:
         Refusal: `invalid_expires_at`, `expires_in_past` or `invalid_max_uses`.
@@ -67,7 +67,7 @@ def _time(envelope: Envelope, text: object) -> datetime:
 
 
 def soonest(ends: Mapping[str, End], held: Held) -> tuple[bool, datetime, float]:
-    """The sort key of a held right: one without end first, then by the time of its end, then by its uses left."""
+    """The sort key of a held right: one without an end first, then by the time of its end, then by remaining uses."""
     end = ends.get(held.grant) if held.limited else None
     if end is None:
         return False, FOR_EVER, 0
@@ -80,16 +80,16 @@ def soonest(ends: Mapping[str, End], held: Held) -> tuple[bool, datetime, float]
 
 
 def by_end(rights: Rights, ends: Mapping[str, End]) -> Callable[[int], Any] | None:
-    """The order in which capabilities are asked, for `CapabilitySet.permit`; None where none of them ends by itself."""
+    """The order in which `CapabilitySet.permit` tries capabilities; None where none of them ends by itself."""
     if not rights.limited:
         return None
     return lambda at: min(soonest(ends, held) for held in rights.origins[at])
 
 
 def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> Rights:
-    """Returns what a member may use now: grants that are over count no more, though their event is still to come.
+    """Returns the rights that a member may use now, without grants that are over and whose event is still to come.
 
-    The rights that fall with them are found on `meter`; a right that cannot be decided before it ends does not stand.
+    The search for dependent rights is charged to `meter`; a right that is undecided when it ends does not stand.
     """
     over = frozenset(state.over(now))
     if not over:
@@ -117,14 +117,14 @@ def standing(state: State, name: str, now: datetime, *, meter: Meter | None) -> 
 def rests_on(
     rights: Rights, ends: Mapping[str, End], granted: Sequence[Capability], *, meter: Meter | None
 ) -> tuple[str, ...]:
-    """Returns the grants of some uses by whose right the holder of `rights` gives `granted`.
+    """Returns the grants of limited uses on whose right the holder of `rights` grants `granted`.
 
-    For each capability it is none where a right without limited uses covers it. Otherwise it is the longest-lived
-    grant that covers it. Where only several cover it together, all grants that overlap it are taken: a search for the
-    fewest would cost too much.
+    A capability rests on none of them where a right without limited uses covers it. Otherwise it rests on the
+    longest-lived grant that covers it. Where only several cover it together, it rests on all grants that overlap it:
+    a search for the fewest would cost too much.
 
     Raises:
-        Refusal: `limit_exceeded` when there are more than a grant may rest on.
+        Refusal: `limit_exceeded` when they are more than a grant may rest on.
         OverBudget: when `meter` ends first.
     """
     if not rights.limited:

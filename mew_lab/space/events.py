@@ -1,8 +1,8 @@
 """The events that can happen to a space, and the effects that it wants carried out. Data only.
 
-Events carry raw text, so malformed input is a rule like any other and a replay is exact. Effects are duties, in the
-order in which they stand: every `Record` before its `Deliver`, a cause before what it causes, an `HttpReply` last. A
-driver carries them out and decides nothing.
+Events carry raw text, so rules handle malformed input, too, and a replay is exact. Effects are carried out in their
+order: every `Record` before its `Deliver`, a cause before its consequences, an `HttpReply` last. A driver carries them
+out and decides nothing.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ __all__ = [
 ]
 
 LOG_SINK = "log"
-"""`via` of a log sink: it hears what its participant hears, speaks never, and takes no runtime id."""
+"""`via` of a log sink: it receives the messages of its participant, sends none, and takes no runtime id."""
 
 JOURNAL_HEAD = "journal_head"
-"""The note that tells the chain of the last line of the journal; the owner's next welcomes repeat it."""
+"""The note with the chain of the last line of the journal; the owner's next welcomes repeat it."""
 
 TOKEN_PLACEHOLDER = "<token>"
-"""Stands where a minted token will stand: a space never sees one."""
+"""The placeholder of a minted token: a space never sees one."""
 
 
 class Enrolled(NamedTuple):
-    """The host gives a participant its configured capabilities, or other ones than before."""
+    """The host sets the configured capabilities of a participant."""
 
     participant: str
     capabilities: tuple[Mapping[str, Any], ...]
@@ -73,7 +73,7 @@ class Joined(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A connection is gone."""
+    """A connection ended."""
 
     connection: str
     reason: str = ""
@@ -98,7 +98,7 @@ class FrameReceived(NamedTuple):
 
 
 class Oversize(NamedTuple):
-    """A message over the limit arrived; only its size and SHA-256 are kept. Who sent it stands as in `Received`."""
+    """A message over the limit arrived; only its size and SHA-256 are kept. Its sender is given as in `Received`."""
 
     connection: str | None
     size: int
@@ -109,7 +109,7 @@ class Oversize(NamedTuple):
 
 
 class Limited(NamedTuple):
-    """So many messages of a connection were over its rate; nothing of them is kept."""
+    """A number of messages of a connection exceeded its rate; they are not kept."""
 
     connection: str
     messages: int
@@ -120,11 +120,11 @@ class GrantEnded(NamedTuple):
 
 
 class WelcomesDue(NamedTuple):
-    """Some connections are still to be told what they hold: those that `State.due` names."""
+    """Some connections are owed a welcome: those in `State.due`."""
 
 
 class Noted(NamedTuple):
-    """Something beside the wire that the journal should tell, such as who or what decided a proposal."""
+    """A fact beside the wire for the journal, such as the policy that decided a proposal."""
 
     event: str
     participant: str
@@ -183,13 +183,13 @@ Event = (
 )
 
 HAPPENED = (Left, Noted, GrantEnded, WelcomesDue)
-"""Events that nothing can refuse any more."""
+"""Events that cannot be refused."""
 
 OUTLINE = '{"size":'  # begins the detail of such a record, and no capability and no sentence
 
 
 class Outline(NamedTuple):
-    """The facts that are kept of a long refused message beside its beginning.
+    """The facts about a long refused message that are kept beside its beginning.
 
     `size` counts its bytes and `sha256` is of them; `messages` is the counter of the gateway's own messages when it
     was refused; `why` is the text that the record of a shorter message has in `detail`.
@@ -216,7 +216,7 @@ def outline(record: Record) -> Outline | None:
 
 
 class Deliver(NamedTuple):
-    """Send this envelope to these connections, in this order.
+    """Sends this envelope to these connections, in this order.
 
     Where `secret`, its payload's `token` is a placeholder, to be filled for these receivers and nowhere else
     with the token minted in this turn.
@@ -228,7 +228,7 @@ class Deliver(NamedTuple):
 
 
 class Relay(NamedTuple):
-    """Send this stream frame to these connections, to the byte and as the kind of message that it came as."""
+    """Sends this stream frame to these connections, byte for byte and with its original opcode."""
 
     data: bytes
     text: bool
@@ -236,19 +236,19 @@ class Relay(NamedTuple):
 
 
 class Mint(NamedTuple):
-    """Make a token for this participant. The message that carries it follows in the same turn."""
+    """Makes a token for this participant. The message with it follows in the same turn."""
 
     participant: str
 
 
 class Void(NamedTuple):
-    """Forget every token of this participant."""
+    """Voids every token of this participant."""
 
     participant: str
 
 
 class Close(NamedTuple):
-    """Close this connection; what is still queued for it is sent first unless `drop`."""
+    """Closes this connection; messages in its queue are sent first unless `drop`."""
 
     connection: str
     code: int
@@ -257,7 +257,7 @@ class Close(NamedTuple):
 
 
 class HttpReply(NamedTuple):
-    """Answer the HTTP request that this step was made for; `secret` as in `Deliver`, in the body's `token`."""
+    """Answers the HTTP request of this step; `secret` as in `Deliver`, for the `token` of the body."""
 
     status: int
     body: dict[str, Any]

@@ -1,21 +1,21 @@
-"""Gives and takes capabilities: the host's enrolment, grants, revokes, and the ends of grants.
+"""Grants and revokes capabilities: the host's enrolment, grants, revokes, and the ends of grants.
 
-How it works. Five events change what a member holds:
+How it works. Five events change the rights of a member:
 
 ```
 Enrolled            enrol      the host's capabilities replace the configured ones; granted ones stay
-capability/grant    grant      the giver must hold what it gives, or the message is refused
+capability/grant    grant      the granter must hold what it grants, or the message is refused
 capability/revoke   revoke     by grant id in the whole space, or by patterns from one recipient
 GrantEnded          end_due    ends the grants whose time is over, a portion for each event
 accepted message    spend      costs a limited right one use; the last use ends its grant
 ```
 
-Whenever somebody loses rights, `let_fall` follows, after a kick too. It takes away the rights that lapse with them,
-records each, and sends a new welcome to every member that lost something.
+Whenever a member loses rights, also by a kick, `let_fall` follows. It removes the dependent rights that lapse, records
+each, and sends a new welcome to every member that lost a right.
 
 A revoke by patterns takes a held capability when the patterns cover it, and also when that cannot be decided. A
-capability that allows more besides stays, and the sender is told (`revoke_partial`). Revokes and ends are never refused
-for their cost. No revoke takes a right of the owner.
+capability that allows more stays, and the sender is informed (`revoke_partial`). Revokes and ends are never refused
+because of their cost. No revoke takes a right of the owner.
 
 Spec: §3.6.1, §3.6.2, §3.6.4, §3.6.8, rulings R13, R24 and R25.
 """
@@ -59,7 +59,7 @@ PORTION_BYTES = 4 * 1024 * 1024
 
 
 def protect(turn: Turn, member: Member, deed: str) -> None:
-    """Refuses to take anything from the owner of the space: the configuration alone decides about it.
+    """Refuses to take a right from the owner of the space: the configuration alone decides about its rights.
 
     Raises:
         Refusal: when `member` is the owner.
@@ -124,7 +124,7 @@ def enrol(turn: Turn, event: Enrolled) -> None:
 
 
 def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Gives the recipient capabilities: what the granter itself may do, and no more.
+    """Grants capabilities to the recipient: only those that the granter possesses.
 
     Spec: §3.6.1, §3.6.8.
     """
@@ -166,7 +166,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Takes capabilities from the recipient: those of a grant, or all that patterns match.
+    """Revokes capabilities of the recipient: those of a grant, or all that patterns match.
 
     Spec: §3.6.2, §3.6.8.
     """
@@ -177,10 +177,10 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             "invalid_request", f"{envelope.kind} requires a grant_id or capabilities in its payload"
         )
     recipient = named(turn.state, text_in(envelope, "recipient")) if "recipient" in payload else None
-    gone: list[tuple[Member, Held]] = []
+    taken: list[tuple[Member, Held]] = []
     overlapping: list[Held] = []
     if by_grant:
-        gone += _held_under(turn, text_in(envelope, "grant_id"), recipient)
+        taken += _held_under(turn, text_in(envelope, "grant_id"), recipient)
     if payload.get("capabilities") is not None:
         if recipient is None:
             raise Refusal(
@@ -192,21 +192,21 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
             if refusal.code != "limit_exceeded":
                 raise
             patterns = []  # a revoke is never refused for what it costs: what cannot be decided falls
-            gone += [(recipient, held) for held in recipient.rights.held]
+            taken += [(recipient, held) for held in recipient.rights.held]
         for held in recipient.rights.held if patterns else ():
             match _overlap(turn, patterns, held.capability):
                 case "all":
-                    gone.append((recipient, held))
+                    taken.append((recipient, held))
                 case "part":
                     overlapping.append(held)
-    for member, _ in gone:
+    for member, _ in taken:
         protect(turn, member, "deprived of a right")
     if recipient is not None:
         protect(turn, recipient, "deprived of a right")
 
     def take() -> None:
         losing: dict[str, list[Held]] = {}
-        for member, held in gone:
+        for member, held in taken:
             losing.setdefault(member.name, []).append(held)
         for name, lost in losing.items():
             member = turn.state.members[name]
@@ -219,9 +219,9 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def let_fall(turn: Turn, *, also: Iterable[str] = (), gone: str = "") -> None:
-    """Takes away the rights that no longer stand, and welcomes every member that lost something, `also` included.
+    """Removes the rights that no longer stand, and welcomes every member that lost a right, `also` included.
 
-    `gone` is a member that lost everything; it gets no welcome.
+    `gone` is a member that lost all rights; it gets no welcome.
 
     Spec: §3.6.8 (Revocations take effect immediately).
     """
@@ -238,7 +238,7 @@ def let_fall(turn: Turn, *, also: Iterable[str] = (), gone: str = "") -> None:
 
 
 def spend(turn: Turn, held: Held) -> None:
-    """A message was accepted by a limited grant: it costs one use, and one of each grant that this one rests on.
+    """Charges an accepted message to a limited grant: one use of it, and of each grant that it rests on.
 
     Spec: §3.6.1, ruling R25.
     """
@@ -257,7 +257,7 @@ def spend(turn: Turn, held: Held) -> None:
 
 
 def end_due(turn: Turn) -> None:
-    """Ends the grants whose time is over, as a revoke would; of many, a portion.
+    """Ends the grants whose time is over, as a revoke would; of many, a portion for each event.
 
     Spec: §3.6.2, rulings R13 and R25.
     """
@@ -268,7 +268,7 @@ def end_due(turn: Turn) -> None:
 
 
 def _portion(state: State, over: Sequence[str]) -> Sequence[str]:
-    """The first of them, as many as one event may end; the rest of them end by the next event."""
+    """The first grants, as many as one event may end; the next event ends the others."""
     if state.limits.rights_bytes == 0 or not over:
         return over
     ends = state.ends
@@ -329,7 +329,7 @@ def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tup
 
 def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
-    # What cannot be told goes: better too much is taken than too little.
+    # An undecided right is revoked: it is safer to take too much than too little.
     try:
         touching = [capability for capability in patterns if not disjoint(capability, held, meter=turn.meter)]
         if not touching:

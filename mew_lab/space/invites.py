@@ -1,6 +1,6 @@
-"""`space/invite` and `space/kick`: participants that join by invitation, and are put out.
+"""`space/invite` and `space/kick`: invites participants, and removes them.
 
-No token comes here. An invite has the effect `Mint`, and its acknowledgement holds a placeholder; a kick has the
+These rules see no token. An invite has the effect `Mint`, and its acknowledgement holds a placeholder; a kick has the
 effect `Void`.
 
 Spec: §3.6.5, §3.6.6, §3.6.7.
@@ -32,9 +32,9 @@ _STARTER = CapabilitySet(STARTER)
 
 
 def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Lets a new participant join, with the starter profile or what the inviter itself could grant.
+    """Invites a new participant, with the starter profile or capabilities that the inviter itself could grant.
 
-    Without `initial_capabilities` it gets the starter profile. The invitation's `email` goes to nobody.
+    Without `initial_capabilities` it gets the starter profile. The `email` of the invitation is relayed to nobody.
 
     Spec: §3.6.5, §3.6.8, §7.3.
     """
@@ -81,7 +81,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     limited = end != End(name)
     granted = [held if held.rooted else held._replace(limited=limited) for held in granted]
     rights = require_room(Rights([*granted, *state.configured_rights(()).held]), state.limits, name)
-    # One that is invited back by somebody whom it brought in counts to who brought it in at first.
+    # A participant that is invited again by one that it had invited counts to its first inviter.
     back = state.edition >= 2 and member is not None and name in state.inviters(sender.member.name)
     newcomer = Member(name, rights, inviter=member.inviter if member and back else sender.member.name)
     fits(state, sender.member, Member(name, Rights()), rights, [held.capability for held in granted])
@@ -117,7 +117,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 def _granted(
     turn: Turn, sender: Sender, rights: Rights, envelope: Envelope, capability: Capability
 ) -> list[Held]:
-    """The rights that a wanted capability becomes: those in the starter profile stand by themselves."""
+    """The rights of a requested capability: those in the starter profile stand by themselves."""
     giver = sender.member
     granted = []
     for single in _singles(capability):
@@ -152,7 +152,7 @@ def _without_email(envelope: Envelope) -> Envelope | None:
 
 
 def kick(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Puts a participant out: its connections close, its tokens and rights end, and rights that rest on them lapse.
+    """Removes a participant: its connections close, its tokens and rights end, and dependent rights lapse.
 
     Spec: §3.6.7.
     """

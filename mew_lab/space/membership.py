@@ -1,6 +1,6 @@
 """Admission, welcome, presence and leaving.
 
-No token comes here: the gateway has decided whose connection it is before the event.
+These rules see no token: the gateway has authenticated the connection before the event.
 
 Spec: §3.6.4, §3.7, §3.8.1, §5.2.
 """
@@ -27,13 +27,13 @@ REASON = 120  # characters that a close frame takes, with room for what is not A
 
 
 def describe_member(turn: Turn, connection: LiveConnection) -> dict[str, Any]:
-    """The object by which welcomes and presence name a participant: `{"id", "capabilities"}`."""
+    """The object that describes a participant in welcomes and presences: `{"id", "capabilities"}`."""
     rights = turn.rights(turn.state.members[connection.participant])
     return {"id": connection.runtime_id, "capabilities": list(rights.capabilities.patterns)}
 
 
 def _member_json(turn: Turn, connection: LiveConnection) -> str:
-    """As `describe_member`, as compact JSON: every welcome repeats it."""
+    """The result of `describe_member` as compact JSON, which every welcome repeats."""
     rights = turn.rights(turn.state.members[connection.participant])
     return f'{{"id":{compact(connection.runtime_id)},"capabilities":{rights.patterns_json}}}'
 
@@ -41,8 +41,8 @@ def _member_json(turn: Turn, connection: LiveConnection) -> str:
 def welcome_anew(turn: Turn, member: Member) -> None:
     """Welcomes every connection of a member, and its log sinks, again after its rights changed.
 
-    A right that many hold may end with one message, and each welcome tells of everybody. Welcomes that are too
-    much for one event are owed, and sent by later ones (`tell_due`).
+    One message may end a right of many members, and each welcome lists every participant. Welcomes that exceed the
+    limit of one event are owed, and sent by later ones (`tell_due`).
 
     Spec: §3.6.1 (step 3), ruling R24.
     """
@@ -114,7 +114,7 @@ def _refusal(turn: Turn, event: Joined) -> Close | None:
 
 
 def join(turn: Turn, event: Joined) -> None:
-    """Admits a connection: one welcome to it, before anything else; then the join presence to all others.
+    """Admits a connection: first one welcome to it, then the join presence to all others.
 
     A log sink is admitted beside real connections and ends neither a shutdown nor an admission.
     """
@@ -167,7 +167,7 @@ def join(turn: Turn, event: Joined) -> None:
 
 
 def leave(turn: Turn, event: Left) -> None:
-    """Forgets a connection and tells the others; a connection that never was is no event at all."""
+    """Removes a connection and announces that to the others; an unknown connection is ignored."""
     state = turn.state
     connection = state.connections.get(event.connection) or state.sinks.get(event.connection)
     if connection is None:
@@ -183,15 +183,15 @@ def leave(turn: Turn, event: Left) -> None:
 
 
 def depart(turn: Turn, connections: Iterable[LiveConnection]) -> None:
-    """These are gone: the leave presence of each id that nobody has any more, then the end of their streams.
+    """Removes connections: sends a leave presence for each id without a connection, then ends their streams.
 
     Spec: §3.7, §3.10.6.
     """
-    gone = tuple(connections)
-    for connection in gone:
+    leaving = tuple(connections)
+    for connection in leaving:
         turn.remove_connection(connection)
     still = {connection.runtime_id for connection in turn.present}
-    for id in dict.fromkeys(connection.runtime_id for connection in gone):
+    for id in dict.fromkeys(connection.runtime_id for connection in leaving):
         if id not in still:
             turn.say("system/presence", {"event": "leave", "participant": {"id": id}})
-    abandon(turn, gone)
+    abandon(turn, leaving)

@@ -1,6 +1,6 @@
-"""Says which participant a name means: as capabilities judge it in a payload, and when a name is free for a newcomer.
+"""Maps names to participants: for capabilities on payloads, and to decide when a name is free for a newcomer.
 
-A participant may appear under ids that it chose. They mean it, also when it has left, until another participant is
+A participant may appear under ids that it chose. They name it, also after its leave, until another participant is
 enrolled or invited under that name.
 
 Spec: §3.6.4, rulings R8b and R26.
@@ -22,10 +22,10 @@ NAMING = ("participant_id", "recipient", "new_owner", "target")  # members of pa
 
 
 def naming_participants(state: State, envelope: Envelope) -> Mapping[str, Any]:
-    """The payload as capabilities are matched with it.
+    """The payload in the form in which capabilities are matched.
 
-    On kinds on which the gateway acts, each runtime id is replaced by its participant, as in `to`. An invited
-    participant is not known yet, so its name stands as written.
+    For kinds on which the gateway acts, each runtime id is replaced by its participant, as in `to`. An invited
+    participant is not known yet, so its name stays unchanged.
 
     Spec: §3.6.4, ruling R26.
     """
@@ -43,7 +43,7 @@ def _logical(state: State, value: Any) -> Any:
 
 
 def is_free(turn: Turn, name: str, owner: str) -> bool:
-    """Whether a name that a participant has used as a runtime id may be another's now.
+    """Whether a name that a participant has used as a runtime id may be given to another.
 
     Spec: §3.6.4, ruling R8b.
     """
@@ -52,13 +52,13 @@ def is_free(turn: Turn, name: str, owner: str) -> bool:
 
 
 def is_known(turn: Turn, name: str) -> bool:
-    """Whether a name is a participant's, or is or was its runtime id and cannot be another's now."""
+    """Whether a name is that of a participant, or one of its runtime ids that cannot be given to another."""
     owner = turn.state.runtime_owners.get(name.casefold())
     return owner is not None and not is_free(turn, name, owner)
 
 
 def free_name(turn: Turn, name: str) -> None:
-    """The name is this participant's from now on; of the participant that used it as a runtime id, the journal tells.
+    """Assigns the name to this participant; the journal notes the participant that used it as a runtime id.
 
     Spec: §3.6.4, ruling R8b.
     """

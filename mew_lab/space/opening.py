@@ -1,7 +1,6 @@
-"""The first record of a journal: all that a second space needs to do the same again.
+"""The first record of a journal: all that a second space needs to repeat the first.
 
-It stands in the first line of a journal, as a record `opened`, and is read back from there. A writer of journals adds
-members of its own.
+It is the first line of a journal, a record `opened`. A writer of journals adds members of its own.
 
 Spec: §3.6.8.
 """
@@ -22,7 +21,7 @@ __all__ = ["opening_record", "reopen"]
 
 
 def opening_record(space: Space, now: datetime) -> Record:
-    """The record with which the journal of `space` begins, before any of its own."""
+    """The first record of the journal of `space`, before its events."""
     about = {
         "epoch": space.epoch,
         "owner": space.state.owner,
@@ -35,12 +34,12 @@ def opening_record(space: Space, now: datetime) -> Record:
 
 
 def reopen(record: Record) -> Space:
-    """A space like the one whose journal begins with `record`, to which nothing has happened yet.
+    """A space without events, with the settings of the space whose journal begins with `record`.
 
-    Settings that a journal of an earlier version lacks were then the same for every space.
+    Settings that a journal of an earlier version lacks had the same value for every space.
 
     Raises:
-        ProtocolError: when the record does not tell enough of a space.
+        ProtocolError: when the record lacks a setting of a space.
     """
     try:
         about: dict[str, Any] = json.loads(record.detail)

@@ -1,7 +1,7 @@
-"""The outcome of a rule that lets a message pass, and the reading of payloads on which rules act.
+"""The outcome of a rule that accepts a message, and the reading of payloads for rules.
 
-A rule decides before anything is done: it raises a `Refusal` or returns an `Outcome`. The outcome's `then` is carried
-out once the message itself is on its way, so that a cause is heard before what it causes.
+A rule decides before any effect: it raises a `Refusal` or returns an `Outcome`. The outcome's `then` runs after the
+message itself was sent, so that receivers get a cause before its consequences.
 
 Spec: §3.6, §3.9, §3.10.
 """
@@ -25,11 +25,11 @@ __all__ = ["Outcome", "Rule", "capabilities_in", "named", "text_in", "too_costly
 
 
 EACH = 200
-"""Steps of a capability that is given or taken: compiling, comparing and listing it."""
+"""The steps for a capability that is granted or revoked: compiling, comparing and listing it."""
 
 
 class Outcome(NamedTuple):
-    """`then` adds what the message causes, and may return the HTTP reply; `relayed` goes out in its place."""
+    """`then` adds the effects of the message, and may return the HTTP reply; `relayed` is sent in its place."""
 
     then: Callable[[], HttpReply | None]
     relayed: Envelope | None = None
@@ -39,7 +39,7 @@ Rule = Callable[[Turn, Sender, Envelope], Outcome | None]
 
 
 def text_in(envelope: Envelope, key: str) -> str:
-    """A member of the payload that must be a string with something in it.
+    """A member of the payload that must be a non-empty string.
 
     Raises:
         Refusal: when it is not.
@@ -54,7 +54,7 @@ def named(state: State, name: str) -> Member:
     """The participant that a payload or `to` names, whether it is connected or not.
 
     Raises:
-        Refusal: when nobody is called so.
+        Refusal: when no participant has that name.
 
     Spec: §3.6.4.
     """
@@ -80,7 +80,7 @@ def too_costly(sender: Sender, envelope: Envelope, what: str) -> Refusal:
 def capabilities_in(
     envelope: Envelope, key: str, *, empty: bool = False, meter: Meter | None = None
 ) -> list[Capability]:
-    """The capability patterns of a payload, compiled; that is paid from `meter` before it is done.
+    """The capability patterns of a payload, compiled; the cost is charged to `meter` beforehand.
 
     Raises:
         Refusal: with the key path of the fault, or `limit_exceeded`.

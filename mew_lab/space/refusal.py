@@ -1,6 +1,6 @@
-"""Refuses messages and frames, and data that was never read. Nothing is judged here.
+"""Refuses messages and frames, and data that was never read. It decides nothing.
 
-A refused message reaches nobody. Its sender gets one `system/error` that names it, by HTTP the reply too.
+A refused message is not relayed. Its sender gets one `system/error` that names it, and over HTTP also the reply.
 
 Spec: §3.8.2, §5.3.
 """
@@ -43,10 +43,10 @@ STATUSES = {
 
 
 class Refusal(Exception):
-    """Control flow within one step: the message is refused. Never leaves the space.
+    """Raised within one step to refuse the message. It never leaves the space.
 
-    `kind` is what the sender gets instead of a `system/error`; `whole` says that an HTTP reply carries the whole
-    envelope, as it does for streams.
+    `kind` is the kind that the sender gets instead of a `system/error`; `whole` is whether an HTTP reply carries the
+    whole envelope, as for streams.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ def refuse(
     envelope: Envelope | None,
     members: Mapping[str, Any],
 ) -> None:
-    """Journals a refused message with its text, or with the beginning of a long one, and tells its sender why."""
+    """Journals a refused message with its text, or the beginning of a long one, and sends the reason to its sender."""
     raw, detail = _kept(text, refusal.pattern or str(refusal), turn.messages)
     _record(turn, sender, refusal.code, detail, raw)
     named = envelope.id if envelope else members.get("id", "")
@@ -97,10 +97,10 @@ def refuse(
 
 
 def refuse_again(turn: Turn, sender: Sender, record: Record) -> None:
-    """Refuses what was refused before, with its own record; what its sender was told is not known any more.
+    """Repeats a refusal of the journal, with its own record; the reply to its sender is not known.
 
     Raises:
-        ValueError: when the record does not tell what such a record tells.
+        ValueError: when the record lacks a member of such a record.
     """
     known = outline(record)
     if known is None:
@@ -143,7 +143,7 @@ def _kept(text: str, why: str, messages: int) -> tuple[str, str]:
 
 
 def _utf8(text: str) -> bytes:
-    """The bytes that came in: those that are no UTF-8 stand in the text as lone surrogates."""
+    """The received bytes: those that are no UTF-8 are lone surrogates in the text."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -159,7 +159,7 @@ def refuse_unread(
     *,
     tell: bool = True,
 ) -> None:
-    """Refuses what was never read as an envelope, and so cannot be quoted."""
+    """Refuses data that was never read as an envelope, and so cannot be quoted."""
     code = payload.get("code", payload["error"])
     turn.record(
         what,
@@ -185,7 +185,7 @@ def complain(
     *,
     kind: str = "system/error",
 ) -> Envelope | None:
-    """Says it to the connection that sent it; for HTTP, to all connections and log sinks of the poster."""
+    """Sends the error to the sending connection; for HTTP, to all connections and log sinks of the poster."""
     to: tuple[LiveConnection, ...] = (sender.connection,) if sender.connection else ()
     if not to:
         to = (*sender.member.connections, *sender.member.sinks)

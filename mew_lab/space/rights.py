@@ -1,4 +1,4 @@
-"""Holds the capabilities of one member, and finds out which of them lapse.
+"""Holds the capabilities of one member, and determines which of them lapse.
 
 A capability was configured (or is the baseline), or came with a grant or an invite. A configured one is `rooted`: it
 stands by itself. So does the starter profile of an invite. Any other one stands only while its granter could still
@@ -8,11 +8,11 @@ How lapsing is decided. The rights that stand are the least set that follows fro
 right is added when rights of its granter that were added before cover it, until nothing more is added. So two members
 that grant each other the same right uphold nothing. `lapsed_of` starts from the members whose rights became less. It
 asks only about rights whose granter is one of them, or holds rights by one of them, directly or through others. A
-right that cannot be decided before the meter ends does not stand. `lapsed` asks about every right and has no meter: it
-is the rule of journals that were written before there was a budget.
+right that cannot be decided before the meter ends does not stand. `lapsed` checks every right and has no meter: it is
+the rule of journals that were written before there was a budget.
 
-A right of some uses upholds only rights that cost these uses (`End.rests_on`, `_Standing.by`). Otherwise a right that
-was granted by it would go on by another limited right, and cost nothing.
+A right of limited uses upholds only rights that cost these uses (`End.rests_on`, `_Standing.by`). Otherwise a right
+that was granted by it would continue by another limited right, and cost nothing.
 
 Spec: §3.6.1, §3.6.2, §3.6.8, rulings R13 and R25.
 """
@@ -37,9 +37,8 @@ LOOKED_AT = 16  # capabilities whose text is compared for one step
 class End(NamedTuple):
     """The end of a recipient's grant: at a time, after so many uses, or both.
 
-    `uses` is how many are left of `max_uses`. `rests_on` holds the grants of some uses by whose right this one was
-    given.
-    A use of this grant costs a use of each of them.
+    `uses` is the number that is left of `max_uses`. `rests_on` holds the grants of limited uses by whose right this
+    one was granted. A use of this grant costs a use of each of them.
     """
 
     recipient: str
@@ -50,15 +49,15 @@ class End(NamedTuple):
 
     @property
     def counted(self) -> bool:
-        """Whether a message costs uses: its own, or those that it rests on."""
+        """Whether a message costs uses: of this grant, or of those that it rests on."""
         return self.uses is not None or bool(self.rests_on)
 
 
 class Held(NamedTuple):
     """One capability and its origin: the id of the grant and its giver, both empty for a configured one.
 
-    A `rooted` right stands by itself, whatever becomes of its giver: a configured one, or the starter profile of an
-    invite. `limited` says that its grant ends by itself; `State.ends` has the end.
+    A `rooted` right stands by itself, independent of its granter: a configured one, or the starter profile of an
+    invite. `limited` is whether its grant ends by itself; `State.ends` has the end.
     """
 
     capability: Capability
@@ -69,11 +68,10 @@ class Held(NamedTuple):
 
 
 class Rights:
-    """Everything that one member holds, each capability once, in the order in which it came.
+    """All capabilities of one member, each once, in the order of their arrival.
 
-    `origins` has, for each capability, every right that holds it, the oldest first. `given` has the bytes by giver,
-    and
-    `resting` the givers on whose rights something of it rests.
+    `origins` has, for each capability, every right that holds it, the oldest first. `given` has the bytes by granter,
+    and `resting` the granters on whose rights a part of it rests.
     """
 
     __slots__ = (
@@ -111,26 +109,26 @@ class Rights:
 
     @classmethod
     def of(cls, capabilities: Iterable[Capability]) -> Rights:
-        """The rights of a participant that was configured with these capabilities."""
+        """The rights of a participant with these configured capabilities."""
         return cls(Held(capability) for capability in capabilities)
 
     @property
     def patterns_json(self) -> str:
-        """The patterns of all capabilities as compact JSON, as welcomes have them; written once."""
+        """The patterns of all capabilities as compact JSON for welcomes; written once."""
         self._patterns_json = self._patterns_json or f"[{','.join(self.texts)}]"
         return self._patterns_json
 
     def without(self, gone: Iterable[Held]) -> Rights:
-        """The rights that are left when those in `gone` are taken away."""
+        """The rights without those in `gone`."""
         ids = {id(right) for right in gone}
         return Rights(right for right in self.held if id(right) not in ids)
 
 
 def possession(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Coverage:
-    """Decides whether a participant that holds `held` may send everything that `wanted` permits, paid from `meter`.
+    """Decides whether a participant that holds `held` may send everything that `wanted` permits; charged to `meter`.
 
-    A kind that is written out can be covered only by capabilities of that kind: the others are not asked. A capability
-    that is held to the letter needs no proof.
+    Only capabilities of the same kind can cover a literal kind, so the others are skipped. A capability that is held in
+    equal form needs no proof.
 
     Raises:
         OverBudget: when `meter` ends first.
@@ -149,7 +147,7 @@ def _near(held: CapabilitySet, wanted: Capability, meter: Meter | None) -> Seque
 
 
 class _Standing:
-    """The rights that stand so far, by holder, and which of them uphold what their holder gave on."""
+    """The rights that stand so far, by holder, and those of them that uphold grants of their holder."""
 
     def __init__(self, ends: Mapping[str, End]) -> None:
         self._ends = ends
@@ -181,8 +179,8 @@ def lapsed_of(
 ) -> dict[str, list[Held]]:
     """Returns the rights that no longer stand, by member, after the rights of `changed` became less.
 
-    Only rights that rest on them, directly or through others, are asked about; the rest stands as it stood. `ends` are
-    the ends of grants, by id. A right that cannot be decided before `meter` ends does not stand.
+    Only rights that rest on them, directly or through others, are checked; the others stand unchanged. `ends` are the
+    ends of grants, by id. A right that cannot be decided before `meter` ends does not stand.
 
     Spec: §3.6.8 (Delegation Security).
     """
@@ -265,7 +263,7 @@ def lapsed(all_rights: Mapping[str, Rights], ends: Mapping[str, End]) -> dict[st
             else:
                 still.append((name, right))
         waiting = still
-    gone: dict[str, list[Held]] = {}
+    lapsing: dict[str, list[Held]] = {}
     for name, right in waiting:
-        gone.setdefault(name, []).append(right)
-    return gone
+        lapsing.setdefault(name, []).append(right)
+    return lapsing

@@ -1,8 +1,8 @@
 """The share of a space that one participant may take: parts of its limits, and the sizes of capabilities.
 
-An invited participant counts together with its inviter, up to a participant of the configuration: inviting makes no
-new shares. The owner of a space has no share, since it may take everything anyway. Every refusal is `limit_exceeded`,
-and names whose share it is.
+An invited participant counts together with its inviter, up to a participant of the configuration: an invite creates no
+new share. The owner of a space has no share, since it may use the whole limit. Every refusal is `limit_exceeded` and
+names the holder of the share.
 
 Spec: §3.6.8, §3.8.1.
 """
@@ -41,10 +41,10 @@ def share_of(limits: SpaceLimits, limit: int) -> int:
 
 
 def within(state: State, member: Member, taken: int, limit: int, what: str) -> None:
-    """Returns where `member`, with those that it invited, may take one more of what the space has `limit` of.
+    """Checks that `member`, with the participants that it invited, may take one more of a `limit` of the space.
 
     Raises:
-        Refusal: when its share is taken.
+        Refusal: when its share is used up.
     """
     root = state.root(member.name)
     most = share_of(state.limits, limit)
@@ -61,11 +61,11 @@ def within(state: State, member: Member, taken: int, limit: int, what: str) -> N
 def fits(
     state: State, giver: Member, member: Member, rights: Rights, capabilities: Sequence[Capability]
 ) -> None:
-    """Returns where `member` may hold `rights`, of which `giver` gives it `given`.
+    """Checks that `member` may hold `rights`, of which `giver` grants it `given`.
 
     Raises:
         Refusal: when a capability is too large, the set too costly to judge, a welcome would grow too large, or
-            what `giver` has given is more than its share of a welcome.
+            the grants of `giver` exceed its share of a welcome.
     """
     limits = state.limits
     largest = max((capability.size for capability in capabilities), default=0)
@@ -110,7 +110,7 @@ def fits(
 
 
 def described_bytes(state: State) -> int:
-    """The bytes of all participants in a welcome, each as if it were here, under each of its ids."""
+    """The bytes of all participants in a welcome, each as if present, under each of its ids."""
     return sum(
         (member.rights.size + ENTRY) * max(1, len(member.connections))
         for member in state.members.values()
@@ -119,7 +119,7 @@ def described_bytes(state: State) -> int:
 
 
 def admissible(state: State, member: Member, runtime_id: str) -> str:
-    """Why one more connection of `member` is too much; empty where it is not."""
+    """The reason why one more connection of `member` exceeds a limit; empty where it does not."""
     limits = state.limits
     root = state.root(member.name)
     if limits.share > 1 and root != state.owner:
@@ -145,10 +145,10 @@ def admissible(state: State, member: Member, runtime_id: str) -> str:
 
 
 def roomy(state: State, member: Member, size: int) -> None:
-    """Returns where the active streams leave room in a welcome for `size` bytes more, or one more writer.
+    """Checks that the active streams leave room in a welcome for `size` bytes more, or one more writer.
 
     Raises:
-        Refusal: when they do not, or the share of `member` is taken.
+        Refusal: when they do not, or the share of `member` is used up.
     """
     limits = state.limits
     count = _stream_bytes if limits.rights_bytes else _request_bytes
@@ -187,10 +187,10 @@ def configurable(
     baseline: Iterable[Mapping[str, object]],
     limits: SpaceLimits,
 ) -> None:
-    """Returns where a space may be configured so.
+    """Checks that the configuration of a space keeps its limits.
 
     Raises:
-        ConfigError: with the key path of what is too large, or too costly to judge.
+        ConfigError: with the key path of a capability that is too large, or too costly to judge.
     """
     common = [Capability.of(pattern, key=f"baseline[{at}]") for at, pattern in enumerate(baseline)]
     total = 0

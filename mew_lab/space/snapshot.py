@@ -1,7 +1,7 @@
-"""Writes down a space as it is at one moment, and makes it again: a snapshot stands for all records before it.
+"""Writes the state of a space at one moment, and restores it: a snapshot replaces all records before it.
 
-Everything that `State` holds is written, by the names of its attributes. A class that is added to it is written too,
-as long as it is a named tuple. Text only, so that it can stand in a journal.
+All attributes of `State` are written by their names. A class that is added to it is written, too, as long as it is a
+named tuple. A snapshot is text, so that a journal can contain it.
 
 Spec: §3.6.8.
 """
@@ -46,7 +46,7 @@ def snapshot(space: Space) -> str:
 
 
 def restore(space: Space, text: str) -> None:
-    """Has a space to which nothing has happened yet remember what `snapshot` wrote.
+    """Restores the state in a `snapshot` into a space without events.
 
     Raises:
         ProtocolError: when the text is no snapshot of such a space.

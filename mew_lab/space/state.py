@@ -1,6 +1,6 @@
-"""The memory of a space. Data without decisions.
+"""The state of a space. Data without decisions.
 
-Spec: §3.6.4 (names), §3.10 (streams); what is held by whom is `rights`.
+Spec: §3.6.4 (names), §3.10 (streams); `rights` holds the capabilities of members.
 """
 
 from __future__ import annotations
@@ -31,40 +31,41 @@ __all__ = [
 ]
 
 EDITION = 3
-"""Which rules a space obeys: a journal names them, so that one of an earlier version is replayed as it was then.
+"""The number of the rules of a space. A journal names it, so that a journal of an earlier version is replayed exactly.
 
-0: names in payloads were matched as written, a runtime id was never freed, a grant had no end of its own, integers of
-more than 64 bits were taken, an invite was not acknowledged to a log sink, and what judging costs had no bound.
+0: names in payloads were matched unchanged, a runtime id was never freed, a grant had no end of its own, integers of
+more than 64 bits were accepted, an invite was not acknowledged to a log sink, and the cost of judging was not bounded.
 
-1: new welcomes were all told in the event that caused them, a number beyond a double was `invalid_json`, write access
-was revoked on one connection of a participant that was named, and one that was invited back counted to whoever did so.
+1: all new welcomes were sent in the event that caused them, a number beyond a double was `invalid_json`, a revoke of
+write access by a participant's name reached only one connection, and a participant that was invited again counted to
+its last inviter.
 
-2: what was granted by a right of some uses stood by any other right of its granter when these uses were spent, and who
-was invited by a last use kept what rested on it.
+2: a grant by a right of limited uses stood by any other right of its granter when these uses were spent, and a
+participant that was invited by a last use kept its dependent rights.
 """
 TURN_BUDGET = 120_000
-"""Steps of one event: reading a value of the message costs one."""
+"""The steps of one event: reading a value of the message costs one."""
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _RESERVED_NAMES = frozenset({"gateway", "system"})
 
 
 def is_participant_id(name: str) -> bool:
-    """Whether a participant may be called so: 1 to 64 of A–Z a–z 0–9 `.` `_` `-`, and not the gateway's names."""
+    """Whether it is a valid name of a participant: 1 to 64 of A–Z a–z 0–9 `.` `_` `-`, and no name of the gateway."""
     return bool(_PARTICIPANT_ID.match(name)) and name.casefold() not in _RESERVED_NAMES
 
 
 class SpaceLimits(NamedTuple):
-    """The bounds of one space; beyond them is `limit_exceeded`.
+    """The bounds of one space; a message that exceeds them is refused with `limit_exceeded`.
 
-    Participants, active streams, grants and invites are counted a space, capabilities a participant;
+    Participants, active streams, grants and invites are counted per space, capabilities per participant;
     `description_bytes` bounds the requests of active streams together, and the capabilities of one participant, since
     welcomes repeat them. `rights_bytes` bounds the capabilities of all participants together for the same reason,
     `capability_bytes` one of them: a welcome has at most both sums. After `welcome_bytes` of new welcomes in one event
     the others are told by later events.
 
     `steps` bounds the cost of one message against its sender's capabilities. `turn_steps` bounds the cost of one
-    event, reading included. 0 stands for the rules of journals that were written before there was a budget. One
-    participant may take one part in `share` of each count of a space.
+    event, reading included. 0 means the rules of journals that were written before there was a budget. One participant
+    may take 1/`share` of each count of a space.
     """
 
     participants: int = 1000
@@ -92,12 +93,12 @@ UNBOUNDED = {
     "turn_steps": 0,
     "share": 1,
 }
-"""The limits of a journal that tells of none of these: there were none when it was written."""
+"""The limits of a journal without these members: there were none when it was written."""
 LIMITS = SpaceLimits()
 
 
 class LiveConnection(NamedTuple):
-    """One live connection, or a log sink. `runtime_id` is what stands in `from` and `you.id`."""
+    """One live connection, or a log sink. `runtime_id` is its id in `from` and `you.id`."""
 
     name: str
     participant: str
@@ -117,7 +118,7 @@ class Handle(NamedTuple):
 
 
 class PauseState(NamedTuple):
-    """Since a pause: until when, None for until resumed, and who said so."""
+    """A pause: its end, None for one that lasts until a resume, and the participant that set it."""
 
     until: datetime | None
     by: str
@@ -126,7 +127,7 @@ class PauseState(NamedTuple):
 class StreamState(NamedTuple):
     """One active stream. Its parties are connections or log sinks; `target` empty is everybody.
 
-    `granted` are those with a write grant, in order; `fields` is the payload of the request; `request` and
+    `granted` are the connections with a write grant, in order; `fields` is the payload of the request; `request` and
     `opened` are the ids that a close may name.
     """
 
@@ -139,7 +140,7 @@ class StreamState(NamedTuple):
     created: str
     request: str
     opened: str
-    by: str = ""  # the participant that asked for it, also after a transfer
+    by: str = ""  # the participant that requested it, also after a transfer
 
     @property
     def writers(self) -> tuple[LiveConnection, ...]:
@@ -148,12 +149,12 @@ class StreamState(NamedTuple):
 
     @property
     def writer_ids(self) -> list[str]:
-        """The ids of the writers, as `authorized_writers` tells them."""
+        """The ids of the writers, as in `authorized_writers`."""
         return list(dict.fromkeys(writer.runtime_id for writer in self.writers))
 
 
 class Member:
-    """A logical participant: what it may do, and where it is now (newest connection last)."""
+    """A logical participant: its rights, and its connections (the newest last)."""
 
     __slots__ = (
         "admissions",
@@ -180,7 +181,7 @@ class Member:
 
     @property
     def capabilities(self) -> CapabilitySet:
-        """The set of its capabilities, wherever they come from."""
+        """The set of its capabilities of all origins."""
         return self.rights.capabilities
 
 
@@ -194,7 +195,7 @@ class Sender(NamedTuple):
 
 
 class State:
-    """Everything that a step reads, and that a commit changes."""
+    """The data that a step reads and a commit changes."""
 
     def __init__(
         self,
@@ -205,13 +206,13 @@ class State:
         edition: int = EDITION,
     ) -> None:
         self.edition = edition
-        self.owner = owner  # the participant that nobody can revoke or kick
+        self.owner = owner  # the participant that cannot be revoked or kicked
         self.limits = limits
         self.baseline = tuple(Capability.of(pattern) for pattern in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, LiveConnection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, LiveConnection] = {}
-        self.audience: tuple[str, ...] = ()  # who hears what is said to all: connections, then log sinks
+        self.audience: tuple[str, ...] = ()  # receivers of messages to everybody: connections, then log sinks
         self.due: dict[str, str] = {}  # connections that are owed a welcome -> the participant that caused it
         self.runtime_owners: dict[str, str] = {}  # casefolded name or runtime id -> participant
         self.aliases: dict[str, str] = {}  # runtime id as it was written -> participant
@@ -229,14 +230,14 @@ class State:
         self.refused_frames: dict[str, tuple[datetime, int, int]] = {}  # connection -> window, told, untold
         self.messages = 0  # gateway envelopes made so far
         self.records = 0  # journal records made so far
-        self.journal_head = ""  # what a note told last
+        self.journal_head = ""  # the content of the last note
 
     def configured_rights(self, capabilities: Iterable[Capability]) -> Rights:
-        """The rights of a participant that its host gives these capabilities: them, and the baseline."""
+        """The rights of a participant with these configured capabilities: them, and the baseline."""
         return Rights(Held(capability) for capability in (*capabilities, *self.baseline))
 
     def advance(self, edition: int) -> None:
-        """The rules of a later edition hold from now on, and its limits where the journal tells of none."""
+        """Switches to the rules of a later edition, and to its limits where the journal has none."""
         self.edition = edition
         bounds = {name: getattr(LIMITS, name) for name in UNBOUNDED}
         set_names = {name for name, none in UNBOUNDED.items() if getattr(self.limits, name) != none}
@@ -245,7 +246,7 @@ class State:
         )
 
     def refresh_audience(self) -> None:
-        """To be called when a connection or a sink came or went."""
+        """Updates the audience after a connection or a sink was added or removed."""
         self.audience = (*self.connections, *self.sinks)
 
     def forget_ends(self, ids: Iterable[str]) -> None:
@@ -255,11 +256,11 @@ class State:
         self.next_end = min((end.expires_at for end in self.ends.values() if end.expires_at), default=None)
 
     def upholding(self, ends: Mapping[str, End]) -> Mapping[str, End]:
-        """Those of `ends` that say what a right upholds; none by the rules before edition 3."""
+        """The part of `ends` that limits what a right upholds; empty by the rules before edition 3."""
         return ends if self.edition >= 3 else {}
 
     def over(self, now: datetime) -> tuple[str, ...]:
-        """The grants whose time is over and that are still held, in the order in which they were given."""
+        """The grants whose time is over and that are still held, in the order of the grants."""
         if self.next_end is None or now < self.next_end:
             return ()
         return tuple(id for id, end in self.ends.items() if end.expires_at and end.expires_at <= now)
@@ -275,12 +276,12 @@ class State:
         )
 
     def handle(self, id: str) -> Handle | None:
-        """The handle of an id; None when nobody took it, or so long ago that it is forgotten."""
+        """The handle of an id; None when it is not taken, or forgotten."""
         return self.lasting.get(id) or self.handles.get(id)
 
     def take_handle(self, id: str, handle: Handle) -> None:
-        """Remembers who took an id; beyond the limit the oldest is forgotten, beyond a participant's share its own
-        oldest, but never a lasting one."""
+        """Records the participant that took an id. Beyond the limit the oldest is forgotten; beyond a participant's
+        share its own oldest, but never a lasting one."""
         before = self.handles.pop(id, None)
         if before is not None:
             self.handles_of[before.participant].pop(id, None)
@@ -312,12 +313,12 @@ class State:
     def logical(self, name: str) -> str:
         """The logical participant that a runtime id or name in `to` means; the name itself when unknown.
 
-        An id that nobody uses now means the participant that used it, until another is enrolled under that name.
+        An id without a connection means the participant that used it last, until another is enrolled under that name.
         """
         return self.aliases.get(name, name)
 
     def participant(self, name: str) -> Member | None:
-        """Whom a name means, connected or not: a runtime id that is or was somebody's, or a participant's name."""
+        """The participant of a name, connected or not: a present or former runtime id, or the name of a participant."""
         return self.members.get(self.aliases.get(name, name))
 
     def reach(self, name: str) -> LiveConnection | None:
@@ -330,7 +331,7 @@ class State:
         return next(iter((*member.connections[::-1], *member.sinks)), None)
 
     def address(self, name: str) -> str:
-        """The runtime id that a name in `to` means now: itself unless it is a logical name living elsewhere."""
+        """The present runtime id of a name in `to`: the name itself unless its participant uses another id."""
         if name in self.live:
             return name
         member = self.members.get(name)

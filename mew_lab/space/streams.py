@@ -40,7 +40,7 @@ WINDOW = timedelta(seconds=1)
 
 
 def described_streams(turn: Turn) -> list[dict[str, Any]]:
-    """The active streams as a welcome lists them: every field of the request, and over them what is so.
+    """The active streams as a welcome lists them: every field of the request, overridden by those of the gateway.
 
     Spec: §3.8.1, §3.10.8.
     """
@@ -61,7 +61,7 @@ def described_streams(turn: Turn) -> list[dict[str, Any]]:
 
 
 def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Opens a stream for the sender, to whichever participant the request was addressed.
+    """Opens a stream for the sender, with any addressees of the request.
 
     Spec: §3.10.1, §3.10.2.
     """
@@ -117,7 +117,7 @@ def request(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def open_(turn: Turn, sender: Sender, envelope: Envelope) -> None:
-    """A participant's own stream/open is a message like any other, unless it poses as an active stream.
+    """Relays a participant's own stream/open like any other message, unless it names an active stream.
 
     Spec: §3.10.2.
     """
@@ -132,7 +132,7 @@ def open_(turn: Turn, sender: Sender, envelope: Envelope) -> None:
 
 
 def close(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome | None:
-    """The owner ends its stream; a close that names no active stream is a message like any other.
+    """Closes the owner's stream; a close that names no active stream is relayed like any other message.
 
     Spec: §3.10.4.
     """
@@ -151,13 +151,13 @@ def _closing(turn: Turn, envelope: Envelope) -> StreamState | None:
     return next((stream for stream in turn.streams.values() if named & {stream.request, stream.opened}), None)
 
 
-def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
-    """Ends what connections leave behind: streams that they own, and their right to write to others.
+def abandon(turn: Turn, connections: tuple[LiveConnection, ...]) -> None:
+    """Ends the streams that connections own, and their right to write to others.
 
     Spec: §3.10.6.
     """
     for stream in tuple(turn.streams.values()):
-        if stream.owner in gone:
+        if stream.owner in connections:
             turn.end_stream(stream)
             turn.say(
                 "stream/close",
@@ -165,10 +165,12 @@ def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
                 correlation=(stream.opened,),
             )
             continue
-        silenced = [writer for writer in gone if writer in stream.granted]
+        silenced = [writer for writer in connections if writer in stream.granted]
         if not silenced:
             continue
-        left = stream._replace(granted=tuple(writer for writer in stream.granted if writer not in gone))
+        left = stream._replace(
+            granted=tuple(writer for writer in stream.granted if writer not in connections)
+        )
         turn.set_stream(left)
         for writer in silenced:
             _tell(turn, "stream/write-revoked", left, participant_id=writer.runtime_id, reason="disconnected")
@@ -178,7 +180,7 @@ def abandon(turn: Turn, gone: tuple[LiveConnection, ...]) -> None:
 
 
 def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """The owner lets somebody write.
+    """Grants a participant write access to the owner's stream.
 
     Spec: §3.10.5.
     """
@@ -201,10 +203,10 @@ def grant_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """Takes from somebody the right to write to the owner's stream; it is no fault if it had none.
+    """Revokes a participant's write access to the owner's stream, if it has any.
 
-    The name of a participant that is no id of a connection means all its connections that may write. Otherwise
-    one that was allowed to before a newer connection came would go on writing.
+    The name of a participant that is no id of a connection means all its connections that may write. Otherwise an
+    older connection with write access could go on writing.
 
     Spec: §3.10.6, ruling R8c.
     """
@@ -236,7 +238,7 @@ def revoke_write(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
 
 
 def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
-    """The owner gives the stream away; it may still write only where a write grant says so.
+    """Transfers the owner's stream; the former owner may write on only with a write grant.
 
     Spec: §3.10.7.
     """
@@ -257,7 +259,7 @@ def transfer_ownership(turn: Turn, sender: Sender, envelope: Envelope) -> Outcom
 
 
 def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
-    """Passes a frame on as it is, or refuses it.
+    """Relays a frame unchanged, or refuses it.
 
     Spec: §3.10.3.
     """
@@ -277,18 +279,18 @@ def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
         return
     receivers = turn.state.audience
     if stream.target:
-        wanted = {target.name for target in stream.target}
+        targets = {target.name for target in stream.target}
         theirs = {
             target.participant for target in stream.target
         }  # a log sink hears what its participant hears
         sinks = {sink.name for sink in turn.state.sinks.values() if sink.participant in theirs}
-        receivers = tuple(name for name in receivers if name in wanted or name in sinks)
+        receivers = tuple(name for name in receivers if name in targets or name in sinks)
     if receivers:
         turn.do(Relay(event.data, event.text, receivers))
 
 
 def refuse_frame(turn: Turn, sender: Sender, event: FrameReceived, *, refusal: Refusal | None = None) -> None:
-    """Refuses a frame; its sender is told of ten a second, and then how many there were besides.
+    """Refuses a frame; its sender gets ten errors a second, and then the number of further ones.
 
     Spec: §3.10.3, §3.10.6.
     """
@@ -313,7 +315,7 @@ def refuse_frame(turn: Turn, sender: Sender, event: FrameReceived, *, refusal: R
 
 
 def _speaking(turn: Turn, sender: Sender) -> LiveConnection | None:
-    """The connection that a sender speaks for: its own; for HTTP the one it names, else its newest, else its sink."""
+    """The connection of a sender: its own; for HTTP the one that it names, else its newest, else its sink."""
     return sender.connection or turn.state.reach(sender.runtime_id) or turn.state.reach(sender.member.name)
 
 

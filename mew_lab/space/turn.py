@@ -1,8 +1,8 @@
 """The plan of one step: collects effects and changes while rules decide; `commit` makes the changes.
 
-Nothing is changed before every rule has decided, so a rule that raises leaves no half-state. A host that cannot write
-its journal may drop a turn as if the event had never come. Later rules see the plans of earlier ones: `rights`,
-`streams`, `present` and `audience` tell how things will stand.
+Nothing is changed before every rule has decided, so a rule that raises leaves no partial state. A host that cannot
+write its journal may drop a turn as if the event had never come. Later rules see the plans of earlier ones: `rights`,
+`streams`, `present` and `audience` give the planned state.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Turn:
             state.refresh_audience()
 
     def _forget_ends(self, changed: dict[str, Rights]) -> None:
-        """Forgets the ends of grants that nobody holds any more."""
+        """Forgets the ends of grants that are no longer held."""
         held = {right.grant for rights in changed.values() for right in rights.held if right.limited}
         ends = self.state.ends
         self.state.forget_ends(
@@ -134,17 +134,17 @@ class Turn:
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """All participants as they will be; by the rules before edition 3, those of before."""
+        """All participants of the planned state; by the rules before edition 3, those of the present state."""
         members = self.state.members
         return {**members, **self._newcomers} if self._newcomers and self.state.edition >= 3 else members
 
     def bring_in(self, newcomer: Member) -> None:
-        """Adds a participant that will be known."""
+        """Adds a participant."""
         self._newcomers[newcomer.name] = newcomer
 
     @property
     def ends(self) -> Mapping[str, End]:
-        """The ends of grants as they will be."""
+        """The ends of grants in the planned state."""
         return ChainMap(self._ends, self.state.ends) if self._ends else self.state.ends
 
     def limit_grant(self, grant: str, end: End) -> None:
@@ -157,32 +157,34 @@ class Turn:
         return self.state.streams if self._streams is None else self._streams
 
     def set_stream(self, stream: StreamState) -> None:
-        """Makes this stream active, as it is here."""
+        """Adds or replaces an active stream."""
         self._streams = {**self.streams, stream.id: stream}
 
     def end_stream(self, stream: StreamState) -> None:
-        """Ends a stream: it will be active no longer."""
+        """Removes a stream from the active ones."""
         self._streams = {id: other for id, other in self.streams.items() if id != stream.id}
 
     def remove_connection(self, connection: LiveConnection) -> None:
-        """Removes a connection or log sink: it will be gone."""
+        """Removes a connection or log sink."""
         self._gone = {*(self._gone or ()), connection.name}
 
     @property
     def present(self) -> tuple[LiveConnection, ...]:
-        """The connections that will be here, and one log sink for each id that no connection has."""
-        state, gone = self.state, self._gone or ()
-        here = tuple(connection for connection in state.connections.values() if connection.name not in gone)
+        """The connections that will be present, and one log sink for each id without a connection."""
+        state, removed = self.state, self._gone or ()
+        here = tuple(
+            connection for connection in state.connections.values() if connection.name not in removed
+        )
         ids = {connection.runtime_id for connection in here}
         sinks: dict[str, LiveConnection] = {}
         for sink in state.sinks.values():
-            if sink.name not in gone and sink.runtime_id not in ids:
+            if sink.name not in removed and sink.runtime_id not in ids:
                 sinks.setdefault(sink.runtime_id, sink)
         return (*here, *sinks.values())
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """The names of all connections and log sinks that will get messages to everybody."""
+        """The names of all connections and log sinks that will receive messages to everybody."""
         if self._gone is None:
             return self.state.audience
         return tuple(name for name in self.state.audience if name not in self._gone)
@@ -190,20 +192,20 @@ class Turn:
     # --- the gateway's own words ---
 
     def new_id(self) -> str:
-        """Returns the next id of the gateway's own, from the epoch and a counter, so that a replay gives the same."""
+        """Returns the next id of a gateway message, from the epoch and a counter, so that a replay gives the same."""
         self._messages += 1
         return f"gw-{self.epoch:016x}-{self._messages}"
 
     @property
     def messages(self) -> int:
-        """The number of ids of its own that the gateway will have given."""
+        """The number of ids that the gateway will have assigned to its own messages."""
         return self._messages
 
     def skip_to(self, messages: int) -> None:
-        """Takes the counter of ids from a record of this very step.
+        """Sets the counter of ids from a record of this step.
 
         Raises:
-            ValueError: when no step could have brought it there.
+            ValueError: when no step could have reached it.
         """
         if not self._messages <= messages <= self._messages + 1:
             raise ValueError(
@@ -220,7 +222,7 @@ class Turn:
         correlation: tuple[str, ...] = (),
         text: str = "",
     ) -> Envelope:
-        """Makes an envelope of the gateway's own, not sent yet.
+        """Makes an envelope of the gateway, without sending it.
 
         `text` is the payload as compact JSON, where it is known.
         """

@@ -1,1 +1,1 @@
-"""An agent served as tools: a file of tools, each a JSON Schema and a prompt, and what answers their calls."""
+"""An agent served as tools: a file of tools, each a JSON Schema and a prompt, and the sessions that answer calls."""

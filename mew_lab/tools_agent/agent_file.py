@@ -1,8 +1,8 @@
-"""Reads an agent from its file, and saves it: YAML or JSON in the format of the field, with every fault at once.
+"""Reads an agent from its file and saves it: YAML or JSON, in the format of other tools. Reports all faults at once.
 
 The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`. Other chapters
-(`providers`, `supervisors`, dates) are kept as they were written and saved again. Each fault has its key path, and shows
-no value that may be a secret.
+(`providers`, `supervisors`, dates) are kept and saved unchanged. Each fault has its key path, and shows no value that
+may be a secret.
 
 Spec: tools-agent.md "Tool Serialization", TA-1, TA-2, TA-5, TA-6, TA-13 to TA-16.
 """
@@ -43,20 +43,20 @@ def read_agent_file(path: str | Path) -> AgentDefinition:
     """The agent of a file, YAML or JSON.
 
     Raises:
-        ConfigError: it cannot be read, or has faults; the message lists all of them, one a line, with key paths.
+        ConfigError: it cannot be read, or has faults; the message lists all of them, one per line, with key paths.
     """
     source = one_line(str(path), 300)
     return parse_agent(read_document(read_file(path, what="agent file"), path=source), source=source)
 
 
 def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefinition:
-    """Writes an agent, as JSON where the name ends so, else as YAML; returns it as it is read again.
+    """Writes an agent, as JSON where the name ends in `.json`, else as YAML; returns it as it is read again.
 
-    The old file stays until the new one is whole; an agent with faults is not written.
+    The old file stays until the new one is complete; an agent with faults is not written.
 
     Raises:
-        ConfigError: it has faults, as `parse_agent` tells them.
-        OSError: it cannot be written; the old file is as it was.
+        ConfigError: it has faults, as in `parse_agent`.
+        OSError: it cannot be written; the old file is unchanged.
     """
     path = Path(path)
     agent = parse_agent(document, source=str(path))
@@ -81,7 +81,7 @@ def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinit
     """The agent that a document describes.
 
     Raises:
-        ConfigError: with every fault, one a line, each with its key path.
+        ConfigError: with all faults, one per line, each with its key path.
     """
     reader = _AgentReader()
     agent = reader.agent(document, source=source)
@@ -182,7 +182,7 @@ class _AgentReader:
     # --- chapters ---
 
     def mode(self, metadata: Mapping[str, Any]) -> Mode:
-        """The mode; without `mode` it follows from older marks: tools, else `autonomous`, else interactive."""
+        """The mode; without `mode` it follows from older members: tools, else `autonomous`, else interactive."""
         if metadata.get("mode") is not None:
             return cast(Mode, self.choice(metadata, "mode", "metadata", MODES, "tools"))
         if isinstance(metadata.get("tools"), list):

@@ -1,6 +1,6 @@
 """Defines an agent that is served as tools: its metadata, the settings of its sessions, its tools and its servers.
 
-Checked data that starts nothing; `agent_file` reads it from files.
+The data is checked and starts nothing; `agent_file` reads it from files.
 
 Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
 """
@@ -37,12 +37,12 @@ Include = Literal["always", "manual", "agent"]
 MODES: tuple[Mode, ...] = ("interactive", "autonomous", "tools")
 PERMISSIONS: tuple[Permission, ...] = ("always", "never", "tool")
 INCLUDES: tuple[Include, ...] = ("always", "manual", "agent")
-NO_VERSION = "0.0.0"  # told of an agent whose file names none
+NO_VERSION = "0.0.0"  # the version of an agent whose file names none
 
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """One tool: its description for clients, and the prompt that a call makes. `parameters` are as they were written."""
+    """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file."""
 
     name: str
     description: str
@@ -66,7 +66,7 @@ class ToolDefinition:
 
     @property
     def required(self) -> Sequence[str]:
-        """The parameters that each call has."""
+        """The required parameters."""
         required: Sequence[str] = self.parameters.get("required") or ()
         return required
 
@@ -80,7 +80,7 @@ class ToolDefinition:
         except BadArguments as fault:
             return [f"{violation['path']}: {violation['message']}" for violation in fault.faults]
         except ConfigError as fault:
-            return [f"arguments: they cannot be held against the schema: {fault}"]
+            return [f"arguments: they cannot be checked against the schema: {fault}"]
         return []
 
     @cached_property
@@ -91,7 +91,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """The settings of its sessions. `model` is a name for `model_of`, perhaps with its provider before a colon."""
+    """The settings of its sessions. `model` is a name for `model_of`, optionally after its provider and a colon."""
 
     model: str = "offline"
     tool_permission: Permission = "tool"
@@ -112,7 +112,7 @@ class AgentSettings:
 
 
 class ToolRule(NamedTuple):
-    """The rule of a file for one tool of a server; without one, a person has to be asked."""
+    """The rule of a file for one tool of a server; without one, a call needs a person's permission."""
 
     permission_required: bool = True
     include: Include = "always"
@@ -131,17 +131,17 @@ class ServerDefinition:
     tools: Mapping[str, ToolRule] = field(default_factory=dict)
 
     def needs_permission(self, tool: str) -> bool:
-        """Whether a person has to be asked before a call, which is so unless the file says otherwise."""
+        """Whether a call needs a person's permission, which is so unless the file states otherwise."""
         return self.tools.get(tool, self.defaults).permission_required
 
     def in_context(self, tool: str) -> bool:
-        """Whether a session has it without a person who adds it."""
+        """Whether a session has it without a person adding it."""
         return self.tools.get(tool, self.defaults).include != "manual"
 
 
 @dataclass(frozen=True)
 class AgentDefinition:
-    """One agent. `document` is the whole file as it was written, `source` where it came from."""
+    """One agent. `document` is the whole content of the file, `source` its origin."""
 
     name: str
     mode: Mode = "tools"

@@ -1,9 +1,9 @@
 """Runs one call of a tool as a session of its own that ends as one result: `Executor.execute`.
 
 How it works: the arguments are checked, and the tool's prompt is filled with them. A session is one `Run` of the
-agent's loop over that prompt. It sees no other session, waits for no person, and uses the tools that the settings let
-pass: `gate` decides both what the model is shown and what it may call. Whatever goes wrong is a result marked as an
-error, whose text says what. It knows neither MCP servers nor files.
+agent's loop over that prompt. It sees no other session, waits for no person, and uses the tools that the settings
+allow: `gate` decides which tools the model is shown and which it may call. Every failure is a result marked as an
+error, with the reason as its text. The module uses neither MCP servers nor files.
 
 Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47.
 """
@@ -29,20 +29,20 @@ from mew_lab.tools_agent.template import fill_prompt
 
 __all__ = ["Execution", "Executor", "UnknownTool"]
 
-ENDS_WITHIN = 5.0  # seconds that a stopped session has to let go
+ENDS_WITHIN = 5.0  # seconds that a stopped session has to end
 CONTEXT, TURNS = "mew-lab/context", "mew-lab/turns"
 
 
 class UnknownTool(Exception):
-    """The agent has no such tool. Not a MewError: it ends as a JSON-RPC error."""
+    """The agent has no such tool. It is no MewError, because it is sent as a JSON-RPC error."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """One call and what came of it.
+    """One call and its outcome.
 
-    `context` is the session's own and `prompt` the text that the model was asked. `turns` holds each text that the
-    model said, `calls` each tool that it called with the tool's answer.
+    `context` is that of the session and `prompt` the text for the model. `turns` holds each text of the model, `calls`
+    each tool that it called with the tool's answer.
     """
 
     tool: str
@@ -85,24 +85,24 @@ class _RecordingModel:
         return reply
 
     async def measure(self) -> None:
-        """Lets the model find out the length of its context, where it can."""
+        """Lets the model measure the length of its context, where it can."""
         measure = getattr(self._model, "measure", None)
         if measure is not None:
             await measure()
             self.max_tokens = self._model.max_tokens
 
     async def aclose(self) -> None:
-        """The model is not this session's to close."""
+        """Does nothing: the session does not own the model."""
 
 
 class Executor:
     """Runs the calls of one agent's tools. `sessions` holds the running sessions, by their tasks.
 
     Args:
-        participant: the sessions speak through it, and use the tools that it has discovered.
-        texts: which of the model's texts are the result: the `last`, or `all` of them in order.
+        participant: the sessions send through it, and use the tools that it has discovered.
+        texts: the texts of the model that form the result: the `last`, or `all` of them in order.
         propose: whether sessions also use tools that the participant may only propose, and so wait for people.
-        max_concurrent: sessions at once; further calls wait in the order in which they came.
+        max_concurrent: sessions at once; further calls wait in the order of their arrival.
         max_waiting: calls that wait; further calls are refused.
         deadline: seconds that one call may take, its waiting included.
     """
@@ -132,12 +132,12 @@ class Executor:
     # --- which tools a session has ---
 
     def gate(self, name: str, arguments: Mapping[str, Any] | None) -> str:
-        """Why a session may not use the tool `participant/tool`, by its name or with these arguments; else ''.
+        """The reason why a session may not use `participant/tool`, by its name or with these arguments; else ''.
 
-        With `toolPermission` always, every tool needs a person's permission, so no tool is left. With `tool`, a tool
-        needs it where the agent file says so of its server, or says nothing; for a participant that the file does
-        not name, the capabilities decide. With `never` no tool needs it. In each case the participant must be
-        permitted to send the request.
+        With `toolPermission` `always`, every tool needs a person's permission, so no tool is left. With `tool`, a tool
+        needs it unless the agent file allows it for its server; for a participant that the file does not name, the
+        capabilities decide. With `never` no tool needs it. In each case the participant must be permitted to send
+        the request.
 
         Spec: T-6, TA-31 to TA-33.
         """
@@ -167,14 +167,14 @@ class Executor:
         """Runs one call to its end.
 
         Args:
-            trigger: the request of the space that asked; None where the call came from elsewhere.
+            trigger: the request of the space; None where the call came from elsewhere.
 
         Raises:
             UnknownTool: the agent has no such tool.
         """
         tool = self.agent.tool(name)
         if tool is None:
-            known = ", ".join(one.name for one in self.agent.tools) or "none"
+            known = ", ".join(known_tool.name for known_tool in self.agent.tools) or "none"
             raise UnknownTool(f"Unknown tool: {one_line(name, 128)}. Tools here: {known}")
         given = arguments or {}
         if faults := tool.faults_of(given):
@@ -210,7 +210,7 @@ class Executor:
                 run.stop(f"it took longer than {self._deadline:g} s")
         finally:
             if not task.done():
-                run.stop("the call was taken back")
+                run.stop("the call was cancelled")
                 task.cancel()
                 await asyncio.wait({task}, timeout=ENDS_WITHIN)
         outcome = None if run.stopped or task.cancelled() else task.result()
@@ -256,7 +256,7 @@ class Executor:
     # --- ends ---
 
     def cancel(self, envelope: Envelope) -> None:
-        """Ends the session that a `reasoning/cancel` ends in the ledger; its caller is told. Spec: TA-47."""
+        """Ends the session that a `reasoning/cancel` ends in the ledger; its caller gets the reason. Spec: TA-47."""
         sequence = self._participant.ledger.reasoning.get(envelope.context or "")
         if sequence is None or sequence.state != "cancelled":
             return
@@ -266,7 +266,7 @@ class Executor:
                 task.cancel(envelope.kind)
 
     async def end(self, reason: str) -> None:
-        """Stops every session; each caller is told why."""
+        """Stops every session; each caller gets the reason."""
         stopped = dict(self.sessions)
         for task, run in stopped.items():
             run.stop(reason)
@@ -278,11 +278,11 @@ class Executor:
 def _describe_failure(
     name: str, run: Run, outcome: RunOutcome | None, turns: Sequence[str], *, cut: bool
 ) -> str:
-    """Why a call did not end well, and how far it came. Spec: T-10, TA-42."""
+    """The reason of a failed call, and its progress. Spec: T-10, TA-42."""
     if outcome is None:
         reason = run.stopped
     else:
-        reason = outcome.text.replace(CUT_NOTE, "")  # a cut is told once, below
+        reason = outcome.text.replace(CUT_NOTE, "")  # a cut is reported once, below
         if outcome.how == "answered":
             return f"{name}: the answer was cut off where the model's greatest length is. It began: {reason}"
         if cut:

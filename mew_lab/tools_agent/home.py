@@ -36,7 +36,7 @@ SPACE = "tools"
 
 
 class Home:
-    """One agent with its servers, ready for calls; `async with` starts and ends them.
+    """One agent with its servers, ready for calls; `async with` starts and stops them.
 
     `agent` is the agent in its space. `left_out` names the servers that cannot be started here, with the reasons.
 
@@ -46,7 +46,7 @@ class Home:
         limits: arguments of `Executor`.
 
     Raises:
-        ConfigError: the agent cannot be served, its model cannot be had, or a variable is not set.
+        ConfigError: the agent cannot be served, its model cannot be made, or a variable is not set.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Home:
         """Starts the servers, then lets the agent join.
 
         Raises:
-            MewError: a server does not start; names it and its command.
+            MewError: a server does not start; the error names it and its command.
         """
         for bridge in self._bridges:
             await bridge.start(self._client(bridge.name, "tool"))
@@ -98,7 +98,7 @@ class Home:
         await self.agent.participant.discovery.wait_for_pending_discoveries(5.0)
 
     async def stop(self) -> None:
-        """Ends calls, servers and model. Twice is harmless."""
+        """Ends calls, servers and model. A second call does nothing."""
         await self.agent.stop()
         for bridge in self._bridges:
             await bridge.stop()
@@ -140,7 +140,7 @@ def model_for(
     `provider:id` is the model `id`. A provider other than `openai` needs the address of such a server.
 
     Raises:
-        ConfigError: it needs an address, or what `model_of` refuses.
+        ConfigError: it needs an address, or `model_of` refuses it.
     """
     word = agent.settings.model
     provider, colon, id = word.partition(":")
@@ -155,7 +155,7 @@ def model_for(
         word = id
     if word == OFFLINE and base_url is not None:
         raise ConfigError(
-            "base_url= names a server, and settings.model none of its models", key="settings.model"
+            "base_url= names a server, but settings.model names none of its models", key="settings.model"
         )
     return model_of(word, base_url=base_url, api_key=api_key, sampling=agent.settings.sampling)
 

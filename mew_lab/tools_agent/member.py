@@ -1,7 +1,7 @@
 """Lets an agent of tools take part in a space, as a participant whose MCP tools are the agent's.
 
 It answers `initialize`, `tools/list` and `tools/call` that are addressed to it, and never carries out a proposal. A call
-that one of its own sessions has caused is refused, so that agents that call each other come to an end.
+that one of its own sessions has caused is refused, so that mutual calls of agents end.
 
 Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA-46 to TA-48.
 """
@@ -33,7 +33,7 @@ ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 class ToolsAgent:
     """An agent of tools in one space; `async with` joins and leaves.
 
-    `agent` is its definition; it speaks through `participant`, and `executor` runs the calls.
+    `agent` is its definition; it sends through `participant`, and `executor` runs the calls.
 
     Args:
         model: the model of its sessions; it is not closed here.
@@ -62,17 +62,17 @@ class ToolsAgent:
         await self.stop()
 
     async def start(self) -> None:
-        """Joins the space, and learns which tools the others have; raises as `MEWParticipant.start`."""
+        """Joins the space and discovers the tools of the others; raises as `MEWParticipant.start`."""
         self.participant.discovery.enable_auto_discovery()
         await self.participant.start()
 
     async def stop(self) -> None:
-        """Ends the sessions and leaves the space. Twice is harmless."""
+        """Ends the sessions and leaves the space. A second call does nothing."""
         await self.executor.end("the agent leaves")
         await self.participant.stop()
 
     def replace(self, agent: AgentDefinition) -> None:
-        """Serves another definition from now on, and tells the space; running calls keep the old one.
+        """Serves another definition from now on and announces it; running calls keep the old one.
 
         Raises:
             ConfigError: the agent is of another mode, or has no tools; nothing is changed then.
@@ -111,7 +111,7 @@ class ToolsAgent:
         return {**answer, "instructions": self.agent.description} if self.agent.description else answer
 
     async def call(self, name: object, arguments: object = None) -> Execution:
-        """Runs one call; `arguments` None are none.
+        """Runs one call; None as `arguments` means no arguments.
 
         Raises:
             RpcError: -32602 for an unknown tool, or arguments that are no object.
@@ -120,13 +120,13 @@ class ToolsAgent:
             raise RpcError(
                 INVALID_PARAMS, f"Invalid arguments for {one_line(str(name), 128)}: they must be an object"
             )
-        asked = ASKED.get()
-        if asked is not None and self._is_circular(asked):
-            who = one_line(asked.sender, 80)
-            text = f"{one_line(str(name), 128)}: the call of {who} comes of a call that waits for it; it was refused"
+        request = ASKED.get()
+        if request is not None and self._is_circular(request):
+            who = one_line(request.sender, 80)
+            text = f"{one_line(str(name), 128)}: the call of {who} was refused, as a call that waits for it caused it"
             return Execution(str(name), text, is_error=True)
         try:
-            return await self.executor.execute(str(name), arguments, trigger=asked)
+            return await self.executor.execute(str(name), arguments, trigger=request)
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
 

@@ -1,8 +1,8 @@
 """Checks the parameters of a tool of an agent file: schemas of six types, with every fault at once.
 
-A schema is kept as it was written; the models here only judge it. A keyword of another type is refused, because it would
-be ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked
-at each call.
+A schema is kept unchanged; the models here only check it. A keyword of another type is refused, because it would be
+ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked at
+each call.
 
 Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
 """
@@ -78,7 +78,7 @@ class _Boolean(_Schema):
 
 class _Array(_Schema):
     type: Literal["array"]
-    items: Any = None  # this and what an object has below it is judged schema by schema
+    items: Any = None  # these and the members of an object are checked schema by schema
     minItems: Count | None = None
     maxItems: Count | None = None
     uniqueItems: StrictBool | None = None
@@ -112,10 +112,10 @@ _RANGES = (
 
 
 def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
-    """Every fault of the parameters of one tool, each with its key path; at most fifty.
+    """All faults of the parameters of one tool, each with its key path; at most fifty.
 
-    The root must be of type object. Each value of `default`, `enum` and `examples` must fit the schema that it stands
-    in. A least value must not exceed the greatest, and a required name must be a property.
+    The root must be of type object. Each value of `default`, `enum` and `examples` must fit its schema. A minimum must
+    not exceed the maximum, and a required name must be a property.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
@@ -127,10 +127,10 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema that clients are shown and calls are checked against: JSON Schema 2020-12.
+    """The schema for clients and for the check of calls: JSON Schema 2020-12.
 
-    It is the schema as written but for one thing: a list under `items` (one schema a place) is called `prefixItems`
-    there.
+    It is the schema of the file with one change: a list under `items` (one schema for each position) becomes
+    `prefixItems`.
     """
     return {
         ("prefixItems" if key == "items" and isinstance(value, list) else key): _wire_value(key, value)
@@ -203,7 +203,7 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
         if key in _ALL and key not in _KEYWORDS[kind]:
             yield Fault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
-            yield Fault(place(at, key), "a reference leads to a place of this schema: it begins with #")
+            yield Fault(place(at, key), "a reference must lead to a place of this schema: it begins with #")
         elif key == "pattern" and (gaps := Validator({key: own[key]}).gaps()):
             yield Fault(place(at, key), one_line(gaps[0].message, MAX_SAID))
     named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}

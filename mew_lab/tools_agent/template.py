@@ -1,7 +1,7 @@
 """Makes the prompt of a tool call: `fill_prompt` fills the template in one pass, for a preview and for a call.
 
-A filled-in text is never read again. Only declared parameters and the tool's own properties are places, and every other
-brace stays as it is. It differs from `agent.prompts.fill_template` where authors of agent files need more: `{{` for a
+An inserted text is never filled again. Only declared parameters and the tool's own properties are replaced; every other
+brace is unchanged. It differs from `agent.prompts.fill_template` where authors of agent files need more: `{{` for a
 brace, values that are no text, previews and defaults.
 
 Spec: tools-agent.md "Prompt Template Syntax", TA-19 to TA-27.
@@ -27,12 +27,12 @@ _WORD = re.compile(r"[^\W\d][\w.-]*\Z")
 def fill_prompt(
     template: str, arguments: Mapping[str, Any], *, tool: ToolDefinition, preview: bool = False
 ) -> str:
-    """The prompt that these arguments make of a template.
+    """The prompt of a template with these arguments.
 
-    `{param}` is the argument, `{name}` the tool's name unless a parameter is called so, `{tool.name}` and
-    `{tool.description}` always the tool's; `{{` and `}}` are braces. A text goes in as it is, any other value as
-    JSON. A parameter without an argument is its schema's default, else nothing; in a preview it stays `{param}`, and
-    so does an empty text.
+    `{param}` is the argument. `{name}` is the tool's name unless a parameter has that name; `{tool.name}` and
+    `{tool.description}` are always those of the tool. `{{` and `}}` are braces. A text is inserted unchanged, any other
+    value as JSON. A parameter without an argument gets its schema's default, else nothing; in a preview it stays
+    `{param}`, and so does an empty text.
 
     Spec: T-4, T-5, TA-19 to TA-24.
     """
@@ -61,10 +61,10 @@ def references(template: str) -> list[str]:
 
 
 def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
-    """Lists oddities in the prompt of a tool for its author; a tool with such findings works all the same.
+    """Lists warnings about the prompt of a tool for its author; a tool with warnings still works.
 
-    These are references that nothing fills, parameters that the prompt does not use, and a parameter that hides the
-    tool's name. Braces that hold no name and braces without a partner are listed, too.
+    They are about references to no parameter, parameters that the prompt does not use, a parameter that hides the
+    tool's name, braces without a name, and braces without a partner.
 
     Spec: TA-21, TA-24, TA-25.
     """
@@ -87,7 +87,7 @@ def lint(tool: ToolDefinition, *, at: str = "") -> list[Fault]:
     rest = _PLACE.sub("", tool.prompt)
     if "{" in rest or "}" in rest:
         findings.append(
-            "there is a brace without a partner; it stays as it is, and {{ or }} says that it is meant"
+            "there is a brace without a partner; it stays as it is, and {{ or }} marks it as intended"
         )
     return [Fault(path, finding) for finding in findings]
 

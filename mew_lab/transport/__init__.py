@@ -1,1 +1,1 @@
-"""Moves text and bytes: links between two ends, files that are appended to, and the process that keeps a program."""
+"""Moves text and bytes: links between two ends, appended files, and the process that supervises a program."""

@@ -1,8 +1,8 @@
-"""Files to which lines are appended while others may empty, move or remove them.
+"""Files to which lines are appended while other programs may empty, move or remove them.
 
-A file stays open between two writes. Before each one it is compared with what lies in its place now, by device and
-inode, and opened anew where they differ. No link on the way from its folder to it is followed. Lines that
-cannot be written are counted and reported; nothing ever waits for them.
+A file stays open between two writes. Before each write it is compared with the file at its path, by device and inode,
+and opened again where they differ. No link on the path from its folder is followed. Lines that cannot be written are
+counted and reported; no write is waited for.
 
 Spec: threat 27.
 """
@@ -24,7 +24,7 @@ _STEPS = os.open in os.supports_dir_fd
 
 
 class Place(NamedTuple):
-    """Where the next line will stand: which file it is, and how many bytes it has."""
+    """The place of the next line: the identity of the file, and its size in bytes."""
 
     device: int
     inode: int
@@ -36,9 +36,9 @@ class AppendedFile:
 
     Args:
         root: the folder, and `name` the path below it, with `/` between its parts.
-        fault: is given a sentence when lines begin to be lost, and when they are written again.
-        private: whether a file that others may read is made the owner's alone.
-        help: is added to the sentence that tells how many lines were lost.
+        fault: called with a sentence when lines begin to be lost, and when they are written again.
+        private: whether a file that others may read is restricted to its owner.
+        help: added to the sentence with the number of lost lines.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class AppendedFile:
         self._parts = PurePosixPath(name).parts
         self._fault = fault
         self._help = help
-        self._told = -1  # how many were lost before those that were told; -1: it can be written
+        self._told = -1  # lost lines before those that were reported; -1: it can be written
         self._torn = False  # it ends within a line
         self._fd = -1
 
     def append(self, *lines: str) -> bool:
-        """Writes lines with one call of the operating system; those that find no room are lost. Never raises.
+        """Writes lines with one call of the operating system; lines that do not fit are lost. Never raises.
 
         Returns:
             Whether all were written.
@@ -86,25 +86,25 @@ class AppendedFile:
         return True
 
     def leave_out(self, lines: int, why: str) -> None:
-        """Counts lines that are not written; says so, once until it can be written again."""
+        """Counts lines that are not written; reports that once, until the file can be written again."""
         before, self.lost = self.lost, self.lost + lines
         if self._told < 0:
             self._told = before
             self._fault(f"{self.path} cannot be written: {why}; its lines are left out until it can")
 
     def place(self) -> Place:
-        """Where the next line will stand; the file is opened, or made, where it is not.
+        """The place of the next line; opens the file, or creates it.
 
         Raises:
-            OSError: when it cannot be.
+            OSError: when it cannot be opened.
         """
         return self._ready()
 
     def shift(self, keep: int) -> None:
-        """Puts the file aside as `<name>.1`, what was there as `.2` and so on; of those `keep` are left.
+        """Renames the file to `<name>.1`, the former `.1` to `.2` and so on; `keep` of these are kept.
 
         Raises:
-            OSError: when it cannot be. Then it goes on as it was.
+            OSError: when it cannot be renamed; the file then stays in use.
         """
         folder = self._folder()
         try:
@@ -122,9 +122,9 @@ class AppendedFile:
         self.close()
 
     def count_behind(self, place: Place) -> tuple[int, Place | None]:
-        """How many whole lines stand behind a place, and where the next will stand; half a line is taken away.
+        """The number of whole lines behind a place, and the place of the next line; half a line is removed.
 
-        None for the second where it is another file, or a shorter one: then no line is known.
+        The second value is None where it is another file, or a shorter one: then no line is known.
 
         Raises:
             OSError: when it cannot be read.
@@ -143,7 +143,7 @@ class AppendedFile:
         return count, self._ready()
 
     def finish(self) -> None:
-        """Closes the file for good; says how many lines were left out, where that was not said yet."""
+        """Closes the file for good; reports the number of lost lines that were not reported yet."""
         self.close()
         if self._told >= 0:
             count, self._told = self.lost - self._told, -1
@@ -196,7 +196,7 @@ class AppendedFile:
     # --- writing ---
 
     def _write(self, place: Place, lines: list[bytes]) -> int:
-        """Writes what there is room for, in whole lines; says how many."""
+        """Writes as many whole lines as fit; returns their number."""
         head = b"\n" if self._torn and place.size else b""
         data = head + b"".join(lines)
         try:
@@ -209,7 +209,7 @@ class AppendedFile:
         whole = data.rfind(b"\n", 0, done) + 1
         if done > whole:
             try:
-                if os.fstat(self._fd).st_size == place.size + done:  # nobody has emptied it meanwhile
+                if os.fstat(self._fd).st_size == place.size + done:  # it was not emptied meanwhile
                     os.ftruncate(self._fd, place.size + whole)
             except OSError:
                 self._torn = True
@@ -220,12 +220,12 @@ class AppendedFile:
 
 
 def open_parent(root: Path, name: str) -> int | None:
-    """A descriptor of the folder of a file below `root`, made where it is missing; no link is followed.
+    """A descriptor of the folder of a file below `root`, created where it is missing; no link is followed.
 
     None on a system where folders cannot be opened.
 
     Raises:
-        OSError: when it is not to be had.
+        OSError: when it cannot be opened.
     """
     parts = PurePosixPath(name).parts
     if not _STEPS:
@@ -247,7 +247,7 @@ def open_parent(root: Path, name: str) -> int | None:
 
 
 def _step(part: str, folder: int) -> int:
-    """The folder of that name in an open one, made where it is missing."""
+    """The folder of that name in an open one, created where it is missing."""
     try:
         return os.open(part, _FOLDER, dir_fd=folder)
     except FileNotFoundError:
@@ -279,10 +279,10 @@ def read_small(root: Path, name: str, *, most: int) -> bytes:
 
 
 def replace_small(root: Path, name: str, data: bytes) -> None:
-    """Puts a file below a folder in the place of another, whole or not at all; for the owner alone, through no link.
+    """Replaces a file below a folder atomically; only its owner may read it, and no link is followed.
 
     Raises:
-        OSError: when it cannot be written. Then the other one stays.
+        OSError: when it cannot be written; the old file then stays.
     """
     parts = PurePosixPath(name).parts
     fresh = f"{parts[-1]}.new"
@@ -315,7 +315,7 @@ def replace_small(root: Path, name: str, data: bytes) -> None:
 
 
 def list_names(root: Path, folder: str, *, most: int) -> list[str]:
-    """The names in a folder below `root`, at most so many; no link is followed.
+    """The names in a folder below `root`, up to a limit; no link is followed.
 
     Raises:
         OSError: when it cannot be read.

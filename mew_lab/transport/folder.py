@@ -1,7 +1,7 @@
-"""Opens files in `.mew` so that nobody else can have put another file or folder in their place.
+"""Opens files in `.mew` so that no other user can have put another file or folder in their place.
 
-From the folder `.mew` of a path on, each folder is opened within the one before. None may be a link, belong to
-somebody else or be open to everybody's writing. A path without `.mew` is its user's own business.
+From the folder `.mew` of a path on, each folder is opened within the one before. None may be a link, belong to another
+user or be writable for everybody. A path without `.mew` is not checked.
 
 Spec: threat 27.
 """
@@ -23,13 +23,13 @@ _CHECKS = os.open in os.supports_dir_fd and os.name == "posix"
 
 
 def open_folder(folder: Path, *, make: bool = False) -> int | None:
-    """A descriptor of the folder; None on a system where none can be had.
+    """A descriptor of the folder; None on a system without such descriptors.
 
     Args:
-        make: whether folders from `.mew` on are made where they are missing, for their owner alone.
+        make: whether missing folders from `.mew` on are created, for their owner alone.
 
     Raises:
-        OSError: when it is not there, or a folder from `.mew` on may not be used; its `strerror` says why.
+        OSError: when it does not exist, or a folder from `.mew` on may not be used; its `strerror` is the reason.
     """
     if not _CHECKS:
         return None
@@ -75,7 +75,7 @@ def _step(part: str, within: int, there: Path, *, make: bool) -> int:
 
 
 def open_below(path: Path, flags: int, mode: int = 0o600, *, make: bool = False) -> int:
-    """Opens a file as `os.open` does; below `.mew` no link is followed, and `make` makes its folders.
+    """Opens a file as `os.open` does; below `.mew` no link is followed, and `make` creates its folders.
 
     Raises:
         OSError: when it cannot be opened, or its folder may not be used.
@@ -92,7 +92,7 @@ def open_below(path: Path, flags: int, mode: int = 0o600, *, make: bool = False)
 
 
 def hide(folder: Path) -> None:
-    """Sees to it that git does not take what lies in `.mew`; a link in the place of the file is not followed."""
+    """Makes git ignore the content of `.mew`; a link in the place of the file is not followed."""
     if folder.is_dir():
         with contextlib.suppress(FileExistsError):
             fd = open_below(folder / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

@@ -1,12 +1,12 @@
 """A keeper: the process between a program and its starter, so that both end together, even by a kill.
 
-It is a script of its own and imports the standard library alone. Its orders come as one line of JSON on stdin, which
+It is a script of its own and imports only the standard library. It gets its orders as one line of JSON on stdin, which
 stays open as long as the starter lives; the end of stdin is the order to stop. It runs one program in its own process
 group and writes the program's output into a log. It reports on stdout in lines of JSON: `{"pid": …}` or
-`{"fault": …}` first, `{"exit": …}` last. Nothing that the program has started outlives it.
+`{"fault": …}` first, `{"exit": …}` last. No process that the program has started outlives it.
 
-With the number of a socket as its argument, orders and reports go over that socket, and the program has the
-keeper's own stdin, stdout and stderr to itself.
+With the number of a socket as its argument, orders and reports use that socket, and the program gets the stdin, stdout
+and stderr of the keeper.
 
 Spec: threats 28, 43.
 """
@@ -33,12 +33,12 @@ MAX_LOG = 64 * 1024 * 1024  # bytes; a log that is full is put aside once, over 
 CHUNK = 64 * 1024
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 NOW = b"now"  # the word on the line of orders that ends everything without a grace
-LOOK = 1.0  # seconds between two looks whether whoever gave the orders lives
-ROUNDS = 1000  # of killing what is left; whoever is still there then forks faster than we kill
+LOOK = 1.0  # seconds between two checks whether the starter lives
+ROUNDS = 1000  # rounds of killing the rest; a process that is left then forks faster than it is killed
 
 
 class LogFile:
-    """The output of a program, each line behind the time at which it came."""
+    """The log of a program's output, each line after the time of its arrival."""
 
     def __init__(self, path: str, *, secrets: Sequence[str] = ()) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class LogFile:
         self._cut = False  # the rest of a line that was too long is on its way
 
     def write(self, data: bytes) -> None:
-        """Takes the next bytes; whole lines are written."""
+        """Adds the next bytes; writes whole lines."""
         *whole, rest = (self._line + data).split(b"\n")
         self._append([piece for line in whole for piece in self._ended(line)])
         self._line = rest
@@ -58,7 +58,7 @@ class LogFile:
             self._line, self._cut = b"", True
 
     def close(self) -> None:
-        """Writes a last line that was not ended."""
+        """Writes a last line without a line end."""
         if self._line:
             self.write(b"\n")
 
@@ -110,7 +110,7 @@ class _Keeper:
             _let_go_of_streams()
 
     def run(self, wake: int, control: int) -> int:
-        """Waits for the program's end, or brings it about; gives its exit status."""
+        """Waits for the program's end, or ends it; returns its exit status."""
         events = selectors.DefaultSelector()
         for descriptor in (control, self._output, wake):
             if descriptor is not None:
@@ -133,7 +133,7 @@ class _Keeper:
                         self._end()
                 elif order == b"":
                     ended = True
-            # A process that was forked from whoever gave the orders holds the other end open after its death.
+            # A process that was forked from the starter holds the other end open after the starter's death.
             if deadline is None and (ended or os.getppid() != parent):
                 events.unregister(control)
                 deadline = time.monotonic() + self._grace
@@ -142,12 +142,12 @@ class _Keeper:
         return self._program.wait()
 
     def _runs(self, *, stopping: bool) -> bool:
-        """Whether there is something to wait for: the program; when it is to stop, what it has started as well."""
+        """Whether there is a process to wait for: the program; when it is to stop, also those that it has started."""
         alive = self._program.poll() is None
         return alive or (stopping and bool(self._left()))
 
     def _left(self) -> list[int]:
-        """Our children beside the program: processes that it has started and left behind."""
+        """The children of the keeper beside the program: processes that the program has started and left."""
         left = []
         for pid in _children():
             if pid != self.pid:
@@ -157,7 +157,7 @@ class _Keeper:
         return left
 
     def _end(self) -> None:
-        """Ends what still runs: of one that is ended the children are then ours, and are ended in the next round."""
+        """Ends all running processes; the children of an ended one then belong to the keeper, for the next round."""
         for _ in range(ROUNDS):
             left = self._left() + ([self.pid] if self._program.poll() is None else [])
             if not left:
@@ -173,7 +173,7 @@ class _Keeper:
             self._log.close()
 
     def _listen(self) -> bool | None:
-        """Takes what the program has said; None when there is no more now, False when there will be none."""
+        """Reads output of the program; None when there is no more now, False at its end."""
         if self._output is None or self._log is None:
             return False
         data = _read(self._output)
@@ -191,7 +191,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _let_go_of_streams() -> None:
-    """Leaves stdin, stdout and stderr to the program: their other ends are to notice when it closes them."""
+    """Leaves stdin, stdout and stderr to the program, so that their other ends notice when it closes them."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -199,7 +199,7 @@ def _let_go_of_streams() -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process, as far as the system tells."""
+    """The children of this process, as far as the system reports them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123
             return [int(pid) for pid in file.read().split()]
@@ -208,7 +208,7 @@ def _children() -> list[int]:
 
 
 def _adopt_orphans() -> None:
-    """Makes the children of a dead child ours, where the system knows that."""
+    """Makes the keeper the parent of the children of an ended child, where the system supports that."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes  # not every build of Python has it
 
@@ -216,14 +216,14 @@ def _adopt_orphans() -> None:
 
 
 def _report(to: int, **fields: Any) -> None:
-    with contextlib.suppress(OSError):  # whoever listened may be gone
+    with contextlib.suppress(OSError):  # the reader may have ended
         os.write(to, json.dumps(fields).encode() + b"\n")
 
 
 def _orders(source: int) -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(source, 1)  # one by one: what follows the line is not ours to take
+        byte = os.read(source, 1)  # byte by byte: the bytes after the line belong to the program
         if not byte:
             raise SystemExit(0)
         line += byte
@@ -232,7 +232,7 @@ def _orders(source: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Takes its orders, carries them out, and ends with all of its process group."""
+    """Reads its orders, carries them out, and ends with its whole process group."""
     wake, woken = os.pipe()
     for end in (wake, woken):
         os.set_blocking(end, False)

@@ -1,6 +1,6 @@
-"""A link between two ends. What travels on it is not known here.
+"""A link between two ends, independent of the content of messages.
 
-A link moves whole messages: `str` for text, `bytes` for binary. Order is kept, boundaries are kept.
+A link moves whole messages: `str` for text, `bytes` for binary. It keeps their order and boundaries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["HandshakeRefused", "Link", "LinkClosed"]
 class LinkClosed(Exception):
     """The link is closed; `code` and `reason` as on the wire (1006 when it broke without a close).
 
-    Not a MewError: the room above turns it into one, with a sentence that says whose link it was.
+    Not a MewError: the layer above turns it into one, with a message that names the participant.
     """
 
     def __init__(self, code: int = 1006, reason: str = "") -> None:
@@ -23,9 +23,9 @@ class LinkClosed(Exception):
 
 
 class HandshakeRefused(Exception):
-    """The other side answered, and would not open a link: `status` and `body` as HTTP gave them.
+    """The other side refused to open a link: `status` and `body` of its HTTP answer.
 
-    Trying again with the same headers gets the same answer. Not a MewError, for the reason given above.
+    A retry with the same headers gets the same answer. Not a MewError, for the reason given above.
     """
 
     def __init__(self, status: int, body: str = "") -> None:
@@ -38,7 +38,7 @@ class Link(Protocol):
     """One end of a connection."""
 
     async def send(self, message: str | bytes) -> None:
-        """Sends one whole message; waits where the other end is slow.
+        """Sends one whole message; waits while the other end is slow.
 
         Raises:
             LinkClosed: when either end has closed.
@@ -48,8 +48,8 @@ class Link(Protocol):
         """The next whole message, in order.
 
         Raises:
-            LinkClosed: when there is nothing left and either end has closed.
+            LinkClosed: when all messages were received and either end has closed.
         """
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes both directions. Closing twice is harmless."""
+        """Closes both directions. A second call does nothing."""

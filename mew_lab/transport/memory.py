@@ -1,7 +1,7 @@
 """A link inside one process: two ends of one queue.
 
-No thread, no socket, no task, no rule: the other end receives what one end sends. Both ends belong to one event loop.
-The size of a queue is not bounded here; `unread` gives it.
+It uses no thread, no socket and no task: each end receives the messages of the other. Both ends belong to one event
+loop. The size of a queue is not bounded here; `unread` returns it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MemoryLink:
 
     @property
     def unread(self) -> int:
-        """Characters and bytes that this end put and the other has not received yet."""
+        """The characters and bytes that this end has put and the other has not received yet."""
         return self._other._size
 
     @property
@@ -40,7 +40,7 @@ class MemoryLink:
         return self._closed
 
     def put(self, message: str | bytes) -> int:
-        """Sends without waiting, however slow the reader is; returns what is `unread` now.
+        """Sends without waiting, also for a slow reader; returns the present `unread`.
 
         Raises:
             LinkClosed: when either end has closed.
@@ -65,14 +65,14 @@ class MemoryLink:
         while len(other._inbox) >= HIGH_WATER and not self._closed:
             if other._room is None:
                 other._room = asyncio.get_running_loop().create_future()
-            await asyncio.shield(other._room)  # several senders may wait: a cancelled one takes nobody along
+            await asyncio.shield(other._room)  # so that a cancelled sender cancels no other
         self.put(message)
 
     async def receive(self) -> str | bytes:
         """The next whole message, in order. One task at a time may wait here.
 
         Raises:
-            LinkClosed: when there is nothing left and either end has closed.
+            LinkClosed: when all messages were received and either end has closed.
         """
         while not self._inbox:
             if self._closed:
@@ -91,11 +91,11 @@ class MemoryLink:
         return message
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes both directions. Closing twice is harmless."""
+        """Closes both directions. A second call does nothing."""
         self.shut(code, reason)
 
     def shut(self, code: int = 1000, reason: str = "", *, drop: bool = False) -> None:
-        """Closes both directions at once; with `drop`, what is unread is thrown away. Twice is harmless."""
+        """Closes both directions at once; with `drop`, unread messages are dropped. A second call does nothing."""
         for end in (self, self._other):
             if end._closed is None:
                 end._closed = LinkClosed(code, reason)
@@ -113,7 +113,7 @@ class MemoryLink:
 
 
 def pair() -> tuple[MemoryLink, MemoryLink]:
-    """Two ends: what one sends, the other receives."""
+    """The two ends of a new link: each receives the messages of the other."""
     here, there = MemoryLink(), MemoryLink()
     here._other, there._other = there, here
     return here, there

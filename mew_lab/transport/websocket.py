@@ -1,7 +1,7 @@
-"""A link over the network: a WebSocket of the `websockets` library, seen as a Link.
+"""A link over the network: a WebSocket of the `websockets` library as a Link.
 
-Headers are the caller's, tokens among them. No redirect is followed and no proxy is used, because both would hand the
-caller's headers to somebody whom the caller did not name.
+The caller sets the headers, tokens among them. No redirect is followed and no proxy is used, because both would send
+these headers to a host that the caller did not name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class WebSocketLink:
         """The next whole message, in order.
 
         Raises:
-            LinkClosed: when there is nothing left and either end has closed.
+            LinkClosed: when all messages were received and either end has closed.
         """
         try:
             return await self._socket.recv()
@@ -57,7 +57,7 @@ class WebSocketLink:
             raise _link_closed(closed) from None
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes both directions; `reason` is cut where a close frame ends. Closing twice is harmless."""
+        """Closes both directions; `reason` is cut to the size of a close frame. A second call does nothing."""
         await self._socket.close(code, reason.encode()[:MAX_REASON].decode(errors="ignore"))
 
 
@@ -84,18 +84,18 @@ async def connect(
     """Opens a WebSocket.
 
     Args:
-        url: `ws://` or `wss://`; neither user nor password may stand in it.
+        url: `ws://` or `wss://`, without user and password.
         headers: sent with the upgrade request, such as `Authorization`.
         open_timeout: seconds for connecting and the handshake together.
         close_timeout: seconds that `close` waits for the other side.
-        max_size: bytes of the longest message taken; a longer one closes the link with 1009.
-        ping_interval: seconds between pings of ours; None sends none.
+        max_size: bytes of the longest accepted message; a longer one closes the link with 1009.
+        ping_interval: seconds between pings of this side; None sends none.
         ping_timeout: seconds after which an unanswered ping closes the link with 1011.
 
     Raises:
-        ValueError: when `url` is no WebSocket URL, or holds a user or password.
+        ValueError: when `url` is no WebSocket URL, or contains a user or password.
         HandshakeRefused: when the other side answered with an HTTP status.
-        LinkClosed: when nobody could be reached, or nobody answered as a WebSocket server does.
+        LinkClosed: when no host could be reached, or none answered as a WebSocket server.
     """
     parts = urlsplit(url)
     if parts.username is not None or parts.password is not None:

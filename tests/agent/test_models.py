@@ -68,7 +68,7 @@ def test_what_is_no_model_is_refused(spec: Any) -> None:
 
 
 def test_an_empty_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="needs a name"):
+    with pytest.raises(ConfigError, match="give the name of the model"):
         model_of("", base_url="http://127.0.0.1:1/v1")
 
 

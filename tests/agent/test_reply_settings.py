@@ -169,7 +169,7 @@ async def test_while_its_model_is_silent_the_space_is_told_and_told_more_rarely(
     thoughts = await until(lambda: len(notices := site.sent("reasoning/thought")) >= 3 and notices)
     start = await site.first("reasoning/start")
     assert [(envelope.context, envelope.payload["message"]) for envelope in thoughts[:3]] == [
-        (start.id, f"Waiting for the model: it has said nothing for {seconds} s.")
+        (start.id, f"Waiting for the model: it has sent nothing for {seconds} s.")
         for seconds in ("0.02", "0.04", "0.08")
     ]
     go.set()

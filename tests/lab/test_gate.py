@@ -293,7 +293,7 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
     whole = cards.rows_of
     monkeypatch.setattr(cards, "rows_of", lambda request: whole(request)[1:])
     one = proposed(lab, a=1, b=2)
-    assert "not what would be sent" in one.refusal
+    assert "do not state the request that would be sent" in one.refusal
     lab.decisions.record_shown(one.id, view="v", digest=one.digest)
     eventually(lambda: (lab.decisions.gate.on_screen(one) or 0.0) >= 0.5)
     click = lab.decisions.click("v")
@@ -302,7 +302,7 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
         lambda: lab.approve(lab.proposals()[0]),
         lambda: lab.approve(one.id, digest=one.digest),
     ):
-        with pytest.raises(NotApproved, match="cannot be approved, because what its rows say") as caught:
+        with pytest.raises(NotApproved, match="cannot be approved, because its rows do not state") as caught:
             decide()
         assert caught.value.code == "rows_mismatch"
     lab.decide = Policy.approve()

@@ -475,7 +475,9 @@ def test_threat_35_the_json_rpc_id_is_never_of_the_proposers_choice() -> None:
 
 
 def test_a_target_is_named_exactly_when_the_proposal_names_none() -> None:
-    with pytest.raises(LocalProtocolError, match="names no addressee: say who is to execute it with to="):
+    with pytest.raises(
+        LocalProtocolError, match="names no addressee: name the participant that executes it with to="
+    ):
         draft_fulfilment(now(proposal(to=[])), id="r-1")
     assert draft_fulfilment(now(proposal(to=[])), id="r-1", to=["git"])["to"] == ["git"]
     assert draft_fulfilment(now(proposal()), id="r-1", to=["git"])["to"] == ["git"]

@@ -319,7 +319,7 @@ async def test_the_last_failure_is_a_warning_and_work_goes_on_with_the_others(
         await hours.go(1000)
     assert broken.asked == 4 and errors == []
     [warning] = [one for one in caplog.records if one.levelno >= logging.WARNING]
-    said = "the tools of broken are not known: asked 4 times; broken/tools/list failed: no \\u001b[2Jserver (-32000)"
+    said = "the tools of broken are not known after 4 requests; broken/tools/list failed: no \\u001b[2Jserver (-32000)"
     assert (warning.levelname, warning.getMessage()) == ("WARNING", said)
     assert states(human)["broken"] == "failed" and known(human) == ["git/diff", "git/log"]
     assert human.discovery.get_undiscovered_participants() == ["broken"]
@@ -517,7 +517,7 @@ async def test_closed_while_the_connection_stands_a_request_ends_for_those_who_w
     asked = asyncio.ensure_future(human.discovery.discover_tools("git"))
     await until(lambda: git.asked)
     await human.discovery.close()
-    with pytest.raises(ConnectionLost, match="closed before git told its tools"):
+    with pytest.raises(ConnectionLost, match="closed before git listed its tools"):
         await asked
 
 
@@ -577,7 +577,7 @@ async def test_pages_that_trickle_in_are_given_up(room: Room, hours: Hours) -> N
     await room.seat("slow", "tool", tools=Trickle())
     human = await room.seat("human")
     human.discovery.pace = Pace(timeout=0.05)
-    with pytest.raises(NoReply, match=r"slow has not told all of its tools within 0\.3 s"):
+    with pytest.raises(NoReply, match=r"slow has not listed all of its tools within 0\.3 s"):
         await human.discovery.discover_tools("slow")
     assert states(human)["slow"] == "failed"
 

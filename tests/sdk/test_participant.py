@@ -303,7 +303,7 @@ async def test_calling_a_participant_that_is_not_there_fails_at_once(
 ) -> None:
     call = (human if seat == "human" else bot).call("gti/git_log")
     with pytest.raises(
-        NoReply, match=r"Nobody can answer gti/git_log: no participant gti is in space 'demo' now\. Here:"
+        NoReply, match=r"Nobody can answer gti/git_log: no participant gti is in space 'demo' now\. Present:"
     ):
         await call
     if seat == "bot":
@@ -533,7 +533,7 @@ async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
     room.links["human"].shut(1006)  # type: ignore[attr-defined]
     await until(lambda: human.client.state == "connecting")
     await until(lambda: human.client.state == "ready")
-    with pytest.raises(LocalProtocolError, match=r"somebody may have fulfilled it meanwhile\. Reject it"):
+    with pytest.raises(LocalProtocolError, match=r"it may have been fulfilled meanwhile\. Reject it"):
         await human.approve(call.id)
     assert room.sent("mcp/request") == []
     await human.reject(call.id, "timeout")

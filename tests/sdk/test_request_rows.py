@@ -110,14 +110,14 @@ def test_values_that_differ_in_type_alone_differ() -> None:
     request = {"to": ["git"], "payload": {"params": {"arguments": {"n": 1}}}}
     for text in ("1.0", "true", '"1"', "[1]"):
         rows = tuple((at, text if at.endswith("/n") else value) for at, value in rows_of(request))
-        assert "not what would be sent" in find_mismatch(rows, request)
+        assert "do not state the request that would be sent" in find_mismatch(rows, request)
 
 
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
         ((("/to", "[]"), ("/to", "[]")), "two rows stand at '/to'"),
-        ((("/payload", "{}"), ("/payload/a", "1"), ("/payload/a/b", "1")), "inside of what another row says"),
+        ((("/payload", "{}"), ("/payload/a", "1"), ("/payload/a/b", "1")), "inside of another row"),
         ((("/payload/a/b", "1"), ("/payload/a", "1")), "another row lies inside of '/payload/a'"),
         ((("/to", "{"),), "is no JSON"),
         ((("", "1"),), "two rows stand at ''"),

@@ -77,7 +77,7 @@ def test_unknown_keywords_are_held_against_the_arguments_too() -> None:
 def test_arguments_that_cannot_be_checked_do_not_pass() -> None:
     lost = {"type": "object", "properties": {"a": {"type": "string", "$ref": "#/nowhere"}}}
     (fault,) = ToolDefinition("t", "d", lost, "p").faults_of({"a": "x"})
-    assert "cannot be held" in fault
+    assert "cannot be checked" in fault
 
 
 @pytest.mark.threat(6)

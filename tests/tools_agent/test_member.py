@@ -164,7 +164,7 @@ async def test_two_agents_that_ask_each_other_come_to_an_end(site: Site) -> None
         for envelope in site.sent("mcp/response", sender="first")
         if envelope.to == ("second",) and "content" in envelope.payload.get("result", {})
     ]
-    assert len(refused) == 1 and "comes of a call that waits for it" in refused[0]
+    assert len(refused) == 1 and "was refused, as a call that waits for it caused it" in refused[0]
 
 
 async def test_an_agent_of_another_mode_or_without_tools_is_not_served(site: Site) -> None:

@@ -13,7 +13,7 @@ __all__ = ["Chat", "ChatAcknowledge", "ChatCancel"]
 
 
 class Chat(Payload):
-    """Something said. An absent `format` means plain: it must not be rendered as Markdown.
+    """A chat message. An absent `format` means plain: it must not be rendered as Markdown.
 
     Spec: §3.4.
     """
@@ -23,7 +23,7 @@ class Chat(Payload):
 
 
 class ChatAcknowledge(Payload):
-    """A chat message was seen. `status` is `received`, `read` or what the deployment uses.
+    """Acknowledges a chat message. `status` is `received`, `read` or a code of the deployment.
 
     Spec: §3.4.1.
     """
@@ -32,7 +32,7 @@ class ChatAcknowledge(Payload):
 
 
 class ChatCancel(Payload):
-    """A chat message needs no attention any more; `reason` such as `handled_elsewhere`, `duplicate`,
+    """Cancels a chat message, which needs no attention; `reason` such as `handled_elsewhere`, `duplicate`,
     `timeout`.
 
     Spec: §3.4.2.

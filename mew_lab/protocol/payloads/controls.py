@@ -30,7 +30,7 @@ Seconds = Annotated[int, Field(gt=0)] | Annotated[float, Field(gt=0, allow_inf_n
 
 
 class ParticipantPause(Payload):
-    """Stop sending new work. Without `timeout_seconds`, until resumed; else finite and above 0.
+    """Pauses its addressees. Without `timeout_seconds`, until a resume; else finite and above 0.
 
     Spec: §3.9.1.
     """
@@ -40,14 +40,14 @@ class ParticipantPause(Payload):
 
 
 class ParticipantResume(Payload):
-    """A pause is over.
+    """Ends a pause.
 
     Spec: §3.9.2.
     """
 
 
 class ParticipantRequestStatus(Payload):
-    """Tell how you are; `fields` limits the metrics asked for.
+    """Requests a status; `fields` limits the metrics.
 
     Spec: §3.9.3.
     """
@@ -70,7 +70,7 @@ class ParticipantStatus(Payload):
 
 
 class ParticipantForget(Payload):
-    """Drop context from one end. `entries` counts messages, or tokens where the participant counts so.
+    """Drops context from one end. `entries` counts messages, or tokens where the participant counts tokens.
 
     Spec: §3.9.5.
     """
@@ -80,7 +80,7 @@ class ParticipantForget(Payload):
 
 
 class ParticipantCompact(Payload):
-    """Free some working memory, down to `target_tokens` if that is supported.
+    """Frees some working memory, down to `target_tokens` if that is supported.
 
     Spec: §3.9.6.
     """
@@ -90,7 +90,7 @@ class ParticipantCompact(Payload):
 
 
 class ParticipantCompactDone(Payload):
-    """The compaction is over, or was skipped.
+    """Reports that a compaction is done, or was skipped.
 
     Spec: §3.9.7.
     """
@@ -103,21 +103,21 @@ class ParticipantCompactDone(Payload):
 
 
 class ParticipantClear(Payload):
-    """Erase the whole context, scratchpads and working memories.
+    """Erases the whole context, scratchpads and working memories.
 
     Spec: §3.9.8.
     """
 
 
 class ParticipantRestart(Payload):
-    """Go back to the baseline.
+    """Restores the baseline.
 
     Spec: §3.9.9.
     """
 
 
 class ParticipantShutdown(Payload):
-    """End all activity without restarting.
+    """Ends all activity without a restart.
 
     Spec: §3.9.10.
     """

@@ -1,7 +1,7 @@
-"""Payloads of requests, responses, proposals and their ends: JSON-RPC as MCP has it, unchanged.
+"""Payloads of requests, responses, proposals and their ends: the JSON-RPC of MCP, unchanged.
 
-`jsonrpc` and `id` are not demanded: peers leave them out, and a log has to be readable all the same. Missing members
-are a matter for the diagnosis.
+`jsonrpc` and `id` are not required: peers omit them, and a log must still be readable. The diagnosis reports missing
+members.
 
 Spec: §3.1 – §3.3.
 """
@@ -77,7 +77,7 @@ class McpResponse(Payload):
 
 
 class McpProposal(Payload):
-    """The request that its sender may not make: the same structure, `jsonrpc` and `id` usually absent.
+    """The request that its sender may not send: the same structure, `jsonrpc` and `id` usually absent.
 
     Spec: §3.2.
     """
@@ -89,7 +89,7 @@ class McpProposal(Payload):
 
 
 class McpWithdraw(Payload):
-    """The proposer takes its proposal back. `reason` is one of REASON_CODES or any other text.
+    """Withdraws an own proposal. `reason` is one of REASON_CODES or any other text.
 
     Spec: §3.3.1.
     """
@@ -98,7 +98,7 @@ class McpWithdraw(Payload):
 
 
 class McpReject(Payload):
-    """Somebody will not fulfil a proposal. `reason` is one of REASON_CODES or any other text.
+    """Rejects a proposal. `reason` is one of REASON_CODES or any other text.
 
     Spec: §3.3.2.
     """

@@ -11,14 +11,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 __all__ = ["CapabilityPattern", "Payload"]
 
 CapabilityPattern = dict[str, Any]
-"""A capability as it travels; `mew_lab.protocol.permit.Capability` is the compiled one."""
+"""A capability as JSON; `mew_lab.protocol.permit.Capability` is the compiled one."""
 
 
 class Payload(BaseModel):
-    """A payload that follows the specification, with whatever else its sender put in.
+    """A payload that follows the specification, with all further members.
 
-    Nothing is converted: a number sent as text is a fault to be shown, not to be repaired.
-    `model_dump(exclude_unset=True)` gives back what was read. Names are the wire's.
+    Nothing is converted: a number sent as text is a fault. `model_dump(exclude_unset=True)` returns the members as they
+    were read. Names are those of the wire.
 
     Spec: §3 (payload).
     """
@@ -29,8 +29,8 @@ class Payload(BaseModel):
     def read(cls, members: Mapping[str, Any]) -> Self:
         """The payload as far as it follows the specification.
 
-        A value that does not fit is left out, and so is an object in it that lacks a required member. Where that
-        takes away a required member of the payload itself, this member is None and the others stay plain JSON.
+        A value that does not fit is omitted, and so is an object in it that lacks a required member. Where that
+        removes a required member of the payload itself, this member is None and the others stay plain JSON.
         """
         try:
             return cls.model_validate(members)
@@ -50,7 +50,7 @@ class Payload(BaseModel):
 
 
 def _take_out(members: Any, place: tuple[int | str, ...]) -> None:
-    """Removes the value at `place`; one that is gone already stays gone."""
+    """Removes the value at `place`, if it exists."""
     for key in place[:-1]:
         try:
             members = members[key]

@@ -1,4 +1,4 @@
-"""Payloads of reasoning in the open. The envelope's `context` names the sequence to which a message belongs.
+"""Payloads of reasoning. The envelope's `context` names the sequence to which a message belongs.
 
 Spec: §3.5.
 """
@@ -11,7 +11,7 @@ __all__ = ["ReasoningCancel", "ReasoningConclusion", "ReasoningStart", "Reasonin
 
 
 class ReasoningStart(Payload):
-    """A sequence begins; the envelope's id is its context.
+    """Begins a sequence; the envelope's id is its context.
 
     Spec: §3.5.2.
     """
@@ -20,7 +20,7 @@ class ReasoningStart(Payload):
 
 
 class ReasoningThought(Payload):
-    """A step of the monologue; nobody need answer.
+    """A step of the reasoning, which needs no answer.
 
     Spec: §3.5.3.
     """
@@ -29,7 +29,7 @@ class ReasoningThought(Payload):
 
 
 class ReasoningConclusion(Payload):
-    """The sequence ends with a result.
+    """Ends the sequence with a result.
 
     Spec: §3.5.4.
     """
@@ -38,7 +38,7 @@ class ReasoningConclusion(Payload):
 
 
 class ReasoningCancel(Payload):
-    """The sequence ends without one; `reason` such as `timeout`, `superseded`, `error`.
+    """Ends the sequence without a result; `reason` such as `timeout`, `superseded`, `error`.
 
     Spec: §3.5.5.
     """

@@ -1,4 +1,4 @@
-"""Payloads of grants, revokes, invites and kicks. Their senders and contents are not judged here.
+"""Payloads of grants, revokes, invites and kicks. The space checks their senders and contents.
 
 Spec: §3.6.
 """
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class CapabilityGrant(Payload):
-    """More may be done by `recipient`. The envelope's id is the `grant_id`.
+    """Grants capabilities to `recipient`. The envelope's id is the `grant_id`.
 
     Spec: §3.6.1.
     """
@@ -33,7 +33,7 @@ class CapabilityGrant(Payload):
 
 
 class CapabilityRevoke(Payload):
-    """Less may be done by `recipient`: one grant by its `grant_id`, or every capability that patterns match.
+    """Revokes from `recipient` one grant by its `grant_id`, or every capability that patterns match.
 
     Spec: §3.6.2.
     """
@@ -51,7 +51,7 @@ class CapabilityRevoke(Payload):
 
 
 class CapabilityGrantAck(Payload):
-    """The recipient has taken note; `status` such as `accepted`.
+    """The recipient's acknowledgement of a grant; `status` such as `accepted`.
 
     Spec: §3.6.3.
     """
@@ -60,7 +60,7 @@ class CapabilityGrantAck(Payload):
 
 
 class SpaceInvite(Payload):
-    """A new participant. `email` is for the gateway alone.
+    """Invites a new participant. `email` is for the gateway alone.
 
     Spec: §3.6.5.
     """
@@ -72,7 +72,7 @@ class SpaceInvite(Payload):
 
 
 class SpaceInviteAck(Payload):
-    """The gateway's answer, to the inviter and nobody else. `token` is a secret and stays out of `repr`.
+    """The gateway's answer, to the inviter alone. `token` is a secret and is not in the `repr`.
 
     Spec: §3.6.6.
     """
@@ -84,7 +84,7 @@ class SpaceInviteAck(Payload):
 
 
 class SpaceKick(Payload):
-    """A participant is removed.
+    """Removes a participant from the space.
 
     Spec: §3.6.7.
     """

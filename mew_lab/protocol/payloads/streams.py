@@ -23,10 +23,10 @@ __all__ = [
 
 
 class StreamRequest(Payload):
-    """A stream is wanted. Without `target`, or with none in it, everybody gets the frames. Custom fields are
+    """Requests a stream. Without `target`, or with an empty one, everybody gets the frames. Custom fields are
     kept.
 
-    `direction` is required; that peers leave it out is for the gateway to allow.
+    `direction` is required; a gateway may accept requests without it.
 
     Spec: §3.10.1.
     """
@@ -41,7 +41,7 @@ class StreamRequest(Payload):
 
 
 class StreamOpen(Payload):
-    """A stream is open under `stream_id`.
+    """Announces an open stream under `stream_id`.
 
     Spec: §3.10.2.
     """
@@ -54,7 +54,7 @@ class StreamOpen(Payload):
 
 
 class StreamClose(Payload):
-    """A stream ends; `reason` such as `complete`, `cancelled`, `timeout`.
+    """Closes a stream; `reason` such as `complete`, `cancelled`, `timeout`.
 
     Without `stream_id` the stream is the one whose request or open stands in `correlation_id`.
 
@@ -66,7 +66,7 @@ class StreamClose(Payload):
 
 
 class StreamGrantWrite(Payload):
-    """The owner lets `participant_id` write.
+    """The owner grants write access to `participant_id`.
 
     Spec: §3.10.5.
     """
@@ -77,7 +77,7 @@ class StreamGrantWrite(Payload):
 
 
 class StreamRevokeWrite(Payload):
-    """The owner lets `participant_id` write no longer.
+    """The owner revokes the write access of `participant_id`.
 
     Spec: §3.10.6.
     """
@@ -88,7 +88,7 @@ class StreamRevokeWrite(Payload):
 
 
 class StreamTransferOwnership(Payload):
-    """The owner gives the whole stream to `new_owner`.
+    """The owner transfers the stream to `new_owner`.
 
     Spec: §3.10.7.
     """
@@ -99,7 +99,7 @@ class StreamTransferOwnership(Payload):
 
 
 class StreamWriteGranted(Payload):
-    """The gateway tells all that somebody may write.
+    """The gateway announces a grant of write access.
 
     Spec: §3.10.5.
     """
@@ -110,7 +110,7 @@ class StreamWriteGranted(Payload):
 
 
 class StreamWriteRevoked(Payload):
-    """The gateway tells all that somebody may write no longer.
+    """The gateway announces a revoke of write access.
 
     Spec: §3.10.6.
     """
@@ -121,7 +121,7 @@ class StreamWriteRevoked(Payload):
 
 
 class StreamOwnershipTransferred(Payload):
-    """The gateway tells all that a stream has another owner.
+    """The gateway announces a new owner of a stream.
 
     Spec: §3.10.7.
     """

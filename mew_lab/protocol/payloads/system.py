@@ -13,17 +13,17 @@ __all__ = ["ActiveStream", "ParticipantInfo", "SystemError", "SystemPresence", "
 
 
 class ParticipantInfo(Payload):
-    """A participant as the gateway tells of it; without capabilities in a leave."""
+    """A participant as the gateway describes it; without capabilities in a leave."""
 
     id: str
     capabilities: list[CapabilityPattern] | None = None
 
 
 class ActiveStream(Payload):
-    """A stream that is open, with all that its request said, custom fields included.
+    """An open stream, with all fields of its request, custom ones included.
 
     `created` is an ISO 8601 time. Without `target` everybody gets the frames; without `authorized_writers`
-    only the owner writes: `writers` says so.
+    only the owner writes (`writers`).
 
     Spec: §3.8.1, §3.10.8.
     """
@@ -47,7 +47,7 @@ class ActiveStream(Payload):
 
 
 class SystemPresence(Payload):
-    """Somebody came or went. `event` is `join` or `leave`; others, such as our `invited`, are to be ignored.
+    """Announces a join or leave. `event` is `join` or `leave`; receivers ignore others, such as `invited`.
 
     Spec: §3.7.
     """
@@ -69,7 +69,7 @@ class SystemWelcome(Payload):
 
 
 class SystemError(Payload):
-    """A refusal, to its cause alone. A capability violation also has `attempted_kind` and
+    """A refusal, to the sender of its cause alone. A capability violation also has `attempted_kind` and
     `your_capabilities`.
 
     Spec: §3.8.2.

@@ -3,13 +3,13 @@
 How it works, in the order in which a message passes:
 
 1. `judge` decides by the rules of the specification: answer it, ignore it, or ask the model about it. It is pure.
-2. `Askers` tells whether the sender is one whose requests the agent works on. An agent may hold rights that a
-   participant which chats with it lacks, and such a participant must not act with them. By default the agent obeys
-   those that started it and those that may call any tool themselves, as the capabilities tell that the gateway shows.
-   Other messages are kept, marked with their source, and are no requests (threat 42).
-3. `read_classification` reads what the model says of a message that is addressed to nobody.
-4. `ChatTakers` settles which agent answers such a message: the first whose acknowledgement the gateway puts in order.
-   All agents see one stream in one order, so no two take it.
+2. `Askers` decides whether the agent works on requests of the sender. An agent may hold rights that a participant which
+   chats with it lacks, and such a participant must not act with them. By default the agent obeys the participants that
+   started it, and those whose capabilities permit any tool call. Other messages are kept, marked with their source, and
+   are no requests (threat 42).
+3. `read_classification` reads the verdict of the model on a message that is addressed to nobody.
+4. `ChatTakers` decides which agent answers such a message: the one whose acknowledgement comes first in the order of
+   the gateway. All agents see one order, so no two answer it.
 
 Three rules end a conversation of two agents: no agent answers itself, a chain of answers to answers ends after
 `MAX_EXCHANGE`, and the answers a minute are limited (`Rate`).
@@ -290,7 +290,7 @@ def _rights(patterns: list[dict[str, Any]]) -> Iterator[Capability]:
 
 
 class ChatTakers:
-    """The first agent that took on each message; remembers only the newest messages."""
+    """The first agent that claimed each message; remembers only the newest messages."""
 
     # The ledger of chats holds the newest status of each participant. Here the first counts, in the order of the space,
     # and a `reasoning/start` as well.
@@ -299,7 +299,7 @@ class ChatTakers:
         self._first: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
 
     def observe(self, envelope: Envelope) -> None:
-        """Records that a message of the space takes others on, if it does."""
+        """Records the claim in a message of the space, if it is one."""
         says_so = envelope.kind == "chat/acknowledge" and envelope.payload.get("status") == PROCESSING
         if not says_so and envelope.kind != "reasoning/start":
             return

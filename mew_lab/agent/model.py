@@ -55,7 +55,7 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to what a tool answered."""
+    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool."""
 
     role: Role
     content: str = ""
@@ -97,14 +97,14 @@ class ReplySettings(NamedTuple):
 
 
 def estimate_tokens(*texts: str) -> int:
-    """About how many tokens messages with these texts take: their bytes of UTF-8 over four, and four a message."""
+    """The estimated tokens of messages with these texts: for each a quarter of its bytes in UTF-8, plus four."""
     # Each step of an agent estimates its whole prompt, so the usual text is measured without a call.
     sizes = [len(text) if text.isascii() else utf8_size(text) for text in texts]
     return sum([-(-size // CHARACTERS_A_TOKEN) for size in sizes]) + A_MESSAGE * len(sizes)
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
-    """About how many tokens the texts of the messages take; their tool calls are not counted."""
+    """The estimated tokens of the texts of the messages, without their tool calls."""
     return estimate_tokens(*[message.content for message in messages])
 
 

@@ -161,7 +161,7 @@ class Request(TrackedCall):
 
     @property
     def weight(self) -> int:
-        """Characters of what is held of it."""
+        """The characters that the ledger holds of it."""
         weight = len(self.entry.raw)
         for answer in self.answers:
             weight += len(answer.raw)
@@ -174,12 +174,13 @@ class Proposal(TrackedCall):
 
     Attributes:
         state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
-        request: The fulfilment, once it is believed; `response` is its answer, once that is.
-        by: Who decided it: the fulfiller, or the proposer that withdrew; `reason` is the withdraw's.
-        difference: Where the proposal and the request differ in something but `jsonrpc` and the JSON-RPC `id`; None
-            where they were not compared, for their request was about too much.
-        uncertain: The connection broke while it was undecided, so it may have been decided unseen.
-        anew: Its proposer had used the id before, for another proposal.
+        request: The fulfilment; None before it came. `response` is the answer to it.
+        by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
+            the withdrawal.
+        difference: The places where the request differs from the proposal, except `jsonrpc` and the JSON-RPC `id`;
+            None where they were not compared, because the request refers to too large proposals.
+        uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
+        anew: Whether its proposer had used the id before, for another proposal.
     """
 
     state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
@@ -303,12 +304,12 @@ R = TypeVar("R", bound=Rejection | Claim)
 
 
 class CallIndex(Generic[C]):
-    """The calls of one kind by id. Read-only for everybody but the ledger.
+    """The calls of one kind by id. Only the ledger changes it.
 
     Attributes:
-        limit: How many may be held, and `max_weight` how many characters of them.
-        weight: Characters of what is held.
-        is_over: Whether more is held than may be, and more than one call.
+        limit: The number of calls that may be held; `max_weight` is the limit of their characters.
+        weight: The characters that are held.
+        is_over: Whether a limit is exceeded by more than one call.
     """
 
     def __init__(self, *, limit: int, max_weight: int) -> None:
@@ -586,7 +587,7 @@ def _add_answer(request: Request, entry: Entry) -> Request:
 
 
 def _add_remark(remarks: tuple[R, ...], remark: R) -> tuple[R, ...]:
-    """The remarks with a further one. Of too many the oldest of the sender that made most of them goes."""
+    """The remarks with a further one. Beyond the limit, the sender with the most loses its oldest."""
     if len(remarks) < MAX_REMARKS:
         return (*remarks, remark)
     senders = [known.by for known in (remark, *remarks)]
@@ -604,7 +605,7 @@ def _compare(proposal: Proposal, request: Entry) -> tuple[Difference, ...]:
 
 
 def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
-    """Why `request` is not the outcome of `proposal`; empty when it is, unless one came before."""
+    """The reason why `request` does not fulfil `proposal`; empty where it does. Earlier decisions are not checked."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
     if not addressees:

@@ -89,7 +89,7 @@ class ChatMessage(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Characters of what is held of it, and something for each part."""
+        """The characters that the ledger holds of it, plus 100."""
         weight = OVERHEAD + len(self.text)
         if self.to:
             weight += sum(map(len, self.to))

@@ -33,11 +33,11 @@ class Entry:
             a client received.
         code: The error code of a refusal.
         pattern: The capability by which it passed, as JSON; `grant` is the id of the grant that gave it.
-        sender: Who sent it, as the gateway knows; what a refused envelope says of that may be why it was refused.
-        members: The members of its JSON object; empty where it holds none.
-        to: Whom it is addressed to; empty for everybody.
-        correlation_id: The ids that it refers to; an id that stands alone counts as one (R4).
-        payload: Its payload; empty where there is none, or no object.
+        sender: The participant that the gateway authenticated. `from` of a refused envelope may claim another.
+        members: The members of its JSON object; empty where its text is no object.
+        to: The addressees; empty for everybody.
+        correlation_id: The ids that it refers to; a single string counts as a list of one (R4).
+        payload: Its payload; empty where there is none, or where it is no object.
     """
 
     t: float = 0.0

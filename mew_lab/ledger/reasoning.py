@@ -137,8 +137,8 @@ class ReasoningLedger:
     """The sequences of a space, as one participant or one journal saw them.
 
     Args:
-        limit: How many are held. Of the owner that has the most, what is over is forgotten first, the oldest before the
-            others, so that nobody drives out the sequences of others.
+        limit: How many sequences are held. The owner with the most loses sequences first: its oldest ended ones, then
+            its oldest. So no owner drives out the sequences of others.
     """
 
     def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:
@@ -342,7 +342,7 @@ class ReasoningLedger:
 
     @property
     def _first(self) -> ReasoningSequence:
-        """The one to forget first: of the owner that has the most the oldest that is over, else its oldest."""
+        """The sequence to forget first: from the owner with the most, its oldest ended one, else its oldest."""
         active, over = self._active.by_owner, self._over.by_owner
         # Among owners that have as many, one of whose sequences is over comes first.
         owner = max((*over, *active), key=lambda name: len(over.get(name, ())) + len(active.get(name, ())))

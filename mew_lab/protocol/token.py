@@ -50,9 +50,9 @@ _search = _SecretSearch(None, {}, (), ())
 class Token(str):
     """A secret that reads as `tok_…last4`; only `reveal()` returns it.
 
-    As a `str` its value is the mask: whatever prints, formats, joins, pickles or serialises it gets the mask.
-    Two tokens are equal when their secrets are; a token never equals plain text. A token that a stranger claims is not
-    remembered, because the stranger would choose what `mask` hides.
+    As a `str` its value is the mask: printing, formatting, joining, pickling or serialising it gives the mask. Two
+    tokens are equal when their secrets are; a token never equals plain text. Do not remember a token that an
+    unauthenticated client claims: that client would choose the text that `mask` removes.
     """
 
     __slots__ = ("_secret",)

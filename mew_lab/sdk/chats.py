@@ -182,14 +182,14 @@ class Chats:
     # --- following the ledger ---
 
     def follow(self, changes: Sequence[ChatChange]) -> None:
-        """Takes note of what one message changed in the ledger."""
+        """Applies the changes of one message in the ledger to the queue."""
         foreign = list(filter(self._note_change, changes))
         if foreign:  # one line: a message may name thousands
             what = "a chat message that is" if len(foreign) == 1 else f"{len(foreign)} chat messages that are"
             logger.info("%s cancels %s not its own", one_line(foreign[0].entry.sender, 80), what)
 
     def _note_change(self, change: ChatChange) -> bool:
-        """Takes note of one change; returns whether another cancels what is not its own."""
+        """Applies one change; returns whether it is a cancel by another participant than the author."""
         entry, message = change.entry, change.message
         mine = entry.sender == self._sender.client.id
         if change.what == "said" and message is not None:

@@ -466,7 +466,7 @@ class MEWParticipant:
             self._joins(envelope.payload["participant"])
 
     def _note_entry(self, entry: Entry) -> None:
-        """Tells the ledger of a message, malformed or not, and hands on what changed."""
+        """Passes a message, malformed or not, to the ledger, and its changes to the parts."""
         chats: list[ChatChange] = []
         streams: list[StreamChange] = []
         for change in self.ledger.observe(entry):

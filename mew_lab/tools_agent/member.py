@@ -158,7 +158,7 @@ class ToolsAgent:
         return True
 
     def _causes_of(self, id: str) -> tuple[str, ...]:
-        """What a request, or the start of a sequence, correlates to; empty for any other message."""
+        """The ids to which a request, or the start of a sequence, correlates; empty for any other message."""
         ledger = self.participant.ledger
         request, sequence = ledger.calls.requests.get(id), ledger.reasoning.get(id)
         if request is not None:

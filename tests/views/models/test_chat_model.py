@@ -151,7 +151,7 @@ def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
     for n in range(300):
         space.tell("chat/acknowledge", {"status": "s" * 999}, by=f"p{n}", about="long")
     (one,) = talk.messages(limit=1)
-    assert len(one.seen) == 200 and len(one.seen[0].status) <= module.MAX_WORD
+    assert len(one.seen) == 200 and len(one.seen[0].status) <= module.MAX_LABEL
     monkeypatch.setattr(module, "MAX_CHARACTERS", 200_000)
     for _ in range(10):
         space.tell("chat", {"text": "x" * 65_536})
@@ -242,9 +242,9 @@ def test_one_message_is_acknowledged_once(lab: Lab, here: Watched) -> None:
     one = here.until(lambda: next(iter(here.talk.queue), None))
     assert here.do(here.talk.acknowledge(one.n, "received")) == "Acknowledged to bot (received)."
     assert [(seen.by, seen.status) for seen in here.last.seen] == [("human", "received")]
-    with pytest.raises(MewError, match="does not wait"):
+    with pytest.raises(MewError, match="no longer awaits your acknowledgement"):
         here.do(here.talk.acknowledge(one.n))
-    with pytest.raises(MewError, match="not held"):
+    with pytest.raises(MewError, match="no longer held in this view"):
         here.do(here.talk.acknowledge(99))
     with pytest.raises(MewError, match="1 to 80 characters"):
         here.do(here.talk.acknowledge_all(" "))
@@ -323,12 +323,12 @@ def test_a_message_that_is_not_held_any_more_is_not_called_off_either(
 def test_what_is_said_here_is_chat_as_the_specification_wants_it(lab: Lab, here: Watched) -> None:
     lab.join("bot", can="proposer")
     here.until(lambda: here.talk.people == ["bot"])
-    assert here.do(here.talk.say("Hello *all*")) == "Said to everybody."
-    assert here.do(here.talk.say("**You**", ["bot"], markdown=True)) == "Said to bot."
+    assert here.do(here.talk.say("Hello *all*")) == "Sent to everybody."
+    assert here.do(here.talk.say("**You**", ["bot"], markdown=True)) == "Sent to bot."
     plain, marked = here.sent("chat")
     assert plain["payload"] == {"text": "Hello *all*"} and not plain.get("to")
     assert marked["payload"] == {"text": "**You**", "format": "markdown"} and marked["to"] == ["bot"]
-    with pytest.raises(MewError, match="nothing to say"):
+    with pytest.raises(MewError, match="empty message"):
         here.do(here.talk.say(" \n"))
     with pytest.raises(MewError, match="more than"):
         here.do(here.talk.say("x" * 300_000))

@@ -1,5 +1,5 @@
-// Numbers as lines over their order of arrival: the last 2 000 points, with the least, the greatest and the last of each series
-// in a table beside, so that nothing is told by a line or a colour alone.
+// Plots numbers over their order of arrival: the last 2 000 points. A table beside the plot has the least, the greatest and the
+// last value of each series, so that no line or colour alone carries a meaning.
 
 import { make, write } from "../ui/elements.js";
 import { brief, grouped } from "../ui/text.js";
@@ -56,14 +56,14 @@ export function plot() {
       write(line.cells[0].lastChild, names[n]);
       [series.last, series.a, series.b].forEach((value, m) => write(line.cells[m + 1], brief(value)));
     });
-    write(bad, lost ? `${grouped(lost)} ${lost === 1 ? "line" : "lines"} held no number.` : "");
+    write(bad, lost ? `${grouped(lost)} ${lost === 1 ? "line" : "lines"} had no number.` : "");
     write(high, points.length ? brief(greatest) : "");
     write(low, points.length ? brief(least) : "");
     canvas.setAttribute("aria-label", points.length ? `Plot of ${points.length} points, from ${brief(least)} to ${brief(greatest)}` : "Plot without points so far");
     draw(least, greatest);
   }
 
-  // As the theme has it at the moment.
+  // The colour of a series in the present theme.
   function colour(n) {
     return getComputedStyle(node).getPropertyValue(`--mew-${SERIES_INK[n]}`).trim();
   }

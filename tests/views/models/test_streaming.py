@@ -276,7 +276,7 @@ def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: 
         ears.take(heard(2 * n + 2, "stream/close", "mallory", payload={"stream_id": f"stream-{n}"}))
     rows = ears.rows()
     assert len(rows) == module.MOST_OVER and rows[-1].id == "stream-9999"
-    assert ears.over_untold == 10_000 - module.MOST_OVER
+    assert ears.over_left_out == 10_000 - module.MOST_OVER
     assert len(ears._opened) < 5000
 
 

@@ -211,7 +211,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     for button, to, name in (
         (one.get_by_role("button", name="Use the arguments of call 2 again"), cell, "notes/search_notes"),
         (tool(book, 1, "weather-service/chart"), search, "weather-service/chart"),
-        (one.get_by_role("button", name="Show what became of call 1"), cell, "git/git_log"),
+        (one.get_by_role("button", name="Show the result of call 1"), cell, "git/git_log"),
     ):
         button.evaluate(leaves, to.element_handle())
         book.click(button)
@@ -237,11 +237,11 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
         'human mcp/request notes {"words": "tulips"}',
         "human mcp/request weather-service {}",
     ]
-    # Who did not tell its tools says why, and is asked again alone; the keyboard stays with its line.
+    # A participant that did not list its tools shows why, and is asked again alone; the focus stays in its line.
     book.run(3)
     line = one.locator("li.mew-person", has_text="archive")
     book.page.until(lambda: line.count() and "Internal error" in line.inner_text(), "the failure")
-    assert "did not tell its tools" in line.inner_text()
+    assert "did not list its tools" in line.inner_text()
     ask = one.get_by_role("button", name="Ask archive for its tools")
     book.click(ask)
     one.get_by_role("alert").filter(has_text="archive/tools/list failed: Internal error").wait_for()
@@ -425,7 +425,7 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
     choose(book, 1, "git/git_log")
     book.click(one.get_by_role("button", name="Show what became of call 2"))
     one.locator("pre.mew-block", has_text="42").first.wait_for()
-    assert "not known any more" in one.locator(".mew-pane").inner_text()
+    assert "no longer known" in one.locator(".mew-pane").inner_text()
     assert sent(book, 4)[:1] == ['helper mcp/proposal notebook {"a": 20, "b": 22}']
 
 

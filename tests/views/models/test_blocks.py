@@ -80,9 +80,9 @@ def test_every_other_part_is_named() -> None:
     ]}  # fmt: skip
     assert [(one.kind, one.text) for one in blocks(raw)] == [
         ("note", "A part of type audio is not shown."),
-        ("note", "A resource that is no text is not shown: file:///a"),
+        ("note", "A resource that is not text is not shown: file:///a"),
         ("text", "its text"),
-        ("note", "It points to a resource: file:///c"),
+        ("note", "A link to a resource: file:///c"),
         ("note", "A part of type None is not shown."),
     ]
 

@@ -164,7 +164,7 @@ def test_what_is_left_out_is_said() -> None:
 def test_what_is_read_is_visible_and_what_is_sent_is_exact() -> None:
     field = member({"type": "string", "description": "a\u202eb", "default": "x\u200by"})
     assert field["about"] == "a\\u202eb"
-    assert json.loads(field["default"]) == "x\u200by" and "cannot be seen" in field["note"]
+    assert json.loads(field["default"]) == "x\u200by" and "invisible characters" in field["note"]
     (one,) = plan({"properties": {"k\u202e": {"enum": ["v\u2066"]}}})["members"]
     assert (one["key"], one["label"]) == ("k\u202e", "k\\u202e")
     assert one["options"][0][0] == "v\\u2066" and json.loads(one["options"][0][1]) == "v\u2066"

@@ -355,9 +355,9 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
     assert raw["correlation_id"] == [asked.id] and raw["to"] == ["bot"]
     assert raw["payload"] == {"reason": "superseded"}
     assert thoughts.sequence(one.facts.key).facts.state == "cancelled"  # type: ignore[union-attr]
-    with pytest.raises(MewError, match="over already"):
+    with pytest.raises(MewError, match="has ended already"):
         lab.loop.submit(thoughts.cancel(one.facts.key)).result(10)
-    with pytest.raises(MewError, match="not known"):
+    with pytest.raises(MewError, match="no longer held"):
         lab.loop.submit(thoughts.cancel(99)).result(10)
 
 

@@ -87,7 +87,7 @@ def test_what_may_not_be_granted_is_answered_and_not_sent(page: Page, lab: Lab) 
 
 def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
     answer = page.act("probe", to="agent", pattern='{"kind":')
-    assert answer["t"] == "done" and "This is no JSON" in answer["value"]["fault"]
+    assert answer["t"] == "done" and "This is not JSON" in answer["value"]["fault"]
 
 
 @pytest.mark.parametrize(

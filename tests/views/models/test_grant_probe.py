@@ -123,13 +123,13 @@ def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "This is no JSON"),
+        ("{", "This is not JSON"),
         ("[]", "A capability is one object"),
         ('{"kind": "chat", "paylod": {}}', "paylod"),
         ("{}", "needs a kind"),
         ('{"kind": "/(/"}', "kind"),
         ("x" * 20_001, "more than 20000 characters"),
-        ("[" * 5000, "This is no JSON"),
+        ("[" * 5000, "This is not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_pattern_is_refused_with_the_place(text: str, said: str) -> None:
@@ -138,7 +138,7 @@ def test_what_is_no_pattern_is_refused_with_the_place(text: str, said: str) -> N
 
 
 def test_nobody_is_asked_about_who_is_unknown(lab: Lab) -> None:
-    with pytest.raises(MewError, match="'nobody' is not known here"):
+    with pytest.raises(MewError, match="No participant of this space is called 'nobody'"):
         ask(lab, CALL, to="nobody")
 
 

@@ -149,9 +149,9 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": ""}, "Who is invited"),
-        ({"name": 7}, "Who is invited"),
-        ({"name": "x", "can": "patterns", "patterns": "{"}, "no JSON"),
+        ({"name": ""}, "Cannot invite a participant without an id"),
+        ({"name": 7}, "Cannot invite a participant without an id"),
+        ({"name": "x", "can": "patterns", "patterns": "{"}, "not JSON"),
         ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
         ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
         ({"name": "agent", "can": "starter"}, "already"),
@@ -236,4 +236,4 @@ def test_the_picture_says_when_it_was_and_how_many_are_left_out(view: RosterView
 
 def test_the_picture_of_an_empty_space_says_what_would_fill_it(view: RosterView) -> None:
     view._members.rows = ()
-    assert "lab.join(&quot;helper&quot;) seats somebody" in view._static_html()
+    assert "lab.join(&quot;helper&quot;) adds one" in view._static_html()

@@ -5,7 +5,7 @@ import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { follower } from "../ui/follower.js";
 import { whyForm } from "../ui/reason_form.js";
-import { clockTime, grouped } from "../ui/text.js";
+import { clockTime, groupDigits } from "../ui/text.js";
 
 const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
 const HELD = 600;
@@ -185,7 +185,7 @@ function render({ model, el }) {
   function fold(message) {
     const { data, body, node } = message;
     body.classList.add("mew-folded");
-    const lines = data.nodes ? "all of it" : `all ${grouped(data.text.split("\n").length)} lines`;
+    const lines = data.nodes ? "all of it" : `all ${groupDigits(data.text.split("\n").length)} lines`;
     message.turn = (folded) => {
       body.classList.toggle("mew-folded", folded);
       button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
@@ -198,7 +198,7 @@ function render({ model, el }) {
   }
 
   function rest(message) {
-    const button = doer(`show the rest, ${grouped(message.data.more)} characters`, async () => {
+    const button = doer(`show the rest, ${groupDigits(message.data.more)} characters`, async () => {
       const done = await link.act("whole", { n: message.data.n });
       if (!done) return;
       message.body.textContent = done.value.text;
@@ -289,10 +289,10 @@ function render({ model, el }) {
     empty.hidden = messages.size > 0;
     root.dataset.last = String(last);
     root.dataset.waiting = String(head.waiting);
-    write(counts, `${grouped(last)} message${last === 1 ? "" : "s"}`);
+    write(counts, `${groupDigits(last)} message${last === 1 ? "" : "s"}`);
     queue.hidden = head.waiting === 0;
-    write(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
-    write(all, `Acknowledge all ${grouped(head.waiting)}`);
+    write(queued, `${groupDigits(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
+    write(all, `Acknowledge all ${groupDigits(head.waiting)}`);
     for (const control of [all, status]) control.disabled = !head.may["chat/acknowledge"];
     tail.settle();
     ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node); }, 1000);

@@ -2,7 +2,7 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, grouped } from "../ui/text.js";
+import { clockTime, groupDigits } from "../ui/text.js";
 
 const ORIGINS = { configured: "configured", everybody: "everybody holds it", told: "as it joined" };
 const METHODS = ["tools/call", "tools/list", "resources/read", "resources/list", "prompts/get", "prompts/list"];
@@ -285,12 +285,12 @@ function render({ model, el }) {
   }
 
   function paint() {
-    write(title, `${head.space ?? ""} · ${grouped(head.total)} capabilities · ${grouped(head.granted)} granted`);
+    write(title, `${head.space ?? ""} · ${groupDigits(head.total)} capabilities · ${groupDigits(head.granted)} granted`);
     empty.hidden = head.total > 0;
     table.hidden = !rows.size;
     const shown = whose.value ? rows.size : head.total;
     less.hidden = rows.size >= shown;
-    write(less, `${grouped(shown - rows.size)} more are not shown: choose one participant to see its capabilities.`);
+    write(less, `${groupDigits(shown - rows.size)} more are not shown: choose one participant to see its capabilities.`);
     root.dataset.rows = String(rows.size);
     // The rows of one holder are together; its name is shown once.
     let last = null;

@@ -6,7 +6,7 @@ import { announcer, keepKeys, make, write } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { follower } from "../ui/follower.js";
 import { whyForm } from "../ui/reason_form.js";
-import { grouped, lasted } from "../ui/text.js";
+import { groupDigits, timeSpan } from "../ui/text.js";
 
 const SEEN_AFTER = 4;
 const STATES = {
@@ -167,13 +167,13 @@ function render({ model, el }) {
     branch.node.className = `mew-item mew-sequence mew-state-${sequence.state}`;
     const facts = [
       active ? "" : describeEnd(sequence),
-      `${grouped(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${grouped(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
+      `${groupDigits(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${groupDigits(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
       sequence.open ? `${sequence.open} wait${sequence.open === 1 ? "s" : ""}` : "",
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
     showElapsed(branch);
     branch.dropped.hidden = sequence.dropped === 0;
-    write(branch.dropped, `${grouped(sequence.dropped)} earlier steps are no longer held in this view; lab.log.df has them.`);
+    write(branch.dropped, `${groupDigits(sequence.dropped)} earlier steps are no longer held in this view; lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
       if (n > sequence.dropped) break;
       if (!step.data.child) step.node.remove();
@@ -202,7 +202,7 @@ function render({ model, el }) {
 
   function showElapsed(branch) {
     const { data: sequence } = branch;
-    write(branch.time, lasted((sequence.ended ?? now()) - sequence.started));
+    write(branch.time, timeSpan((sequence.ended ?? now()) - sequence.started));
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
@@ -255,7 +255,7 @@ function render({ model, el }) {
     const step = { data, node, row, branch };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
     if (data.more) row.append(wholeButton(branch, data.n, row));
-    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${lasted(data.t - branch.data.started)}` }));
+    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${timeSpan(data.t - branch.data.started)}` }));
     branch.steps.set(data.n, step);
     insertInPlace(group, node, data.n);
     if (branch.steps.size > 1) sortSteps(branch);
@@ -305,7 +305,7 @@ function render({ model, el }) {
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
     if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
-    write(step.since, waits ? `for ${lasted(now() - data.t)}` : `in ${lasted(call.ended - data.t)}`);
+    write(step.since, waits ? `for ${timeSpan(now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
   }
 
   function wholeButton(branch, n, row) {
@@ -347,7 +347,7 @@ function render({ model, el }) {
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
+    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${groupDigits(branch.total)} characters` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
@@ -380,7 +380,7 @@ function render({ model, el }) {
         const box = branch.node.getBoundingClientRect();
         branch.seen = box.bottom > view.top && box.top < view.bottom;
       }
-      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${lasted(now() - step.data.t)}`);
+      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
     }
   }
 
@@ -389,7 +389,7 @@ function render({ model, el }) {
     empty.hidden = all.length > 0;
     tree.hidden = all.length === 0;
     lost.hidden = forgotten === 0;
-    write(lost, `${grouped(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`);
+    write(lost, `${groupDigits(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`);
     write(counts, `${active.length} active · ${all.length - active.length} ended`);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));

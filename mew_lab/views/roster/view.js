@@ -2,7 +2,7 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, grouped, waited } from "../ui/text.js";
+import { clockTime, groupDigits, elapsedTime } from "../ui/text.js";
 
 const PRESENCE = { here: "●", paused: "‖", "shut down": "■", left: "○", removed: "×", invited: "◌" };
 const ARMING = 500, PAGE = 200, GONE = new Set(["left", "removed"]);
@@ -173,14 +173,14 @@ function render({ model, el }) {
     const parts = [];
     if (lastStatus.usage !== null) {
       const part = Math.min(lastStatus.usage, 1), percent = `${Math.floor(lastStatus.usage * 100)} %`;
-      const text = `${grouped(lastStatus.tokens)} of ${grouped(lastStatus.max_tokens)} tokens, ${percent}`;
+      const text = `${groupDigits(lastStatus.tokens)} of ${groupDigits(lastStatus.max_tokens)} tokens, ${percent}`;
       const fill = make("span", { class: "mew-fill" });
       fill.style.width = `${part * 100}%`;
       parts.push(make("div", { class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: text }, fill));
-      parts.push(make("span", { class: "mew-figure", text: `${lastStatus.near_limit ? "⚠ " : ""}${grouped(lastStatus.tokens)} / ${grouped(lastStatus.max_tokens)} tokens` }));
-    } else if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(lastStatus.tokens)} tokens` }));
-    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(lastStatus.messages)} messages` }));
-    if (lastStatus.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${grouped(Math.round(lastStatus.latency_ms))} ms` }));
+      parts.push(make("span", { class: "mew-figure", text: `${lastStatus.near_limit ? "⚠ " : ""}${groupDigits(lastStatus.tokens)} / ${groupDigits(lastStatus.max_tokens)} tokens` }));
+    } else if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.tokens)} tokens` }));
+    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.messages)} messages` }));
+    if (lastStatus.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(Math.round(lastStatus.latency_ms))} ms` }));
     if (lastStatus.status) parts.push(make("bdi", { class: "mew-state", text: lastStatus.status }));
     row.aged = make("span", { class: "mew-dim mew-aged", title: `reported at ${clockTime(lastStatus.at)}` });
     const rest = lastStatus.more.map(([name, value]) => `${name}: ${value}`).join("\n");
@@ -202,7 +202,7 @@ function render({ model, el }) {
     write(row.why, `by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}`);
     row.ring.hidden = paused.until === null;
     const left = paused.until === null ? null : Math.max(0, paused.until - now());
-    write(row.left, left === null ? "paused until resumed" : `resumes in ${waited(Math.ceil(left))}`);
+    write(row.left, left === null ? "paused until resumed" : `resumes in ${elapsedTime(Math.ceil(left))}`);
     row.left.title = paused.until === null ? "" : `until ${clockTime(paused.until)}`;
     if (left !== null && paused.since !== null) row.ring.style.setProperty("--mew-part", String(Math.min(1, left / Math.max(0.001, paused.until - paused.since))));
   }
@@ -403,11 +403,11 @@ function render({ model, el }) {
   // The header, and the changes of time.
 
   function paint() {
-    const numbers = head.counts.map(([presence, n]) => `${grouped(n)} ${presence}`).join(" · ");
+    const numbers = head.counts.map(([presence, n]) => `${groupDigits(n)} ${presence}`).join(" · ");
     write(title, `${head.space ?? ""}${numbers ? ` · ${numbers}` : ""}`);
     empty.hidden = rows.size > 0;
     more.hidden = rows.size >= head.total;
-    write(more, `${grouped(head.total - rows.size)} more participants ▸ show ${Math.min(PAGE, head.total - rows.size)}`);
+    write(more, `${groupDigits(head.total - rows.size)} more participants ▸ show ${Math.min(PAGE, head.total - rows.size)}`);
     invited.hidden = !invitations.size;
     root.dataset.rows = String(rows.size);
     const moving = [...rows.values()].some((row) => row.aged || row.data.paused);

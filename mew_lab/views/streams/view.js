@@ -2,7 +2,7 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { amount, grouped, waited } from "../ui/text.js";
+import { amount, groupDigits, elapsedTime } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
@@ -101,7 +101,7 @@ function render({ model, el }) {
     empty.hidden = rows.size > 0;
     scroller.hidden = rows.size === 0;
     left.hidden = !head.leftOut;
-    write(left, `${grouped(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`);
+    write(left, `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`);
     toggle(opener, head.mayRequest ? "" : "You do not hold the capability stream/request.");
     rove();
     tick();
@@ -134,8 +134,8 @@ function render({ model, el }) {
     const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
-    write(node.cells[7], row.reaches ? grouped(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
-    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${grouped(bytes)} bytes`);
+    write(node.cells[7], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
+    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
     if (row.key === chosen) showFacts(row);
   }
 
@@ -162,11 +162,11 @@ function render({ model, el }) {
       all += speed;
       if (!node) continue;
       write(node.cells[9], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
-      write(node.cells[10], row.since ? waited((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
+      write(node.cells[10], row.since ? elapsedTime((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
     }
-    const numbers = [`${grouped(head.open)} open`];
-    if (head.requested) numbers.push(`${grouped(head.requested)} requested`);
-    write(title, `${[...numbers, `${grouped(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+    const numbers = [`${groupDigits(head.open)} open`];
+    if (head.requested) numbers.push(`${groupDigits(head.requested)} requested`);
+    write(title, `${[...numbers, `${groupDigits(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
   }
   const ticks = setInterval(tick, 1000);
 
@@ -208,8 +208,8 @@ function render({ model, el }) {
     if (item.before) write(parts.note, `${amount(item.before)} came before the part that is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
-      write(parts.note, `${grouped(skipped)} bytes skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
-      announce(`${grouped(skipped)} bytes skipped`);
+      write(parts.note, `${groupDigits(skipped)} bytes skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
+      announce(`${groupDigits(skipped)} bytes skipped`);
     }
     viewer.add(item);
   }

@@ -3,7 +3,7 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, duration, grouped, waited } from "../ui/text.js";
+import { clockTime, duration, groupDigits, elapsedTime } from "../ui/text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
@@ -189,18 +189,18 @@ function render({ model, el }) {
   function writeHeads(view) {
     const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
     const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
-    write(title, `${space} · ${grouped(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
+    write(title, `${space} · ${groupDigits(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`);
     for (const part of Object.values(strips)) writeHead(part);
   }
 
   function writeHead(part) {
     const { of, p50, p95, mine, waiting, oldest } = part.told;
-    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${grouped(of)}${mine ? `, ${grouped(mine)} by you` : ""}` : `none ${part.ended} yet`;
-    write(part.took, `${took}${waiting ? ` · ${grouped(waiting)} waiting` : ""}`);
+    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${groupDigits(of)}${mine ? `, ${groupDigits(mine)} by you` : ""}` : `none ${part.ended} yet`;
+    write(part.took, `${took}${waiting ? ` · ${groupDigits(waiting)} waiting` : ""}`);
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
     const [seq, since, who, what] = oldest[0];
-    write(part.oldest, `oldest #${seq}, ${waited(now() - since)}`);
+    write(part.oldest, `oldest #${seq}, ${elapsedTime(now() - since)}`);
     part.oldest.dataset.seq = seq;
     if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
   }
@@ -240,16 +240,16 @@ function render({ model, el }) {
     rate.near = (x) => clamp(Math.floor((x - LEFT) / each), 0, view.bars - 1);
     rate.say = (n) => {
       const many = sums[n].reduce((a, b) => a + b, 0);
-      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${grouped(sums[n][place])}` : "")).filter(Boolean);
+      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${groupDigits(sums[n][place])}` : "")).filter(Boolean);
       const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
-      return many ? `${when}: ${grouped(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
+      return many ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
-    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
+    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${groupDigits(totals.reduce((a, b) => a + b, 0))} shown`;
     rate.settle();
     families.forEach((_, place) => {
       const chip = legend.children[place];
       chip.hidden = !totals[place] && !off.has(place);
-      write(chip.lastChild, grouped(totals[place]));
+      write(chip.lastChild, groupDigits(totals[place]));
     });
     return totals.some(Boolean);
   }

@@ -4,7 +4,7 @@
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
-import { grouped, waited } from "../ui/text.js";
+import { groupDigits, elapsedTime } from "../ui/text.js";
 
 const WAITING = 150;
 const STATES = { unknown: "not requested yet", asking: "requested", failed: "did not list its tools", none: "has none" };
@@ -61,8 +61,8 @@ function render({ model, el }) {
   function paintCatalogue(item) {
     if (item.version === version) return;
     version = item.version;
-    counts.textContent = `${grouped(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
-      + (item.left_out ? ` · ${grouped(item.left_out)} more are not listed` : "");
+    counts.textContent = `${groupDigits(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
+      + (item.left_out ? ` · ${groupDigits(item.left_out)} more are not listed` : "");
     const quiet = item.people.filter(([, , state]) => state !== "ready" && state !== "none");
     const none = item.people.filter(([, , state]) => state === "none").map(([, shown]) => shown);
     const before = new Map(Array.from(people.children, (line) => [line.dataset.about, line]));
@@ -155,9 +155,9 @@ function render({ model, el }) {
     const here = buttons.find((button) => button.dataset.target === (focused ?? chosen?.target)) ?? buttons[0];
     if (here) here.tabIndex = 0;
     if (focused && here?.dataset.target === focused) here.focus();
-    count.textContent = query.trim() ? `${grouped(total)} found` : "";
+    count.textContent = query.trim() ? `${groupDigits(total)} found` : "";
     more.hidden = rows.length >= total;
-    more.textContent = `Show more (${grouped(total - rows.length)} left)`;
+    more.textContent = `Show more (${groupDigits(total - rows.length)} left)`;
     list.hidden = !rows.length;
     empty.hidden = rows.length > 0;
     empty.replaceChildren(...(query.trim() ? ["No tool matches all of these words."]
@@ -308,7 +308,7 @@ function render({ model, el }) {
   function stateText(run) {
     if (!run.waits) return run.said;
     const since = run.state === "fulfilled" && run.decided ? run.decided : run.began;
-    return `${run.said} ${waited(Date.now() / 1000 + offset - since)}`;
+    return `${run.said} ${elapsedTime(Date.now() / 1000 + offset - since)}`;
   }
 
   function paintRuns() {

@@ -241,7 +241,11 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     book.click(view(book, 1).locator("button.mew-whom"))
     accessible(book, view(book, 1))
     path = focus_path(book, view(book, 1))
-    assert [path[0], path[1], path[-1]] == ["select Acknowledge as", "button Acknowledge all 3", "button Send"]
+    assert [path[0], path[1], path[-1]] == [
+        "select Acknowledge as",
+        "button Acknowledge all 3",
+        "button Send",
+    ]
     assert "div Conversation" in path and "textarea Message" in path
     assert path.index("button Acknowledge the message of weather-service") < path.index("textarea Message")
     view(book, 1).get_by_role("button", name="Acknowledge all 3").focus()

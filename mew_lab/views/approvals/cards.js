@@ -92,7 +92,7 @@ function hintOf() {
 
 export function faceOf(card, name, digest) {
   const node = make("div", { class: `mew-face mew-face-${name}` });
-  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], told: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
+  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], reported: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
 }
 
 // The parts that must have been in sight before an approval: the title, the content of the face and of its base.
@@ -139,7 +139,7 @@ export function arm(face, { here, seen } = locateButton(face)) {
   else if (card.data?.refusal) hint = "it cannot be approved";
   else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
   else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "waiting for the kernel to confirm that this is shown";
+  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "waiting for the kernel to confirm that this is shown";
   else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
   write(face.hint, hint);
   face.hint.title = hint;
@@ -253,7 +253,7 @@ function readerBar(text, read) {
     text.scrollIntoView({ block: "nearest" });
   } });
   const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), count = make("span", { class: "mew-num" });
-  read.told = (text, done) => {
+  read.onProgress = (text, done) => {
     write(count, text);
     toggle(next, done);
   };
@@ -414,7 +414,7 @@ function reviewFace(card, made, form) {
   }
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
-  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be told what you changed."));
+  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be informed of your changes."));
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
@@ -425,21 +425,21 @@ function grantFace(card) {
   if (requireRunner(card) || card.sent) return;
   const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
   addHeading(face, "Approve, and allow it from now on");
-  let values = card.data.arguments.length > 0, offer = null, asked = 0;
+  let values = card.data.arguments.length > 0, offer = null, requests = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
   const choice = (text, wanted) => make("label", {}, make("input", { type: "radio", name, checked: values === wanted, onchange: () => { values = wanted; ask(); } }), ` ${text}`);
   const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name })));
   const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is granted" }, choice("only these values", true), choice("any arguments", false), limit);
   async function ask() {
     offer = null;
-    asked += 1;
-    const mine = asked;
+    requests += 1;
+    const mine = requests;
     face.watch = [];
     shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
     const made = await card.desk.act(card, "offer", { id: card.data.id, values, limit: limit.value, target });
-    if (mine !== asked || !isOpen(card.data)) return;
+    if (mine !== requests || !isOpen(card.data)) return;
     if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "No grant is possible. Choose other options, or approve the proposal without a grant." }));
     offer = made.value;
     const matches = offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;

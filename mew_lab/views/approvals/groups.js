@@ -119,7 +119,7 @@ export function groupOf(cards, desk) {
       }
     }
     const since = open().map((card) => card.front.since);
-    face.told ??= performance.now();
+    face.reported ??= performance.now();
     face.since = since.every(Boolean) ? Math.max(...since) : null;
     arm(face);
   };

@@ -148,7 +148,7 @@ export function readerOf(node, name, text = node.textContent) {
       for (; low < parts.length && parts[low].node.getBoundingClientRect().top < clip.bottom; low += 1) parts[low].look(known, around);
       while (first < parts.length && parts[first].done) first += 1;
       reader.done = first === parts.length;
-      reader.told?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
+      reader.onProgress?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
     },
     says() {
       const done = parts?.at(-1)?.done, line = (parts ?? []).slice(0, first).reduce((sum, part) => sum + part.lines, 1);

@@ -81,8 +81,8 @@ function render({ model, el }) {
     // The kernel measures from the message that a face is shown; without that message a face decides nothing.
     saw(card, face) {
       card.seen = true;
-      if (face.told || link.isOff()) return;
-      face.told = performance.now();
+      if (face.reported || link.isOff()) return;
+      face.reported = performance.now();
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
@@ -174,7 +174,7 @@ function render({ model, el }) {
 
   function notice(item) {
     const card = cards.get(item.proposal);
-    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.told = face.since = null;
+    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.reported = face.since = null;
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);

@@ -155,9 +155,9 @@ class Holdings:
         """Rebuilds `rows`; calls the subscribers if a row has changed."""
         self._soon.cancel()
         ends = {grant.id: grant.left for grant in self._granting.given if grant.ends or grant.uses}
-        everybody = standings(self._session)
+        all_standings = standings(self._session)
         rows: list[Holding] = []
-        for standing in everybody:
+        for standing in all_standings:
             if len(rows) >= MOST_ROWS:
                 break
             against = self._against(standing)
@@ -167,7 +167,7 @@ class Holdings:
                 if row.key not in seen:
                     seen.add(row.key)
                     rows.append(row)
-        held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in everybody)
+        held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in all_standings)
         if (held, holders) != (self.rows, self.holders):
             self.rows, self.holders = held, holders
             self._subscribers.tell()

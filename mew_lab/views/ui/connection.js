@@ -28,11 +28,11 @@ export function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
   const notices = make("div", { class: "mew-notices" });
-  const gone = make("div", { class: "mew-gone", role: "alert", hidden: true });
-  root.prepend(gone);
+  const banner = make("div", { class: "mew-gone", role: "alert", hidden: true });
+  root.prepend(banner);
   root.append(silence, notices);
   const jobs = new Map(), doubtful = new Set();
-  let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
+  let answered = false, attempts = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
   const sight = new ResizeObserver(() => {
     if (!missed || !root.getClientRects().length) return;
     missed = false;
@@ -57,12 +57,12 @@ export function connect(model, root, on) {
     clearTimeout(timer);
     answered = false;
     if (!send({ t: "snapshot", view, from: on.from() })) return;
-    asked += 1;
+    attempts += 1;
     timer = setTimeout(() => {
       if (answered) return;
       say("Waiting for the kernel: a running cell may keep it busy, or it has ended.");
       ask();
-    }, Math.min(1500 * asked, 6000));
+    }, Math.min(1500 * attempts, 6000));
   }
   function notice(text, kind = "alert") {
     const line = make("div", { class: "mew-notice", role: kind }, make("bdi", { text }));
@@ -114,7 +114,7 @@ export function connect(model, root, on) {
       if (item.t === "snapshot") {
         if (item.view !== view) continue;
         answered = whole = true;
-        asked = 0;
+        attempts = 0;
         nonce = item.nonce ?? null;
         say("");
         if (item.beat) startPings(item.beat);
@@ -148,8 +148,8 @@ export function connect(model, root, on) {
     if (over && why) return;
     if (why === text) return;
     why = text;
-    gone.hidden = !text;
-    gone.textContent = text;
+    banner.hidden = !text;
+    banner.textContent = text;
     if (text) root.dataset.off = over ? "over" : "gone";
     else delete root.dataset.off;
     Promise.resolve().then(() => on.off?.());
@@ -195,7 +195,7 @@ export function connect(model, root, on) {
       document.removeEventListener("visibilitychange", back);
       sight.disconnect();
       model.off("msg:custom", receive);
-      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone and needs no farewell */ }
+      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel has gone, so there is nothing to end */ }
     },
   };
 }

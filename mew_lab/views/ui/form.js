@@ -147,8 +147,8 @@ export function schemaForm(plan, { changed }) {
     if (field.format && !many) box.classList.add("mew-formatted");
     let choices = false, value = "", touched = false;
     // An item of a list exists because its row does; elsewhere the tick says that an empty text is meant.
-    const asked = field.kind === "string" && field.key !== undefined || !settled;
-    const tick = asked ? tickBox(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
+    const optional = field.kind === "string" && field.key !== undefined || !settled;
+    const tick = optional ? tickBox(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
     const parts = frame(field, box, { label, tick });
     parts.describe(box);
     box.addEventListener("input", () => {
@@ -168,7 +168,7 @@ export function schemaForm(plan, { changed }) {
       read();
     }
     function read() {
-      if (field.kind === "string") return choices || !asked ? value : ABSENT;
+      if (field.kind === "string") return choices || !optional ? value : ABSENT;
       if (!choices && value === "" && !settled) return ABSENT;
       const written = value.trim();
       if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or clear the tick.") : ABSENT;
@@ -391,19 +391,19 @@ export function schemaForm(plan, { changed }) {
         const value = new Map();
         let bad = false;
         for (const member of known) {
-          const got = member.field.get();
-          if (got === BAD) bad = true;
-          else if (got !== ABSENT) value.set(member.key, got);
+          const result = member.field.get();
+          if (result === BAD) bad = true;
+          else if (result !== ABSENT) value.set(member.key, result);
         }
         const taken = new Set(known.map((member) => member.key));
         for (const other of others) {
-          const got = other.field.get(), key = other.name.value;
+          const result = other.field.get(), key = other.name.value;
           const why = taken.has(key) ? "This name is used already." : "";
           other.say(why);
           taken.add(key);
           if (why) unread.push(label);
-          if (why || got === BAD || got === ABSENT) bad = true;
-          else value.set(key, got);
+          if (why || result === BAD || result === ABSENT) bad = true;
+          else value.set(key, result);
         }
         return bad && !partly ? BAD : value;
       },
@@ -434,9 +434,9 @@ export function schemaForm(plan, { changed }) {
         chosen.set(value);
       },
       get() {
-        const got = chosen.get();
-        if (got === ABSENT && !settled) unread.push(label);
-        return got === ABSENT && !settled ? BAD : got;
+        const result = chosen.get();
+        if (result === ABSENT && !settled) unread.push(label);
+        return result === ABSENT && !settled ? BAD : result;
       },
       show(faults) { chosen.show(faults); return []; },
     });
@@ -459,9 +459,9 @@ export function schemaForm(plan, { changed }) {
   function value(withoutBad = false) {
     unread = [];
     partly = withoutBad;
-    const got = whole ? whole.get() : single.get();
+    const result = whole ? whole.get() : single.get();
     partly = false;
-    return got;
+    return result;
   }
   function say(text_) {
     fault.textContent = text_;
@@ -469,7 +469,7 @@ export function schemaForm(plan, { changed }) {
   }
   function fill(next) {
     if (!whole) return single.set(next);
-    if (!(next instanceof Map)) throw new Error("the arguments of a tool are an object: {…}");
+    if (!(next instanceof Map)) throw new Error("the arguments of a tool must be an object: {…}");
     whole.set(next);
   }
   function switchView(on) {
@@ -496,7 +496,7 @@ export function schemaForm(plan, { changed }) {
     text() {
       if (asJson) {
         try {
-          if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool are an object: {…}");
+          if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool must be an object: {…}");
         } catch (error) {
           say(`This is not JSON: ${error.message}.`);
           return null;

@@ -256,7 +256,7 @@ def ears(lab: Lab) -> StreamsModel:
 def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsModel) -> None:
     ears.take(opened(1, "stream-1"))
     forged = heard(2, "stream/open", "mallory", payload={"stream_id": "stream-9", "owner": "human"})
-    for one in (
+    for entry in (
         forged,
         heard(3, "stream/close", "eve", payload={"stream_id": "stream-1"}),
         heard(4, "stream/close", "mallory", refused=True, payload={"stream_id": "stream-1"}),
@@ -264,7 +264,7 @@ def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsM
             5, "stream/ownership-transferred", "eve", payload={"stream_id": "stream-1", "new_owner": "eve"}
         ),
     ):
-        ears.take(one)
+        ears.take(entry)
     assert (only(ears).id, only(ears).state, only(ears).owner) == ("stream-1", "open", "mallory")
     ears.take(heard(6, "stream/close", "mallory", payload={"stream_id": "stream-1", "reason": "error"}))
     assert (only(ears).state, only(ears).reason) == ("closed", "error")

@@ -30,7 +30,7 @@ from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.frame_buffer import FrameBuffer, FramePosition, FrameStore
-from mew_lab.views.streams.row import WORDS, StreamRow, people, row_of, words_in
+from mew_lab.views.streams.row import MAX_TEXT, StreamRow, fields_of, people, row_of
 
 __all__ = ["StreamsModel"]
 
@@ -185,17 +185,17 @@ class StreamsModel:
             key=self._next(),
             id="",
             state="requested",
-            owner=facts.owner[:WORDS],
+            owner=facts.owner[:MAX_TEXT],
             target=people(facts.target),
             since=facts.t,
-            **words_in(fields),
+            **fields_of(fields),
         )
         track = self._requested[facts.request_id] = self._add(_Track(row))
         return track
 
     def _refuse(self, track: _Track, reason: str) -> None:
         again = track.row.state == "refused"
-        self._put(track, state="refused", reason=reason[:WORDS], until=self._entry_time)
+        self._put(track, state="refused", reason=reason[:MAX_TEXT], until=self._entry_time)
         if not again:
             self._end(track)
 

@@ -17,17 +17,17 @@ from mew_lab.sdk.participant import MEWParticipant
 __all__ = [
     "FLOATS",
     "KINDS",
+    "MAX_TEXT",
     "NAMES",
     "OWNER_ACTIONS",
     "PICTURES",
-    "WORDS",
     "Kind",
     "StreamRow",
+    "fields_of",
     "kind_of",
     "people",
     "row_of",
     "text_in",
-    "words_in",
 ]
 
 Kind = Literal["text", "json", "hex", "numbers", "image"]
@@ -56,7 +56,7 @@ def kind_of(content_type: str, format: str) -> Kind:
     return "text"
 
 
-WORDS = 300  # characters of a text that a peer chose
+MAX_TEXT = 300  # characters of a text that a peer chose
 NAMES = 100  # writers or targets that a row names
 OWNER_ACTIONS = ("close", "grant-write", "revoke-write", "transfer-ownership")
 
@@ -100,15 +100,15 @@ class StreamRow:
 def text_in(fields: Mapping[str, Any], key: str) -> str:
     """The text of that field, at most 300 characters of it; empty when it is not a text."""
     value = fields.get(key)
-    return value[:WORDS] if isinstance(value, str) else ""
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
 
 
 def people(names: Sequence[str]) -> tuple[str, ...]:
     """The first 100 names, at most 300 characters of each."""
-    return tuple(name[:WORDS] for name in names[:NAMES])
+    return tuple(name[:MAX_TEXT] for name in names[:NAMES])
 
 
-def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The description of a stream in its request, as members of a `StreamRow`. Spec: §3.10.1."""
     size = fields.get("expected_size_bytes")
     return {
@@ -129,7 +129,7 @@ def row_of(stream: StreamFacts, *, key: int, me: MEWParticipant, since: float) -
         key=key,
         id=stream.id,
         state="open",
-        owner=stream.owner[:WORDS],
+        owner=stream.owner[:MAX_TEXT],
         writers=people(stream.writers),
         target=people(stream.target),
         since=stream.created.timestamp() if stream.created else since,
@@ -137,5 +137,5 @@ def row_of(stream: StreamFacts, *, key: int, me: MEWParticipant, since: float) -
         mine=mine,
         reaches=not stream.target or me.client.id in stream.target,
         may=frozenset(may),
-        **words_in(stream.fields),
+        **fields_of(stream.fields),
     )

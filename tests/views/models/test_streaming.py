@@ -20,7 +20,7 @@ from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams import model as module
 from mew_lab.views.streams.frame_buffer import FramePosition
 from mew_lab.views.streams.model import StreamsModel
-from mew_lab.views.streams.row import WORDS, StreamRow
+from mew_lab.views.streams.row import MAX_TEXT, StreamRow
 
 STREAMS = [{"kind": "stream/*"}]
 
@@ -287,7 +287,7 @@ def test_requests_without_an_answer_are_bounded(ears: StreamsModel) -> None:
     assert sum(row.state == "requested" for row in rows) == MAX_REQUESTS
     assert len(rows) <= MAX_REQUESTS + module.MOST_OVER
     ears.take(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
-    assert all(len(row.description) == WORDS for row in ears.rows())
+    assert all(len(row.description) == MAX_TEXT for row in ears.rows())
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ lab.loop.post(hold)
     book.click(view(book, 1).locator("fieldset").get_by_label("helper"))
     book.click(view(book, 1).get_by_label("Markdown"))
     text.fill("It is **done**.")
-    book.click(view(book, 1).get_by_role("button", name="Say"))
+    book.click(view(book, 1).get_by_role("button", name="Send"))
     message(book, 1, "It is done.").locator("strong").wait_for()
     # One acknowledged, one called off with a word of the list, an own one with a word of one's own, then the queue.
     book.click(message(book, 1, "Question 0").get_by_role("button", name="Acknowledge the message of helper"))
@@ -241,7 +241,11 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     book.click(view(book, 1).locator("button.mew-whom"))
     accessible(book, view(book, 1))
     path = focus_path(book, view(book, 1))
-    assert [path[0], path[1], path[-1]] == ["select Acknowledge as", "button Acknowledge all 3", "button Say"]
+    assert [path[0], path[1], path[-1]] == [
+        "select Acknowledge as",
+        "button Acknowledge all 3",
+        "button Send",
+    ]
     assert "div Conversation" in path and "textarea Message" in path
     assert path.index("button Acknowledge the message of weather-service") < path.index("textarea Message")
     view(book, 1).get_by_role("button", name="Acknowledge all 3").focus()

@@ -159,7 +159,7 @@ def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Not
     book.run(0).run(1)
     steps = str(2 * len(PAYLOADS))
     book.page.until(lambda: view(book, 1).get_attribute("data-steps") == steps, "every step, page by page")
-    book.click(view(book, 1).get_by_role("button", name="Show all that is held of the stream"))
+    book.click(view(book, 1).get_by_role("button", name="Show all held text of the stream"))
     book.page.until(lambda: view(book, 1).locator(".mew-opened").count() == 1, "the stream")
     for n in (1, 60):
         book.click(view(book, 1).get_by_role("button", name="Show all of it").nth(n))

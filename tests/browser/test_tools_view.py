@@ -211,7 +211,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     for button, to, name in (
         (one.get_by_role("button", name="Use the arguments of call 2 again"), cell, "notes/search_notes"),
         (tool(book, 1, "weather-service/chart"), search, "weather-service/chart"),
-        (one.get_by_role("button", name="Show what became of call 1"), cell, "git/git_log"),
+        (one.get_by_role("button", name="Show the result of call 1"), cell, "git/git_log"),
     ):
         button.evaluate(leaves, to.element_handle())
         book.click(button)
@@ -225,7 +225,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
         "Ask again",
         "Search tools",
         "git/git_log",
-        "give repo_path",
+        "include repo_path",
         "Edit as JSON",
         "Propose",
         "Call",
@@ -237,11 +237,11 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
         'human mcp/request notes {"words": "tulips"}',
         "human mcp/request weather-service {}",
     ]
-    # Who did not tell its tools says why, and is asked again alone; the keyboard stays with its line.
+    # A participant that did not list its tools shows why, and is asked again alone; the focus stays in its line.
     book.run(3)
     line = one.locator("li.mew-person", has_text="archive")
     book.page.until(lambda: line.count() and "Internal error" in line.inner_text(), "the failure")
-    assert "did not tell its tools" in line.inner_text()
+    assert "did not list its tools" in line.inner_text()
     ask = one.get_by_role("button", name="Ask archive for its tools")
     book.click(ask)
     one.get_by_role("alert").filter(has_text="archive/tools/list failed: Internal error").wait_for()
@@ -296,10 +296,10 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     assert one.locator("button.mew-call").get_attribute("aria-disabled") == "true"
     field(book, 1, "lon").fill("-1234567890123456789")
     field(book, 1, "unit").select_option(label="celsius")
-    one.get_by_label("give hours", exact=True).check()
+    one.get_by_label("include hours", exact=True).check()
     field(book, 1, "from").fill("6")
     field(book, 1, "until").fill("18")
-    one.get_by_label("give extra", exact=True).check()
+    one.get_by_label("include extra", exact=True).check()
     # Playwright's own click waits until the button stands still: the form grows above it.
     one.get_by_role("button", name="Add a member to extra").click()
     field(book, 1, "value").wait_for()
@@ -309,8 +309,8 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     book.page.until(lambda: "must be at most 7" in one.locator(".mew-form").inner_text(), "the fault")
     accessible(book, one)
     field(book, 1, "days").fill("3")
-    one.get_by_label("give nothing", exact=True).check()
-    one.get_by_label("give version", exact=True).check()
+    one.get_by_label("include nothing", exact=True).check()
+    one.get_by_label("include version", exact=True).check()
     book.click(ready(book, one.locator("button.mew-call")))
     ended(book, 1, 1, "answered in")
     # A list: added, moved, taken away; a text that is empty but given; true, false or not given.
@@ -322,7 +322,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
         "the short text to be refused",
     )
     field(book, 1, "message").fill("Fix typo\nin README")
-    one.get_by_label("give files", exact=True).check()
+    one.get_by_label("include files", exact=True).check()
     add = one.get_by_role("button", name="Add an item to files")
     for name in ("a.py", "b.py", "c.py"):
         add.click()  # which waits until it stands still: the item before it may have got a fault below it
@@ -330,7 +330,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     book.click(one.get_by_role("button", name="Move item 3 of files up"))
     book.click(one.get_by_role("button", name="Remove item 1 of files"))
     field(book, 1, "sign").select_option(label="true")
-    one.get_by_label("give author", exact=True).check()
+    one.get_by_label("include author", exact=True).check()
     # The same as JSON, changed there, and back: what the form cannot hold stays JSON, and is refused where it stands.
     book.click(one.get_by_role("button", name="Edit as JSON"))
     text = field(book, 1, "Arguments as JSON")
@@ -423,9 +423,9 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
     choose_other = one.get_by_role("searchbox")
     choose_other.fill("")
     choose(book, 1, "git/git_log")
-    book.click(one.get_by_role("button", name="Show what became of call 2"))
+    book.click(one.get_by_role("button", name="Show the result of call 2"))
     one.locator("pre.mew-block", has_text="42").first.wait_for()
-    assert "not known any more" in one.locator(".mew-pane").inner_text()
+    assert "no longer known" in one.locator(".mew-pane").inner_text()
     assert sent(book, 4)[:1] == ['helper mcp/proposal notebook {"a": 20, "b": 22}']
 
 

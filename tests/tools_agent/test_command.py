@@ -95,7 +95,7 @@ def test_call_prints_the_result_and_ends_with_1_where_it_is_an_error(
     assert caught.value.code == 1
     assert "Invalid arguments for tell: " in capsys.readouterr().out
     for words, reason in (
-        (["tell", "{"], "no JSON"),
+        (["tell", "{"], "not JSON"),
         (["tell", "[1]"], "must be an object"),
         (["ask"], "Unknown tool"),
     ):

@@ -48,12 +48,12 @@ def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: P
     done = page.act("grant", to="agent", pattern=CALL, minutes=10, uses=None)
     assert done["said"] == "agent may now call any tool with any arguments for 10 min"
     row = page.until(
-        lambda: [row for one in page.of("rows") for row in one["rows"] if row["origin"] == "granted"]
+        lambda: [row for item in page.of("rows") for row in item["rows"] if row["origin"] == "granted"]
     )[0]
     assert (row["who"], row["granter"]) == ("agent", "human")
     assert row["after"].startswith("agent\n")
     assert page.act("revoke", key=row["key"])["said"] == "the grant of human to agent is revoked"
-    page.until(lambda: any(row["key"] in one["gone"] for one in page.of("rows")))
+    page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
 
 
 @pytest.mark.threat(22)
@@ -87,7 +87,7 @@ def test_what_may_not_be_granted_is_answered_and_not_sent(page: Page, lab: Lab) 
 
 def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
     answer = page.act("probe", to="agent", pattern='{"kind":')
-    assert answer["t"] == "done" and "This is no JSON" in answer["value"]["fault"]
+    assert answer["t"] == "done" and "This is not JSON" in answer["value"]["fault"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_is_no_choice_of_a_person_changes_nothing(
     page: Page, lab: Lab, act: str, given: dict[str, Any]
 ) -> None:
     assert page.act(act, **given)["t"] == "failed"
-    assert not [one for one in lab.log if one.get("kind") == "capability/revoke"]
+    assert not [entry for entry in lab.log if entry.get("kind") == "capability/revoke"]
     assert not lab.seats["agent"].participant.can_send("mcp/request", {"method": "tools/call"})
     assert not page.view.faults
 
@@ -118,7 +118,7 @@ def test_what_is_no_choice_of_a_person_changes_nothing(
 @pytest.mark.threat(5)
 def test_a_page_of_another_kernel_grants_nothing(page: Page, lab: Lab) -> None:
     assert "does not belong" in page.act("grant", nonce="0" * 32, to="agent", pattern=CALL)["said"]
-    assert not [one for one in lab.log if one.get("kind") == "capability/grant"]
+    assert not [entry for entry in lab.log if entry.get("kind") == "capability/grant"]
 
 
 def test_many_questions_at_once_all_end(page: Page) -> None:
@@ -144,8 +144,8 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
     page = browser(view)
     page.appear()
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
-    page.until(lambda: sum(len(one["rows"]) for one in page.of("rows")) == 450)
-    assert max(len(one["rows"]) for one in page.of("rows")) == 200
+    page.until(lambda: sum(len(item["rows"]) for item in page.of("rows")) == 450)
+    assert max(len(item["rows"]) for item in page.of("rows")) == 200
     assert len(page.act("of", holder="agent")["value"]) == 200
     assert page.act("of", holder="nobody")["value"] == []
 
@@ -153,7 +153,7 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
 def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: GrantsView) -> None:
     for n in range(200):
         held(view, 3, phrase=f"do {n} things")
-    page.until(lambda: any("199" in row["phrase"] for one in page.of("rows") for row in one["rows"]))
+    page.until(lambda: any("199" in row["phrase"] for item in page.of("rows") for row in item["rows"]))
     moments = page.moments
     assert all(b - a >= 0.04 for a, b in pairwise(moments))
     assert len(page.threads) == 1

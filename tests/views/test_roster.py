@@ -55,13 +55,13 @@ def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> No
     lab.chat("nothing that a roster shows")
     lab.join("reader", can="observer")
     page.until(lambda: "reader" in view._known)
-    sent = {row["id"] for one in page.of("rows")[before:] for row in one["rows"]}
+    sent = {row["id"] for item in page.of("rows")[before:] for row in item["rows"]}
     assert sent == {"reader"}
 
 
 def test_a_status_goes_out_without_what_its_sender_may_do(page: Page, lab: Lab) -> None:
     view = page.view
-    page.until(lambda: (one := view._known.get("agent")) and one.since)
+    page.until(lambda: (row := view._known.get("agent")) and row.since)
     before = len(page.of("rows"))
     payload = {"messages_in_context": 4, "tokens": 1200, "max_tokens": 8000, "status": "active"}
     lab.send("participant/status", payload, as_id="agent")
@@ -75,9 +75,9 @@ def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> Non
     done = page.act("do", deed="pause", target="agent", timeout_seconds=30, reason="lunch")
     assert done["t"] == "done" and done["said"].startswith("agent is paused until")
     page.until(
-        lambda: any(row["paused"] for one in page.of("rows") for row in one["rows"] if row["id"] == "agent")
+        lambda: any(row["paused"] for item in page.of("rows") for row in item["rows"] if row["id"] == "agent")
     )
-    (sent,) = [one for one in lab.log if one.get("kind") == "participant/pause"]
+    (sent,) = [entry for entry in lab.log if entry.get("kind") == "participant/pause"]
     assert sent["payload"] == {"timeout_seconds": 30.0, "reason": "lunch"}
 
 
@@ -109,7 +109,7 @@ def test_a_page_of_another_kernel_steers_nobody(page: Page, lab: Lab) -> None:
 @pytest.mark.threat(1)
 def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Page, lab: Lab) -> None:
     assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
-    page.until(lambda: [one for one in page.of("head") if one["invited"]])
+    page.until(lambda: [item for item in page.of("head") if item["invited"]])
     view = page.view
     (invitation,) = view._tokens.values()
     secret = invitation.token.reveal()
@@ -139,19 +139,19 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
             shown.append(str(refused))
 
     threads = [threading.Thread(target=click) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(10)
-    assert sum(not isinstance(one, str) for one in shown) == 1 and len(shown) == 8
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sum(not isinstance(answer, str) for answer in shown) == 1 and len(shown) == 8
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": ""}, "Who is invited"),
-        ({"name": 7}, "Who is invited"),
-        ({"name": "x", "can": "patterns", "patterns": "{"}, "no JSON"),
+        ({"name": ""}, "Cannot invite a participant without an id"),
+        ({"name": 7}, "Cannot invite a participant without an id"),
+        ({"name": "x", "can": "patterns", "patterns": "{"}, "not JSON"),
         ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
         ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
         ({"name": "agent", "can": "starter"}, "already"),
@@ -166,13 +166,13 @@ def test_an_invitation_that_cannot_be_says_why(page: Page, given: dict[str, Any]
 def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
     assert page.snapshot["barred"] == ""
     lab.enrol("human", can="human")
-    page.until(lambda: [one for one in page.of("head") if one["barred"]])
+    page.until(lambda: [item for item in page.of("head") if item["barred"]])
     assert "space/invite" in page.of("head")[-1]["barred"]
 
 
 def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, lab: Lab) -> None:
     lab.down()
-    page.until(lambda: [one for one in page.of("head") if one["counts"] == [("left", 2)]])
+    page.until(lambda: [item for item in page.of("head") if item["counts"] == [("left", 2)]])
     assert page.of("head")[-1]["barred"] == "You are not connected to the space."
     failed = page.act("do", deed="pause", target="agent")
     assert failed["t"] == "failed" and not page.view.faults
@@ -183,8 +183,8 @@ def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any],
     page = browser(view)
     page.appear()
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
-    page.until(lambda: sum(len(one["rows"]) for one in page.of("rows")) == 450)
-    assert max(len(one["rows"]) for one in page.of("rows")) == 200
+    page.until(lambda: sum(len(item["rows"]) for item in page.of("rows")) == 450)
+    assert max(len(item["rows"]) for item in page.of("rows")) == 200
     assert [row["id"] for row in page.act("more", after=400)["value"]] == [f"p{n}" for n in range(400, 450)]
 
 
@@ -206,7 +206,7 @@ def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page,
     names = iter(range(10**9))
     for _ in range(200):
         crowd(view, 3, sentence=f"may do {next(names)} things")
-    page.until(lambda: any("199" in row["sentence"] for one in page.of("rows") for row in one["rows"]))
+    page.until(lambda: any("199" in row["sentence"] for item in page.of("rows") for row in item["rows"]))
     moments = page.moments
     assert all(b - a >= 0.04 for a, b in pairwise(moments))
     assert len(page.threads) == 1
@@ -236,4 +236,4 @@ def test_the_picture_says_when_it_was_and_how_many_are_left_out(view: RosterView
 
 def test_the_picture_of_an_empty_space_says_what_would_fill_it(view: RosterView) -> None:
     view._members.rows = ()
-    assert "lab.join(&quot;helper&quot;) seats somebody" in view._static_html()
+    assert "lab.join(&quot;helper&quot;) adds one" in view._static_html()

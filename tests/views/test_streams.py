@@ -189,7 +189,7 @@ def test_every_deed_of_a_row_reaches_the_gateway(page: Page, bot: Seat) -> None:
     assert page.act("grant", key=key, participant="bot")["said"] == "bot may write to stream-1."
     stream = page.lab.me.participant.streams.active["stream-1"]
     assert (stream.description, stream.writers) == ("notes", ("human", "bot"))
-    assert page.act("revoke", key=key, participant="bot")["said"] == "bot may write to stream-1 no longer."
+    assert page.act("revoke", key=key, participant="bot")["said"] == "bot may no longer write to stream-1."
     assert stream.writers == ("human",)
     page.write(stream, b"a\n", b"b\n")
     page.browser.until(lambda: page.view.streaming.traffic(key)[0] == 2)
@@ -214,7 +214,7 @@ def test_a_refusal_is_the_gateways_own_sentence(page: Page, bot: Seat) -> None:
     assert "always may write" in page.act("revoke", key=mine, participant="human")["said"]
     page.act("close", key=mine)
     assert "is closed (complete), so nothing was sent" in page.act("close", key=mine)["said"]
-    assert "nothing to save" in page.act("save", key=mine)["said"]
+    assert "Cannot save that stream: none of its frames are held" in page.act("save", key=mine)["said"]
     assert page.view.faults.maxlen and not page.view.faults
 
 

@@ -3,8 +3,8 @@
 // values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
 import { doer, make, write } from "../ui/elements.js";
-import { clockTime, grouped, shortly } from "../ui/text.js";
-import { marked, partOf, readerOf } from "./reading.js";
+import { clockTime, groupDigits, shorten } from "../ui/text.js";
+import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
 const SHORT = 40;
@@ -23,7 +23,7 @@ function sentence(data) {
   return `${data.proposer} asks ${whomOf(data)} to run ${data.tool || data.method}`;
 }
 
-export function titled(data) {
+export function titleOf(data) {
   const line = make("span", { class: "mew-says" });
   line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
     " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
@@ -36,7 +36,7 @@ export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
   face.closed.add("proposer");
-  const open = make("button", { type: "button", class: "mew-open", text: `the proposer's name: ${grouped(data.from.length)} characters ▸ show all (required before approving)`, onclick: () => {
+  const open = make("button", { type: "button", class: "mew-open", text: `the proposer's name: ${groupDigits(data.from.length)} characters ▸ show all (required before approving)`, onclick: () => {
     text.hidden = false;
     face.closed.delete("proposer");
     showWhole(face, text, data.from, open, "proposer");
@@ -92,11 +92,11 @@ function hintOf() {
 
 export function faceOf(card, name, digest) {
   const node = make("div", { class: `mew-face mew-face-${name}` });
-  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], told: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
+  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], reported: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
 }
 
 // The parts that must have been in sight before an approval: the title, the content of the face and of its base.
-function toSee(face) {
+function requiredParts(face) {
   return [...(face.card.top?.watch ?? []), ...(face.base?.watch ?? []), ...face.watch];
 }
 
@@ -106,25 +106,25 @@ export function lookAt(face, known) {
   if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
   // A card that is drawn at less than half its size cannot be read.
   if (box.width < around.offsetWidth / 2 || (around.currentCSSZoom ?? 1) < 0.5) return;
-  for (const part of toSee(face)) if (!part.done) part.look(known, around);
+  for (const part of requiredParts(face)) if (!part.done) part.look(known, around);
 }
 
 // The parts that were not in sight yet, as a sentence; empty when there are none.
-function unseen(face) {
-  const all = toSee(face), left = all.filter((part) => !part.done);
+function describeUnseen(face) {
+  const all = requiredParts(face), left = all.filter((part) => !part.done);
   if (!left.length) return "";
   const long = left.find((part) => part.says);
   return long ? long.says() : `look at all of it first: ${left.length} of ${all.length} parts were not in sight yet`;
 }
 
 // The place of the approving button, and whether it is in sight.
-export function sight(face) {
+export function locateButton(face) {
   const node = face.primary ?? face.card.node;
   return { here: place(node), seen: inSight(node, face.card.node) };
 }
 
 // Arms the button when it stood still and in sight for half a second, so that a click hits what the reader saw.
-export function arm(face, { here, seen } = sight(face)) {
+export function arm(face, { here, seen } = locateButton(face)) {
   if (!face.primary) return;
   const card = face.card, now = performance.now(), base = face.base ?? face;
   if (here !== face.rect || !seen) {
@@ -138,8 +138,8 @@ export function arm(face, { here, seen } = sight(face)) {
   else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not answered yet: a running cell may block it.";
   else if (card.data?.refusal) hint = "it cannot be approved";
   else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
-  else if ((still = face.needs?.() || unseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.told && now - base.told > 1000) hint = "waiting for the kernel to confirm that this is shown";
+  else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
+  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "waiting for the kernel to confirm that this is shown";
   else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
   write(face.hint, hint);
   face.hint.title = hint;
@@ -179,8 +179,8 @@ export function warnings(list, go) {
 }
 
 export function spot(cell, warning) {
-  const hit = warning.end > warning.start ? marked(cell.text, warning.start, warning.end) : null;
-  if (cell.reader) cell.reader.remark = () => marked(cell.text, warning.start, warning.end);
+  const hit = warning.end > warning.start ? markRange(cell.text, warning.start, warning.end) : null;
+  if (cell.reader) cell.reader.remark = () => markRange(cell.text, warning.start, warning.end);
   cell.text.tabIndex = cell.text.classList.contains("mew-whole") ? 0 : -1;
   (hit ?? cell.text).scrollIntoView({ block: "center" });
   cell.text.focus({ preventScroll: true });
@@ -197,17 +197,17 @@ export function goIn(face) {
   };
 }
 
-export function watched(face, node) {
+export function watchNode(face, node) {
   face.watch.push(partOf(node));
   return node;
 }
 
-export function named(face, name) {
-  return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: name })));
+export function nameCell(face, name) {
+  return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: name })));
 }
 
 // The value of an argument. A folded value is requested when the reader opens it, which an approval requires.
-function valued(face, argument, index) {
+function valueParts(face, argument, index) {
   const text = make("div", { class: "mew-text", text: argument.text });
   const cell = { text, open: null, name: argument.name, reader: null, goal: null };
   const parts = [text];
@@ -215,32 +215,32 @@ function valued(face, argument, index) {
     face.closed.add(index);
     cell.open = make("button", {
       type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
-      "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`,
+      "aria-label": `Show all of ${shorten(argument.name)}, ${argument.folded}; required before approving`,
       onclick: () => {
         cell.open.textContent = "loading…";
         face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
       },
     });
     parts.push(cell.open);
-  } else if (!isRoutine(argument)) watched(face, text);
+  } else if (!isRoutine(argument)) watchNode(face, text);
   face.cells.set(index, cell);
   return parts;
 }
 
 // Shows the whole text in place of its beginning; the focus of its button moves there. All of it must be seen.
 export function showWhole(face, text, whole, open, name) {
-  const had = open?.contains(document.activeElement);
+  const focused = open?.contains(document.activeElement);
   const read = readerOf(text, name, whole);
   if (text.getClientRects().length) read.cut();
   else write(text, whole);
   text.classList.add("mew-whole");
   text.tabIndex = 0;
   text.setAttribute("role", "region");
-  text.setAttribute("aria-label", `All of ${shortly(name)}`);
+  text.setAttribute("aria-label", `All of ${shorten(name)}`);
   if (!text.clientHeight || text.scrollHeight > text.clientHeight + 1) text.after(readerBar(text, read));
   open?.remove();
   face.watch.push(read);
-  if (had) text.focus({ preventScroll: true });
+  if (focused) text.focus({ preventScroll: true });
   return read;
 }
 
@@ -253,14 +253,14 @@ function readerBar(text, read) {
     text.scrollIntoView({ block: "nearest" });
   } });
   const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), count = make("span", { class: "mew-num" });
-  read.told = (text, done) => {
+  read.onProgress = (text, done) => {
     write(count, text);
     toggle(next, done);
   };
   return make("div", { class: "mew-readbar" }, tall, next, count);
 }
 
-export function openedIn(face, index, text) {
+export function openIn(face, index, text) {
   const cell = face.cells.get(index);
   if (!cell || cell.reader) return;
   cell.reader = showWhole(face, cell.text, text, cell.open, cell.name);
@@ -270,7 +270,7 @@ export function openedIn(face, index, text) {
   rearm(face);
 }
 
-function lastTime(argument) {
+function lastValueCell(argument) {
   const [how, was] = argument.last;
   if (how === "same") return make("td", { class: "mew-last mew-dim", text: "= last time" });
   if (how === "new") return make("td", { class: "mew-last", text: "≠ not there last time" });
@@ -281,16 +281,16 @@ function frontFace(card) {
   const { data, desk } = card, face = faceOf(card, "front", data.digest);
   const body = make("tbody"), routine = make("tbody", { hidden: true });
   data.arguments.forEach((argument, index) => {
-    const row = make("tr", {}, named(isRoutine(argument) ? { watch: [] } : face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valued(face, argument, index)));
-    if (argument.last) row.append(lastTime(argument));
+    const row = make("tr", {}, nameCell(isRoutine(argument) ? { watch: [] } : face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index)));
+    if (argument.last) row.append(lastValueCell(argument));
     (isRoutine(argument) ? routine : body).append(row);
   });
   const table = make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body, routine);
-  face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watched(face, warning)));
+  face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(table, ...routineFold(routine));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
-  if (data.why) face.node.append(watched(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
+  if (data.why) face.node.append(watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
   card.reason = make("select", { "aria-label": "Reason for rejecting" });
   for (const [code, meaning] of desk.reasons()) card.reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
   card.words = make("input", { type: "text", maxlength: 500, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
@@ -316,7 +316,7 @@ function frontFace(card) {
 }
 
 function show(card, face) {
-  const had = card.node.contains(document.activeElement);
+  const focused = card.node.contains(document.activeElement);
   if (card.face !== card.front) card.face.node.remove();
   card.face = face;
   // A grant approves the proposal too, so the proposal stays in sight.
@@ -325,12 +325,12 @@ function show(card, face) {
   if (face !== card.front) card.notice.before(face.node);
   card.notice.hidden = true;
   rearm(face);
-  if (!had) return;
+  if (!focused) return;
   if (face === card.front) card.node.focus();
   else (face.first ?? face.head).focus();
 }
 
-function headed(face, text, ...more) {
+function addHeading(face, text, ...more) {
   face.head = make("div", { class: "mew-facehead", role: "heading", "aria-level": 3, tabindex: -1 }, make("b", { text }), ...more);
   face.node.append(face.head);
 }
@@ -339,21 +339,21 @@ function back(card) {
   return make("button", { type: "button", class: "mew-back", text: "Back", onclick: () => show(card, card.front) });
 }
 
-function unsaid(card) {
+function requireRunner(card) {
   if (!card.picker || card.picker.value) return false;
   card.desk.say(card, "Choose who runs it first.");
   return true;
 }
 
 async function editFace(card) {
-  if (unsaid(card) || card.sent) return;
+  if (requireRunner(card) || card.sent) return;
   // A form that was left keeps its values.
   if (card.form) return show(card, card.form);
   const answer = await card.desk.act(card, "form", { id: card.data.id });
   if (!answer || !isOpen(card.data)) return;
   const face = faceOf(card, "edit", ""), fields = [];
   card.form = face;
-  headed(face, "Change the arguments");
+  addHeading(face, "Change the arguments");
   for (const [index, field] of answer.value.entries()) {
     const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
     area.value = field.text;
@@ -394,27 +394,27 @@ async function editFace(card) {
 
 function reviewFace(card, made, form) {
   const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true });
-  headed(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
-  face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watched(face, warning)));
+  addHeading(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
+  face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
   for (const line of made.lines) {
     const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
-    if (line.how === "removed") value.append(watched(face, make("del", { class: "mew-text", text: line.was })));
+    if (line.how === "removed") value.append(watchNode(face, make("del", { class: "mew-text", text: line.was })));
     else if (line.how === "changed" && line.lines.length && !line.folded) {
       for (const [sign, text] of line.lines) {
         const tag = { "-": "del", "+": "ins" }[sign] ?? "span";
-        value.append(watched(face, make("div", { class: "mew-diff" })));
+        value.append(watchNode(face, make("div", { class: "mew-diff" })));
         value.lastChild.append(make("span", { class: "mew-diffsign", text: `${sign} ` }), make(tag, { class: sign === "…" ? "mew-dim" : "", text }));
       }
     } else {
       if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
-      value.append(...valued(face, line, line.index));
+      value.append(...valueParts(face, line, line.index));
     }
-    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, named(isRoutine(line) ? { watch: [] } : face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
+    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, nameCell(isRoutine(line) ? { watch: [] } : face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
   }
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
-  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be told what you changed."));
+  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be informed of your changes."));
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
@@ -422,31 +422,31 @@ function reviewFace(card, made, form) {
 }
 
 function grantFace(card) {
-  if (unsaid(card) || card.sent) return;
+  if (requireRunner(card) || card.sent) return;
   const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
-  headed(face, "Approve, and allow it from now on");
-  let values = card.data.arguments.length > 0, offer = null, asked = 0;
+  addHeading(face, "Approve, and allow it from now on");
+  let values = card.data.arguments.length > 0, offer = null, requests = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
   const choice = (text, wanted) => make("label", {}, make("input", { type: "radio", name, checked: values === wanted, onchange: () => { values = wanted; ask(); } }), ` ${text}`);
   const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name })));
   const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is granted" }, choice("only these values", true), choice("any arguments", false), limit);
   async function ask() {
     offer = null;
-    asked += 1;
-    const mine = asked;
+    requests += 1;
+    const mine = requests;
     face.watch = [];
     shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
     const made = await card.desk.act(card, "offer", { id: card.data.id, values, limit: limit.value, target });
-    if (mine !== asked || !isOpen(card.data)) return;
+    if (mine !== requests || !isOpen(card.data)) return;
     if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "No grant is possible. Choose other options, or approve the proposal without a grant." }));
     offer = made.value;
-    const matches = offer.count === 1 ? "1 call or proposal" : `${grouped(offer.count)} calls and proposals`;
+    const matches = offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;
     shown.replaceChildren(
       make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), ` may send by itself (${offer.limit}):`),
       make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The capability that is granted", text: offer.pattern }),
-      make("div", { class: "mew-why" }, `Of the last ${grouped(offer.of)} envelopes it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
+      make("div", { class: "mew-why" }, `Of the last ${groupDigits(offer.of)} envelopes it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
       ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
     face.watch = [readerOf(shown.querySelector("pre"), "what is granted"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
@@ -472,7 +472,7 @@ export function cardOf(data, desk) {
   const digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: `digest ${data.short}` });
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   card.front = card.face = frontFace(card);
-  const line = make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titled(data), card.age, digest);
+  const line = make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titleOf(data), card.age, digest);
   card.head = partOf(line);
   card.top.watch.push(card.head);
   node.append(line, ...titleFolds(data, card.top), card.front.node, card.notice);
@@ -487,13 +487,13 @@ export function settle(card, deciding) {
 }
 
 export function collapse(card) {
-  const had = card.node.contains(document.activeElement), data = card.data;
+  const focused = card.node.contains(document.activeElement), data = card.data;
   card.node.className = "mew-card mew-past";
   card.node.setAttribute("aria-label", `${card.says}: ${data.past}`);
   card.node.replaceChildren(
-    make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titled(data),
+    make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titleOf(data),
     make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
     make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
   card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = null;
-  if (had) card.node.focus();
+  if (focused) card.node.focus();
 }

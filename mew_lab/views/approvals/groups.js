@@ -2,8 +2,8 @@
 // do not join. The button arms when every cell was in sight, and every folded value was opened and wholly in sight.
 
 import { make, write } from "../ui/elements.js";
-import { shortly } from "../ui/text.js";
-import { arm, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, named, rearm, showWhole, spot, titleFolds, titled, warnings, watched } from "./cards.js";
+import { shorten } from "../ui/text.js";
+import { arm, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
 
 const ALIKE = 3;
 
@@ -22,10 +22,10 @@ export function groupOf(cards, desk) {
   group.face = face;
 
   const count = make("span", { class: "mew-tool" });
-  const toBe = watched(face, make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), count, titled(first.data)));
+  const toBe = watchNode(face, make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), count, titleOf(first.data)));
   const same = make("tbody");
   const table = make("table", { class: sorted.some((card) => card.data.warnings.length) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
-  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watched(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
+  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
@@ -37,7 +37,7 @@ export function groupOf(cards, desk) {
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
     const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
-      part.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shortly(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
+      part.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shorten(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
         part.open.textContent = "loading…";
         for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });
@@ -51,7 +51,7 @@ export function groupOf(cards, desk) {
         if (part.goal) spot(part, part.goal);
       };
       for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, at), show }];
-    } else watched(row ?? face, text);
+    } else watchNode(row ?? face, text);
     for (const card of members) cells.set(`${card.data.id} ${indexOf(card, at)}`, part);
     return parts;
   }
@@ -59,13 +59,13 @@ export function groupOf(cards, desk) {
   const goOf = (card) => goIn({ cells: { get: (index) => cells.get(`${card.data.id} ${index}`) } });
   const indexOf = (card, at) => card.data.arguments.findIndex((argument) => argument.pointer === at);
 
-  for (const at of equal) same.append(make("tr", {}, named(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
+  for (const at of equal) same.append(make("tr", {}, nameCell(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
   sorted.forEach((card, n) => {
     const line = make("tr", {}, make("td", { class: "mew-num", text: String(n + 1) }));
     const row = { line, watch: [] };
     for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
-    const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watched(row, warning)));
-    watched(row, line.cells[0]);
+    const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)));
+    watchNode(row, line.cells[0]);
     line.append(state, make("td", { class: "mew-digest mew-code", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
     body.append(line);
     group.rows.set(card, row);
@@ -119,7 +119,7 @@ export function groupOf(cards, desk) {
       }
     }
     const since = open().map((card) => card.front.since);
-    face.told ??= performance.now();
+    face.reported ??= performance.now();
     face.since = since.every(Boolean) ? Math.max(...since) : null;
     arm(face);
   };
@@ -154,7 +154,7 @@ export function groupOf(cards, desk) {
 }
 
 // Sets of at least three open cards of one shape that are in no group yet.
-export function alike(cards) {
+export function findAlike(cards) {
   const shapes = new Map();
   for (const card of cards) {
     if (!isOpen(card.data) || card.group || card.picker || card.face !== card.front) continue;

@@ -3,7 +3,7 @@
 // window add up; a new layout half-way starts over. A long text is cut into parts, so that each of its lines must be seen.
 
 import { make } from "../ui/elements.js";
-import { grouped, shortly } from "../ui/text.js";
+import { groupDigits, shorten } from "../ui/text.js";
 
 const PARTS = 8000, PIECE = 200, BLOCK = 100;
 
@@ -120,9 +120,9 @@ export function readerOf(node, name, text = node.textContent) {
   let parts = null, first = 0;
   const seen = () => {
     const done = (parts ?? []).filter((part) => part.done);
-    if (rows <= 6) return `${grouped(done.reduce((sum, part) => sum + part.size, 0))} of ${grouped(text.length)} characters`;
+    if (rows <= 6) return `${groupDigits(done.reduce((sum, part) => sum + part.size, 0))} of ${groupDigits(text.length)} characters`;
     const lines = done.reduce((sum, part) => sum + part.lines, 0);
-    return `${grouped(Math.min(rows, lines + (parts?.at(-1)?.done ? 1 : 0)))} of ${grouped(rows)} lines`;
+    return `${groupDigits(Math.min(rows, lines + (parts?.at(-1)?.done ? 1 : 0)))} of ${groupDigits(rows)} lines`;
   };
   const reader = {
     node, done: false,
@@ -134,9 +134,9 @@ export function readerOf(node, name, text = node.textContent) {
       // It is cut when it is first shown, so that hidden texts cost nothing.
       if (reader.done || !node.getClientRects().length) return;
       if (!parts) {
-        const had = node.querySelector("mark") !== null;
+        const marked = node.querySelector("mark") !== null;
         reader.cut();
-        if (had) reader.remark?.();
+        if (marked) reader.remark?.();
       }
       const clip = clipOf(parts[0].node, known);
       let low = 0, high = parts.length;
@@ -148,12 +148,12 @@ export function readerOf(node, name, text = node.textContent) {
       for (; low < parts.length && parts[low].node.getBoundingClientRect().top < clip.bottom; low += 1) parts[low].look(known, around);
       while (first < parts.length && parts[first].done) first += 1;
       reader.done = first === parts.length;
-      reader.told?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
+      reader.onProgress?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
     },
     says() {
       const done = parts?.at(-1)?.done, line = (parts ?? []).slice(0, first).reduce((sum, part) => sum + part.lines, 1);
-      const way = done ? `scroll back to line ${grouped(line)} of` : "scroll to the end of";
-      return `${way} “${shortly(name, 24)}” (${seen()} seen)`;
+      const way = done ? `scroll back to line ${groupDigits(line)} of` : "scroll to the end of";
+      return `${way} “${shorten(name, 24)}” (${seen()} seen)`;
     },
     next() {
       (parts?.[first]?.node ?? node).scrollIntoView({ block: "start" });
@@ -163,7 +163,7 @@ export function readerOf(node, name, text = node.textContent) {
 }
 
 // Marks the characters from `start` to `end` of a node's text, and nothing else in its view; returns the first mark.
-export function marked(node, start, end) {
+export function markRange(node, start, end) {
   for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
     const around = old.parentNode;
     old.replaceWith(...old.childNodes);

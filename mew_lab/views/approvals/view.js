@@ -3,9 +3,9 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, waited } from "../ui/text.js";
-import { arm, cardOf, collapse, isOff, isOpen, lookAt, openedIn, settle, sight, whomOf } from "./cards.js";
-import { alike, groupOf } from "./groups.js";
+import { clockTime, elapsedTime } from "../ui/text.js";
+import { arm, cardOf, collapse, isOff, isOpen, locateButton, lookAt, openIn, settle, whomOf } from "./cards.js";
+import { findAlike, groupOf } from "./groups.js";
 import { frameWatch } from "./reading.js";
 
 const KEPT = 200;
@@ -57,8 +57,8 @@ function render({ model, el }) {
         for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
-      else if (item.t === "value") opened(item);
-      else if (item.t === "shown") acknowledged(item);
+      else if (item.t === "value") openValue(item);
+      else if (item.t === "shown") confirmShown(item);
       else if (item.t === "notice") notice(item);
     },
     done: tidy,
@@ -81,8 +81,8 @@ function render({ model, el }) {
     // The kernel measures from the message that a face is shown; without that message a face decides nothing.
     saw(card, face) {
       card.seen = true;
-      if (face.told || link.isOff()) return;
-      face.told = performance.now();
+      if (face.reported || link.isOff()) return;
+      face.reported = performance.now();
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
@@ -117,7 +117,7 @@ function render({ model, el }) {
   }
 
   // A proposal whose id was taken by another one gets another id; its card keeps its place.
-  function renamed(data) {
+  function moveCard(data) {
     const old = [...cards.values()].find((card) => card.data.seq === data.seq && card.data.digest === data.digest);
     if (!old) return undefined;
     cards.delete(old.data.id);
@@ -126,7 +126,7 @@ function render({ model, el }) {
   }
 
   function put(data) {
-    const old = cards.get(data.id) ?? renamed(data);
+    const old = cards.get(data.id) ?? moveCard(data);
     if (!old) {
       const card = cardOf(data, desk);
       cards.set(data.id, card);
@@ -145,22 +145,22 @@ function render({ model, el }) {
     if (isOpen(was)) announce(`${old.says}: ${data.past}`);
     collapse(old);
     if (old.group && !old.group.changed(old)) {
-      const group = old.group, had = group.node.contains(document.activeElement);
+      const group = old.group, focused = group.node.contains(document.activeElement);
       groups.delete(group);
       group.leave();
-      if (had) old.node.focus();
+      if (focused) old.node.focus();
     }
   }
 
-  function opened(item) {
+  function openValue(item) {
     const card = cards.get(item.proposal);
     if (!card || !isOpen(card.data)) return;
-    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openedIn(face, item.index, item.text);
+    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openIn(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
     for (const whole of card.whole ?? []) if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
   }
 
-  function acknowledged(item) {
+  function confirmShown(item) {
     const card = cards.get(item.id);
     if (item.view !== link.view || !card?.front) return;
     for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) face.since = performance.now();
@@ -174,7 +174,7 @@ function render({ model, el }) {
 
   function notice(item) {
     const card = cards.get(item.proposal);
-    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.told = face.since = null;
+    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.reported = face.since = null;
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
@@ -183,22 +183,22 @@ function render({ model, el }) {
   }
 
   function age(card) {
-    if (card.age) write(card.age, `waiting ${waited(Date.now() / 1000 + offset - card.data.since)}`);
+    if (card.age) write(card.age, `waiting ${elapsedTime(Date.now() / 1000 + offset - card.data.since)}`);
   }
 
   // Cards that were not seen yet are grouped at once, others on request, so that nothing moves by itself.
   function gather() {
-    for (const [shape, members] of alike(cards.values())) {
+    for (const [shape, members] of findAlike(cards.values())) {
       const fresh = members.filter((card) => !card.seen);
       if (fresh.length === members.length && !unfolded.has(shape)) groups.add(groupOf(members, desk));
     }
-    const [similar] = alike(cards.values());
+    const [similar] = findAlike(cards.values());
     together.hidden = !similar;
     if (similar) write(together, `${similar[1].length} alike ▸ one table`);
   }
 
   function fold() {
-    const [similar] = alike(cards.values());
+    const [similar] = findAlike(cards.values());
     if (!similar) return;
     unfolded.delete(similar[0]);
     const group = groupOf(similar[1], desk);
@@ -220,11 +220,11 @@ function render({ model, el }) {
 
   function history() {
     past.setAttribute("aria-expanded", String(showHistory));
-    write(past, `History ${decided().length} ${showHistory ? "▾" : "▸"}`);
+    write(past, `History ${decidedCards().length} ${showHistory ? "▾" : "▸"}`);
     ledger.hidden = !showHistory;
     if (!showHistory) return;
     const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
-    const rows = decided().map((card) => card.data).reverse();
+    const rows = decidedCards().map((card) => card.data).reverse();
     const body = rows.slice(0, 200).map((data) => make("tr", {},
       make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.tool || data.method}` }),
       make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
@@ -233,13 +233,13 @@ function render({ model, el }) {
   }
 
   // In the order of deciding, which is not that of arrival.
-  function decided() {
+  function decidedCards() {
     return [...cards.values()].filter((card) => !isOpen(card.data)).sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
   }
 
   // Keeps as many decided cards as the kernel does; the earliest decisions go first.
   function forget() {
-    const done = decided().filter((card) => !card.group && !card.node.contains(document.activeElement));
+    const done = decidedCards().filter((card) => !card.group && !card.node.contains(document.activeElement));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
       cards.delete(card.data.id);
       card.node.remove();
@@ -249,7 +249,7 @@ function render({ model, el }) {
   function tidy() {
     gather();
     forget();
-    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = decided();
+    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = decidedCards();
     const more = known.more ? ` · ${known.more} more are not shown yet` : "";
     write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);
     const dangerous = open.filter((card) => card.data.warnings.length).length;
@@ -278,7 +278,7 @@ function render({ model, el }) {
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group) continue;
       lookAt(card.face, known);
-      items.push([card, sight(card.face)]);
+      items.push([card, locateButton(card.face)]);
     }
     for (const [card, seen] of items) {
       if (card.head.done) desk.saw(card, card.face.primary && !card.face.base ? card.face : card.front);

@@ -1,14 +1,14 @@
-"""The chat of a space as rows, with who has acknowledged each message, and what one participant can do about it.
+"""The chat of a space as rows: each message with its acknowledgements, and the actions of one participant on them.
 
-What became of a message is the ledger's to say (`ledger.chats`), and what awaits this participant is the queue of the
-participant itself (`chats.pending`). Here stands what is shown of them.
+The ledger knows the state of each message (`ledger.chats`). The queue of the participant knows which messages await its
+acknowledgement (`chats.pending`). This module makes the rows that a view shows.
 
-Two messages may bear one id. What is said about an id means the first: the other neither waits, nor can it be
-acknowledged or cancelled here.
+Two messages may bear the same id. An acknowledgement or a cancellation of that id concerns the first of them. The
+second does not wait, and cannot be acknowledged or cancelled here.
 
-Holds the newest 2000 messages, 64 KiB of each and 16 Mi characters in all, their contexts and addressees among them;
-200 addressees and 200 acknowledgements of each. Written on the loop's thread alone; what other threads read is
-replaced, not changed.
+The model holds the newest 2000 messages, 64 KiB of each, and 16 Mi characters in all, contexts and addressees included.
+Of each message it holds 200 addressees and 200 acknowledgements. Only the loop's thread writes. A row is replaced, never
+changed, so other threads may read it.
 
 Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 """
@@ -33,19 +33,19 @@ __all__ = ["REASONS", "STATUSES", "ChatModel", "ChatRow"]
 MAX_MESSAGES = 2000
 MAX_TEXT = 64 * 1024
 MAX_CHARACTERS = 16 * 1024 * 1024
-MAX_CLAIMS = 5  # of one message
+MAX_CLAIMS = 5  # cancellations of one message by participants other than its author
 MAX_TO = 200
 MAX_CONTEXT = 300
 SHORT = 1000  # characters of an envelope in which nothing needs to be cut
-MAX_WORD = 80
-MAX_SAY = 256 * 1024  # characters of a message that is written here
+MAX_LABEL = 80
+MAX_SAY = 256 * 1024  # characters of a message that is sent from here
 
-# What an acknowledgement may say. Spec: §3.4.1.
+# The statuses of an acknowledgement, with their meanings. Spec: §3.4.1.
 STATUSES = {"received": "it has arrived", "read": "it was read"}
-# Why a message needs no attention any more. Spec: §3.4.2.
+# The reasons for cancelling a message, with their meanings. Spec: §3.4.2.
 REASONS = {
-    "handled_elsewhere": "somebody has seen to it",
-    "duplicate": "it was said before",
+    "handled_elsewhere": "another participant handles it",
+    "duplicate": "it repeats an earlier message",
     "timeout": "it is too old",
 }
 
@@ -53,11 +53,11 @@ REASONS = {
 class ChatRow(NamedTuple):
     """One message as it stands; `n` counts from 1 without gaps, `seq` is its row in the feed.
 
-    `text` is at most 64 KiB, `more` how many characters are left out; `to` has at most 200 names in at most 128
-    characters each, `context` 300 characters. `markdown` tells whether its author asks for it to be shown so, `answers`
-    the number of the message that it correlates to, 0 for none. `first` tells that its id is its own. `awaits` tells
-    that it awaits this participant's acknowledgement, `seen` are the acknowledgements of others; `cancelled` is its
-    author, or this participant, where that has cancelled it, and `claims` are others that have tried to.
+    `text` has at most 64 KiB; `more` is the number of characters left out. `to` has at most 200 names of at most 128
+    characters each, `context` at most 300 characters. `markdown` is whether the author asks for Markdown. `answers` is
+    the number of the message that this one correlates to, 0 for none. `first` is whether no earlier message bears its
+    id. `awaits` is whether it awaits this participant's acknowledgement; `seen` holds the acknowledgements of others.
+    `cancelled` names its author or this participant once that has cancelled it; `claims` names others that tried to.
     """
 
     n: int
@@ -92,8 +92,8 @@ class ChatRow(NamedTuple):
 class ChatModel:
     """The chat of a space as one participant sees it; a follower of `lab.following`.
 
-    `on_change` is told the number of a message that is new or changed, 0 when it is about who is there or what may be
-    said, on the loop's thread.
+    `on_change` is called on the loop's thread with the number of a new or changed message. The number is 0 when the
+    participants that are present, or the rights of this one, may have changed.
     """
 
     kinds = ("chat",)
@@ -111,11 +111,11 @@ class ChatModel:
         self._leave = (me.chats.on_change(self._on_queue_change), me.client.on_message(self._note_presence))
 
     def close(self) -> None:
-        """Follows its participant no longer."""
+        """Stops following the participant."""
         for leave in self._leave:
             leave()
 
-    # --- what any thread may ask ---
+    # --- for any thread ---
 
     @property
     def last(self) -> int:
@@ -135,18 +135,18 @@ class ChatModel:
 
     @property
     def queue(self) -> list[ChatRow]:
-        """What awaits this participant's acknowledgement, oldest first."""
+        """The messages that await this participant's acknowledgement, oldest first."""
         held = (self._rows.get(n) for n in sorted(self._awaiting.copy()))
         return [row for row in held if row is not None and row.awaits]
 
     @property
     def people(self) -> list[str]:
-        """The participants that are here."""
+        """The names of the participants that are present, sorted, without the gateway."""
         return sorted(name for name in self._me.client.participants.copy() if name != GATEWAY)
 
     @property
     def me(self) -> str:
-        """What the space calls this participant."""
+        """The id of this participant in the space."""
         return self._me.client.id
 
     def may(self, kind: str) -> bool:
@@ -154,30 +154,32 @@ class ChatModel:
         payload = {"chat": {"text": ""}, "chat/acknowledge": {"status": "received"}}
         return self._me.sender.permitted(kind, payload.get(kind, {"reason": next(iter(REASONS))}))
 
-    # --- what it does; each gives one sentence ---
+    # --- actions on the loop; each returns one sentence ---
 
     async def say(self, text: str, to: Sequence[str] = (), *, markdown: bool = False) -> str:
-        """Says something to everybody, or addressed to some; returns once the gateway has taken it.
+        """Sends a chat message to all participants, or to those in `to`; returns once the gateway has accepted it.
 
         Raises:
-            MewError: there is nothing to say, or too much.
+            MewError: the text is blank, or longer than 256 Ki characters.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.
         """
         if not text.strip():
-            raise MewError("there is nothing to say: write something first")
+            raise MewError("Cannot send an empty message: write its text first")
         if len(text) > MAX_SAY:
-            raise MewError(f"that is more than {MAX_SAY} characters; share a file, or say it in parts")
+            raise MewError(
+                f"Cannot send a message of more than {MAX_SAY} characters: share a file, or send it in parts"
+            )
         payload = {"text": text, "format": "markdown"} if markdown else {"text": text}
         await self._me.sender.say_accepted("chat", payload, to=tuple(to))
-        return f"Said to {', '.join(to) if to else 'everybody'}."
+        return f"Sent to {', '.join(to) if to else 'everybody'}."
 
     async def acknowledge(self, n: int, status: str = "received") -> str:
         """Acknowledges one message to its author.
 
         Raises:
-            MewError: it is not held, does not wait for that, or its id means another message.
+            MewError: the message is no longer held or no longer waits, or its id means another message.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.1.
@@ -185,41 +187,41 @@ class ChatModel:
         row = self._held(n, "acknowledged")
         if not row.awaits:
             raise MewError(
-                f"nothing was acknowledged: the message of {row.sender} does not wait for it any more"
+                f"nothing was acknowledged: the message of {row.sender} no longer awaits your acknowledgement"
             )
-        await self._send_acknowledgement(row, _word(status, "status"))
+        await self._send_acknowledgement(row, _check_label(status, "status"))
         return f"Acknowledged to {row.sender} ({status})."
 
     async def acknowledge_all(self, status: str = "received", *, until: int | None = None) -> str:
-        """Acknowledges each message that waits, up to number `until`; one message to each author. As `acknowledge`.
+        """Acknowledges each message that waits, up to number `until`, each to its author; raises as `acknowledge`.
 
         Spec: §3.4.1.
         """
-        word, done = _word(status, "status"), 0
+        status, done = _check_label(status, "status"), 0
         for row in self.queue:
             if until is None or row.n <= until:
                 current = self._rows.get(row.n)
                 if (
                     current is not None and current.awaits
                 ):  # else it was cancelled while an earlier one was sent
-                    await self._send_acknowledgement(row, word)
+                    await self._send_acknowledgement(row, status)
                     done += 1
         return f"{done} message{'' if done == 1 else 's'} acknowledged ({status})."
 
     async def cancel(self, n: int, reason: str = "handled_elsewhere") -> str:
-        """Says that a message needs no attention any more: an own one to all, another's for oneself.
+        """Cancels a message: an own message for all participants, a message of another for this participant alone.
 
         Raises:
-            MewError: it is not held, it was cancelled before, or its id means another message.
+            MewError: the message is no longer held or is already cancelled, or its id means another message.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.2.
         """
         row = self._held(n, "cancelled")
         if row.cancelled:
-            raise MewError(f"nothing was cancelled: {row.cancelled} has cancelled that message already")
+            raise MewError(f"nothing was cancelled: {row.cancelled} has already cancelled that message")
         to = tuple(name for name in row.to if name != self.me) if row.mine else (row.sender,)
-        payload = {"reason": _word(reason, "reason")}
+        payload = {"reason": _check_label(reason, "reason")}
         await self._me.sender.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
         self._me.chats.settle(row.id, "cancelled")
         return f"The message of {row.sender} was cancelled ({reason})."
@@ -230,30 +232,32 @@ class ChatModel:
         self._me.chats.settle(row.id, "acknowledged")
 
     def _present(self, names: Sequence[str]) -> tuple[str, ...]:
-        # What is said to somebody who has left is said to all, so that it stands in the record.
+        # A message whose addressees have left goes to all participants, so that it stands in the log.
         return tuple(name for name in names if name in self._me.client.participants)
 
     def _held(self, n: int, action: str) -> ChatRow:
         row = self._rows.get(n)
         if row is None:
-            raise MewError(f"message {n} is not held here any more; lab.log.df has it")
+            raise MewError(
+                f"nothing was {action}: message {n} is no longer held in this view; lab.log.df has it"
+            )
         author = self._me.chats.author(row.id)
         if not row.first and not author and self._ledger.get(row.id) is None:
             raise MewError(
                 f"nothing was {action}: this message of {row.sender} is malformed, and other participants drop it; "
-                "answer it in words"
+                "answer it with a message"
             )
         if not row.first or author not in ("", row.sender):
             raise MewError(
                 f"nothing was {action}: this message of {row.sender} bears the id of an earlier one, which would be "
-                f"{action} instead; answer it in words"
+                f"{action} instead; answer it with a message"
             )
         return row
 
     # --- following ---
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope."""
+        """Updates the rows by one envelope."""
         if entry.refused or entry.kind not in CHAT_KINDS:
             return
         changes = self._ledger.observe(entry)
@@ -314,7 +318,7 @@ class ChatModel:
         self._put(row)
 
     def _with_state(self, row: ChatRow, message: ChatMessage) -> ChatRow:
-        """The row with what the ledger says of its message."""
+        """The row with the state of its message in the ledger."""
         own = next((dismissal for dismissal in message.dismissed if dismissal.by == self.me), None)
         cancelled, reason = (own.by, own.reason) if own is not None else ("", "")
         if message.state == "cancelled":
@@ -353,9 +357,9 @@ class ChatModel:
         self.on_change(row.n)
 
 
-def _word(word: str, what: str) -> str:
-    if not word.strip() or len(word) > MAX_WORD:
+def _check_label(label: str, field: str) -> str:
+    if not label.strip() or len(label) > MAX_LABEL:
         raise MewError(
-            f"a {what} has 1 to {MAX_WORD} characters; choose one of the list, or write a shorter one"
+            f"a {field} has 1 to {MAX_LABEL} characters; choose one of the list, or write a shorter one"
         )
-    return word.strip()
+    return label.strip()

@@ -1,11 +1,11 @@
-// Messages, the newest at the bottom, each with who has seen it; below, what is said next. What is shown of somebody's
-// Markdown is a tree that Python made, and only elements of this list are made of it.
+// The messages with their acknowledgements, the newest at the bottom, and below them the box for the next message. Markdown
+// arrives as a tree that Python made; only elements of MARKS are made of it.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { follower } from "../ui/follower.js";
 import { whyForm } from "../ui/reason_form.js";
-import { clockTime, grouped } from "../ui/text.js";
+import { clockTime, groupDigits } from "../ui/text.js";
 
 const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
 const HELD = 600;
@@ -37,7 +37,7 @@ function render({ model, el }) {
   const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
   const status = make("select", { "aria-label": "Acknowledge as" });
   const all = doer("Acknowledge all", () => perform("acknowledge all", { status: status.value, until: last }));
-  const queue = make("div", { class: "mew-queue", role: "group", "aria-label": "What awaits your acknowledgement" });
+  const queue = make("div", { class: "mew-queue", role: "group", "aria-label": "Messages that await your acknowledgement" });
   const queued = make("span");
   queue.append(queued, make("span", { class: "mew-gap" }), make("label", { class: "mew-dim" }, "as ", status), all);
   const earlier = doer("Show earlier messages", showEarlier, { class: "mew-earlier", hidden: true });
@@ -55,7 +55,7 @@ function render({ model, el }) {
     link.ask();
   });
   const messages = new Map();
-  // Whether messages came faster than they can be shown, while the reader was elsewhere.
+  // Whether messages came faster than they can be shown, while the reader had scrolled away.
   let behind = false;
   let last = 0, head = null, offset = 0, reasons = [], ticks = null, noEarlier = false, number = 0;
 
@@ -71,16 +71,16 @@ function render({ model, el }) {
         reasons = item.reasons;
         offset = item.now - Date.now() / 1000;
         if (!status.options.length) for (const [code, meaning] of item.statuses) status.append(make("option", { value: code, text: code, title: meaning }));
-        if (item.last !== last || !messages.size) anew(item.messages, item.last);
-        else states(item.messages);
-        heading(item);
+        if (item.last !== last || !messages.size) restart(item.messages, item.last);
+        else setStates(item.messages);
+        setHead(item);
       } else if (item.t === "next") {
-        // A message was lost on the way: everything is asked for again.
+        // A message was lost: all rows are requested again.
         if (item.no > number + 1) link.ask();
         number = item.no;
       } else if (item.t === "said") append(item);
-      else if (item.t === "states") states(item.states);
-      else if (item.t === "head") heading(item);
+      else if (item.t === "states") setStates(item.states);
+      else if (item.t === "head") setHead(item);
     },
     done: tidy,
   });
@@ -91,14 +91,14 @@ function render({ model, el }) {
     return done;
   }
 
-  // Whether the reader is at that message: it stays, whatever comes and goes around it.
-  function inHand(message) {
+  // Whether the keyboard focus or an open form is in that message; such a message is kept.
+  function isInUse(message) {
     return message.node.contains(document.activeElement) || message.node.querySelector(".mew-why-form") !== null;
   }
 
-  function anew(shown, newest) {
+  function restart(shown, newest) {
     for (const [n, message] of messages) {
-      if (inHand(message)) continue;
+      if (isInUse(message)) continue;
       messages.delete(n);
       message.node.remove();
     }
@@ -111,9 +111,9 @@ function render({ model, el }) {
     const news = item.messages.filter((message) => message.n > last);
     if (!news.length) return;
     behind ||= item.skipped > 0 && !tail.follows();
-    // What came too fast to be sent is not between them: the rest begins anew, the earlier ones can be asked for.
+    // Messages that came too fast were not sent: the list starts over, and the earlier ones are sent on request.
     if (behind) tail.arrived(item.skipped);
-    else if (item.skipped) anew(news, news.at(-1).n);
+    else if (item.skipped) restart(news, news.at(-1).n);
     else for (const message of news) add(message);
     last = news.at(-1).n;
     const other = news.filter((message) => !message.mine);
@@ -122,30 +122,30 @@ function render({ model, el }) {
   }
 
   function add(data) {
-    if (messages.has(data.n)) return states([data]);
+    if (messages.has(data.n)) return setStates([data]);
     const message = build(data), numberOf = (node) => Number(node?.dataset.n ?? 0);
     const later = numberOf(list.lastElementChild) < data.n ? null : [...list.children].find((node) => numberOf(node) > data.n);
     messages.set(data.n, message);
     list.insertBefore(message.node, later ?? null);
   }
 
-  // The first of those that are there without a gap up to the newest one.
-  function first() {
+  // The number of the first message from which none is missing up to the newest one.
+  function firstHeld() {
     let n = Number(list.lastElementChild?.dataset.n ?? last + 1);
     while (messages.has(n - 1)) n -= 1;
     return n;
   }
 
-  function states(changed) {
+  function setStates(changed) {
     for (const item of changed) {
       const message = messages.get(item.n);
       if (!message) continue;
       Object.assign(message.data, item);
-      after(message);
+      drawFoot(message);
     }
   }
 
-  function heading(item) {
+  function setHead(item) {
     head = item;
     compose.people(item);
   }
@@ -162,8 +162,8 @@ function render({ model, el }) {
     }
     line.append(to);
     if (data.answers) {
-      const earlierOne = messages.get(data.answers)?.data;
-      const text = earlierOne ? `answers ${earlierOne.mine ? "you" : earlierOne.from}` : "answers an earlier message";
+      const answered = messages.get(data.answers)?.data;
+      const text = answered ? `answers ${answered.mine ? "you" : answered.from}` : "answers an earlier message";
       line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(data.answers) }));
     }
     if (data.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${data.context}`, text: `in ${data.context}` }));
@@ -174,18 +174,18 @@ function render({ model, el }) {
     const foot = make("div", { class: "mew-foot" });
     const message = { data, node, body, foot };
     node.append(line, body);
-    if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "Its author asks for Markdown; it is too long or too intricate for that, so it is shown as it was written." }));
+    if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "The author asks for Markdown, but the message is too long or too deeply nested, so its source is shown." }));
     if (data.text.length > 1500 || data.text.split("\n").length > 16 || (data.nodes && JSON.stringify(data.nodes).length > 3000)) fold(message);
     else if (data.more) node.append(rest(message));
     node.append(foot);
-    after(message);
+    drawFoot(message);
     return message;
   }
 
   function fold(message) {
     const { data, body, node } = message;
     body.classList.add("mew-folded");
-    const lines = data.nodes ? "all of it" : `all ${grouped(data.text.split("\n").length)} lines`;
+    const lines = data.nodes ? "all of it" : `all ${groupDigits(data.text.split("\n").length)} lines`;
     message.turn = (folded) => {
       body.classList.toggle("mew-folded", folded);
       button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
@@ -198,20 +198,20 @@ function render({ model, el }) {
   }
 
   function rest(message) {
-    const button = doer(`show the rest, ${grouped(message.data.more)} characters`, async () => {
+    const button = doer(`show the rest, ${groupDigits(message.data.more)} characters`, async () => {
       const done = await link.act("whole", { n: message.data.n });
       if (!done) return;
       message.body.textContent = done.value.text;
-      const had = atHand(button);
+      const focused = atHand(button);
       button.remove();
-      if (had) message.node.focus({ preventScroll: true });
+      if (focused) message.node.focus({ preventScroll: true });
       message.turn ? message.turn(false) : tail.hold();
     }, { class: "mew-link" });
     return button;
   }
 
-  // What has become of a message, and what can be done about it. Buttons that stay stay the same.
-  function after(message) {
+  // Draws the state of a message and its buttons. A button that stays is the same element.
+  function drawFoot(message) {
     const { data, node, foot } = message;
     node.classList.toggle("mew-awaits", data.awaits);
     node.classList.toggle("mew-cancelled", data.cancelled !== "");
@@ -221,7 +221,7 @@ function render({ model, el }) {
     if (data.seen_by > data.seen.length) marks.push(make("span", { text: `and ${data.seen_by - data.seen.length} more` }));
     if (data.missing.length && !data.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${data.missing.join(", ")}` }));
     if (data.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${data.cancelled}${data.reason ? `: ${data.reason.replaceAll("_", " ")}` : ""}` }));
-    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} says it needs no attention; only its author can` }));
+    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} tried to cancel it; only its author can cancel it for all` }));
     message.marks.replaceChildren(...marks.flatMap((mark, n) => (n ? [" · ", mark] : [mark])));
     const about = data.mine ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}` : `the message of ${data.from}`;
     offer(message, "acknowledge", data.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: data.n, status: status.value }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: data.addressed ? "" : "mew-link" }));
@@ -246,26 +246,26 @@ function render({ model, el }) {
 
   function mark(message, text, t) {
     const node = make("bdi", { class: "mew-mark", dir: "ltr", "data-t": t, "data-text": text, title: new Date(t * 1000).toLocaleString() });
-    age(node);
+    drawAge(node);
     return node;
   }
 
-  function age(node) {
+  function drawAge(node) {
     const t = Number(node.dataset.t), since = Date.now() / 1000 + offset - t;
     write(node, `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`);
     node.classList.toggle("mew-young", since < 60);
   }
 
   async function showEarlier() {
-    const done = await link.act("earlier", { before: first() });
+    const done = await link.act("earlier", { before: firstHeld() });
     if (!done) return;
-    const height = scroller.scrollHeight, had = atHand(earlier);
+    const height = scroller.scrollHeight, focused = atHand(earlier);
     for (const message of [...done.value.messages].reverse()) add(message);
     scroller.scrollTop += scroller.scrollHeight - height;
     noEarlier = !done.value.more;
     tidy();
     tail.hold();
-    if (had) messages.get(done.value.messages.at(-1)?.n)?.node.focus({ preventScroll: true });
+    if (focused) messages.get(done.value.messages.at(-1)?.n)?.node.focus({ preventScroll: true });
   }
 
   function go(n) {
@@ -280,38 +280,38 @@ function render({ model, el }) {
     let over = messages.size - HELD;
     for (const message of over > 0 ? [...messages.values()].sort((a, b) => a.data.n - b.data.n) : []) {
       if (over-- <= 0) break;
-      if (inHand(message)) continue;
+      if (isInUse(message)) continue;
       messages.delete(message.data.n);
       message.node.remove();
       noEarlier = false;
     }
-    earlier.hidden = !messages.size || first() <= 1 || noEarlier;
+    earlier.hidden = !messages.size || firstHeld() <= 1 || noEarlier;
     empty.hidden = messages.size > 0;
     root.dataset.last = String(last);
     root.dataset.waiting = String(head.waiting);
-    write(counts, `${grouped(last)} message${last === 1 ? "" : "s"}`);
+    write(counts, `${groupDigits(last)} message${last === 1 ? "" : "s"}`);
     queue.hidden = head.waiting === 0;
-    write(queued, `${grouped(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
-    write(all, `Acknowledge all ${grouped(head.waiting)}`);
+    write(queued, `${groupDigits(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
+    write(all, `Acknowledge all ${groupDigits(head.waiting)}`);
     for (const control of [all, status]) control.disabled = !head.may["chat/acknowledge"];
     tail.settle();
-    ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) age(node); }, 1000);
+    ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node); }, 1000);
   }
 
-  // What is said next: a text, whom it is for, how it is shown.
+  // The box for the next message: its text, its recipients, its format.
   function composer() {
     const chosen = new Set();
     let people = [], may = true, active = -1, sending = false;
     const id = `mew-${Math.random().toString(36).slice(2)}`;
-    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Say something; @ names whom it is for; Ctrl+Enter says it", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
+    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Write a message; @ adds a recipient; Ctrl+Enter sends it", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
     const names = make("div", { class: "mew-names", role: "listbox", id: `${id}-names`, "aria-label": "Participants", hidden: true });
-    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Addressed to (nobody marked: everybody)" }));
+    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Recipients (none ticked: everybody)" }));
     const whom = make("button", { type: "button", class: "mew-whom", "aria-expanded": "false", "aria-controls": `${id}-to`, onclick: () => {
       boxes.hidden = !boxes.hidden;
       whom.setAttribute("aria-expanded", String(!boxes.hidden));
     } });
     const markdown = make("input", { type: "checkbox" });
-    const say = doer("Say", send, { class: "mew-say" });
+    const say = doer("Send", send, { class: "mew-say" });
     const hint = make("span", { class: "mew-dim" });
     const node = make("div", { class: "mew-compose" }, text, names, boxes,
       make("div", { class: "mew-buttons" }, whom, make("label", { class: "mew-dim" }, markdown, " Markdown"), hint, make("span", { class: "mew-gap" }), say));
@@ -320,39 +320,39 @@ function render({ model, el }) {
       if (sending || !may) return;
       if (!text.value.trim()) return void text.focus();
       sending = true;
-      const words = text.value;
-      const done = await perform("say", { text: words, to: [...chosen], markdown: markdown.checked });
+      const written = text.value;
+      const done = await perform("say", { text: written, to: [...chosen], markdown: markdown.checked });
       sending = false;
-      if (done && text.value === words) text.value = "";
+      if (done && text.value === written) text.value = "";
     }
 
-    // A box for each participant, in their order; one that stays is the same box, for the keyboard may be in it.
-    function offered() {
-      const had = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
+    // One check box for each participant, in their order. A box that stays is the same element, for it may have the focus.
+    function drawBoxes() {
+      const before = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
       boxes.querySelector(".mew-nobody")?.remove();
-      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "nobody else is here" }));
+      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "no other participant is here" }));
       let place = boxes.firstChild;
       for (const [id, shown] of people) {
-        const label = had.get(id) ?? make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); labels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }));
-        if (!had.delete(id)) place.after(label);
+        const label = before.get(id) ?? make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); drawLabels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }));
+        if (!before.delete(id)) place.after(label);
         place = label;
       }
-      for (const label of had.values()) label.remove();
+      for (const label of before.values()) label.remove();
     }
 
-    function labels() {
+    function drawLabels() {
       const shown = [...chosen].map((id) => people.find((pair) => pair[0] === id)?.[1] ?? `${id.slice(0, 40)} (has left)`);
       write(whom, `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`);
       for (const box of boxes.querySelectorAll("input")) box.checked = chosen.has(box.value);
     }
 
-    function wish() {
+    function typedName() {
       const before = text.value.slice(0, text.selectionStart);
       return text.selectionStart === text.selectionEnd ? before.match(/(?:^|\s)@([\w.-]*)$/)?.[1] ?? null : null;
     }
 
     function suggest() {
-      const typed = wish();
+      const typed = typedName();
       const matches = typed === null ? [] : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
       names.hidden = !matches.length;
       active = matches.length ? 0 : -1;
@@ -362,12 +362,12 @@ function render({ model, el }) {
     }
 
     function take(id) {
-      const at = text.selectionStart, typed = wish() ?? "";
+      const at = text.selectionStart, typed = typedName() ?? "";
       text.setRangeText(`${id} `, at - typed.length, at, "end");
       chosen.add(id);
       names.hidden = true;
       text.removeAttribute("aria-activedescendant");
-      labels();
+      drawLabels();
     }
 
     text.addEventListener("input", suggest);
@@ -399,9 +399,9 @@ function render({ model, el }) {
         if (boxes.dataset.people !== wanted) {
           boxes.dataset.people = wanted;
           people = item.people;
-          offered();
+          drawBoxes();
         }
-        labels();
+        drawLabels();
       },
     };
   }

@@ -1,11 +1,9 @@
-"""The chat: a human reads and answers what is said in a space.
+"""The chat view: a human reads the chat messages of a space, and answers them.
 
-The view sends what a person chose: a text and whom it is for, the number of a message and a word about it. What is
-said, and to whom an acknowledgement goes, is built from the messages that the kernel holds. Messages travel in batches
-that say what they follow; a view that has missed one asks again. The newest 200 are sent, at most 512 Ki characters at
-once; earlier ones and the rest of a long one when they are asked for.
-
-It does not know how a message gets into the space.
+The view sends the choices of a person: a text with its recipients, or the number of a message with a status or a
+reason. The kernel builds each message from these and from the messages that it holds. Messages go to the views in
+batches, and each batch names the message that it follows; a view that has missed one requests them again. The newest
+200 are sent, at most 512 Ki characters at once. Earlier messages, and the rest of a long one, are sent on request.
 
 Spec: §3.4, §3.4.1, §3.4.2.
 """
@@ -34,12 +32,12 @@ __all__ = ["ChatView", "view_of"]
 _ESM, _CSS = front_end("chat")
 
 PAGE = 200
-NEWS = 40  # messages in one turn of the writer: what comes faster cannot be read, and can be asked for
+NEWS = 40  # messages in one turn of the writer: nobody reads more, and the others are sent on request
 FLOODED = 0.5  # seconds to the next turn where so many came
 MOST_CHARACTERS = 512 * 1024  # in one message to the views
 MOST_MARKDOWN = 40_000  # characters of Markdown in one message to the views: formatting takes its time
 MOST_PEOPLE = 200
-SHOWN_SEEN = 8  # acknowledgements of a message that are told one by one
+SHOWN_SEEN = 8  # acknowledgements of a message that are shown one by one
 
 
 def view_of(session: Session, rows: Rows) -> ChatView:
@@ -75,40 +73,40 @@ class ChatView(ActingWidget):
         self._talk = talk
         self._submit = submit
         self._raw = raw
-        # Guards what changed: the workbench's thread adds, the writer takes.
+        # Guards the numbers of changed messages: the loop's thread adds, the writer takes.
         self._book = threading.Lock()
         self._fresh: dict[int, None] = {}
         self._sent = 0
-        self._number = 0  # of messages to the views, so that one that is missing is missed
+        self._number = 0  # of messages to the views, so that a view notices a lost one
         self._head: dict[str, Any] = {}
         super().__init__(**traits)
         talk.on_change = self._on_change
 
     def on_close(self, leave: Callable[[], None]) -> None:
-        """Has this called when the view is closed."""
+        """Sets the function that is called when the view is closed."""
         self._leave = leave
 
     def _on_change(self, n: int) -> None:
         if not self.has_view:
-            return  # whoever comes gets a snapshot
+            return  # a view that opens gets a snapshot
         with self._book:
             self._fresh[n] = None
         self.wake()
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         messages = self._newest(0, PAGE)
         last = messages[-1].n if messages else 0
-        if len(self._views) == 1:  # else another view still waits for what comes behind `_sent`
+        if len(self._views) == 1:  # else another view still waits for the messages behind `_sent`
             self._sent = last
         self._head = self._heading()
         shown = {"messages": _pack_page(messages), "last": last}
-        words = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
-        return shown | words | {"no": self._number, "now": self.clock().timestamp()} | self._head
+        labels = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
+        return shown | labels | {"no": self._number, "now": self.clock().timestamp()} | self._head
 
     def _newest(self, after: int, most: int) -> list[ChatRow]:
-        """The newest messages behind `after`, as many as may go at once."""
+        """The newest messages behind `after`, as many as may be sent at once."""
         messages, left = self._talk.messages(after=after, limit=most), MOST_CHARACTERS
         for at in range(len(messages) - 1, -1, -1):
             left -= len(messages[at].text)
@@ -152,28 +150,30 @@ class ChatView(ActingWidget):
             "may": {kind: talk.may(kind) for kind in ("chat", "chat/acknowledge", "chat/cancel")},
         }
 
-    # What the views ask for.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {
             "say": self._say,
             "acknowledge": lambda params: self._submit(
-                self._talk.acknowledge(_number(params, "n"), _word(params, "status"))
+                self._talk.acknowledge(_number(params, "n"), _read_text(params, "status"))
             ),
             "acknowledge all": lambda params: self._submit(
-                self._talk.acknowledge_all(_word(params, "status"), until=_number(params, "until"))
+                self._talk.acknowledge_all(_read_text(params, "status"), until=_number(params, "until"))
             ),
             "cancel": lambda params: self._submit(
-                self._talk.cancel(_number(params, "n"), _word(params, "reason"))
+                self._talk.cancel(_number(params, "n"), _read_text(params, "reason"))
             ),
             "earlier": self._earlier,
             "whole": self._whole,
         }
 
     def _say(self, params: Mapping[str, Any]) -> Future[Any]:
-        text, to = _word(params, "text"), params.get("to")
+        text, to = _read_text(params, "text"), params.get("to")
         if not isinstance(to, list) or len(to) > MOST_PEOPLE or not all(isinstance(name, str) for name in to):
-            raise MewError("The view named recipients that are none, so nothing was said. Choose them again.")
+            raise MewError(
+                "The view sent recipients that are not names, so nothing was sent. Choose them again."
+            )
         return self._submit(self._talk.say(text, to, markdown=params.get("markdown") is True))
 
     def _earlier(self, params: Mapping[str, Any]) -> ActResult:
@@ -193,13 +193,13 @@ class ChatView(ActingWidget):
         payload = (read_members(self._raw(row.seq)) or {}).get("payload") if row is not None else None
         text = payload.get("text") if isinstance(payload, dict) else None
         if row is None or not isinstance(text, str):
-            raise MewError("The rest of that message is not held here any more: lab.log.df has it.")
+            raise MewError("The rest of that message is no longer held in this view; lab.log.df has it.")
         return ActResult("All of it.", {"text": plain(text)})
 
-    # Pictures.
+    # Saved pictures.
 
     def badge(self) -> str:
-        """How many messages await this participant's acknowledgement."""
+        """The number of messages that await this participant's acknowledgement, as text; empty for none."""
         waiting = len(self._talk.queue)
         return f"{waiting} to acknowledge" if waiting else ""
 
@@ -216,7 +216,7 @@ class ChatView(ActingWidget):
                 row.sender,
                 ", ".join(row.to) or "everybody",
                 "\n".join(one_line(line, 400) for line in row.text.split("\n")[:20]),
-                "\n".join(_past(row)),
+                "\n".join(_state_lines(row)),
             )
             for row in messages
         ]
@@ -224,8 +224,8 @@ class ChatView(ActingWidget):
         notes = [
             f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
             "" if messages else 'No messages yet. lab.chat("hello") sends one.',
-            "Long messages are cut; lab.log.df has all of each." if messages else "",
-            f"A picture: nothing can be said here. The live view {INSTALL}.",
+            "Long messages are cut; lab.log.df has their whole text." if messages else "",
+            f"A picture: no message can be sent here. The live view {INSTALL}.",
         ]
         title = (
             f"Chat as of {clock_time(self.clock())}, {last} messages, {len(self._talk.queue)} to acknowledge"
@@ -246,15 +246,15 @@ def _number(params: Mapping[str, Any], name: str) -> int:
     return number
 
 
-def _word(params: Mapping[str, Any], name: str) -> str:
-    word = params.get(name)
-    if not isinstance(word, str):
+def _read_text(params: Mapping[str, Any], name: str) -> str:
+    text = params.get(name)
+    if not isinstance(text, str):
         raise MewError(f"The view sent no {name}, so nothing was done. Run its cell again.")
-    return word
+    return text
 
 
-def _past(row: ChatRow) -> list[str]:
-    """What became of a message, one line each."""
+def _state_lines(row: ChatRow) -> list[str]:
+    """The acknowledgements and the cancellation of a message, one line each."""
     lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in row.seen[:SHOWN_SEEN]]
     if row.cancelled:
         lines.append(f"cancelled by {row.cancelled}{f' ({row.reason})' if row.reason else ''}")
@@ -262,7 +262,7 @@ def _past(row: ChatRow) -> list[str]:
 
 
 def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
-    """Messages as the views get them; of very much Markdown at once only the newest is formatted."""
+    """Messages as the views get them; the Markdown of the newest is formatted, up to MOST_MARKDOWN characters in all."""
     shown: list[dict[str, Any]] = []
     left = MOST_MARKDOWN
     for row in reversed(messages):
@@ -272,7 +272,7 @@ def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
 
 
 def _pack(row: ChatRow, *, formatted: bool) -> dict[str, Any]:
-    """A message as the views get it: numbers to be sent back, everything else visible text."""
+    """A message as the views get it: its number, which a view sends back, and visible text."""
     nodes = tree(row.text) if row.markdown and formatted and not row.more else None
     return _pack_state(row) | {
         "t": round(row.t, 3),
@@ -291,7 +291,7 @@ def _pack(row: ChatRow, *, formatted: bool) -> dict[str, Any]:
 
 
 def _pack_state(row: ChatRow) -> dict[str, Any]:
-    """What of a message may change."""
+    """The parts of a message that may change."""
     return {
         "n": row.n,
         "awaits": row.awaits,

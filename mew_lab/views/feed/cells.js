@@ -2,7 +2,7 @@
 
 import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { clockTime, grouped } from "../ui/text.js";
+import { clockTime, groupDigits } from "../ui/text.js";
 
 const NARROW = 900, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
 export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
@@ -12,7 +12,7 @@ const VALUES = {
   seq: (row) => String(row[SEQ]),
   time: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
   clock: (row) => clockTime(row[TIME]),
-  moment: (row) => `${new Date(row[TIME] * 1000).toLocaleString()} · ${grouped(row[SIZE])} bytes`,
+  moment: (row) => `${new Date(row[TIME] * 1000).toLocaleString()} · ${groupDigits(row[SIZE])} bytes`,
   from: (row) => row[FROM],
   to: (row) => row[TO],
   kind: (row) => row[KIND],
@@ -20,7 +20,7 @@ const VALUES = {
   context: (row) => row[CONTEXT],
   follows: (row, { followed }) => String(followed.get(row[SEQ])?.length ?? ""),
   verdict: (row) => row[VERDICT],
-  size: (row) => grouped(row[SIZE]),
+  size: (row) => groupDigits(row[SIZE]),
 };
 
 // The numbers of the rows that a packed row answers, in its own order.
@@ -50,7 +50,7 @@ export function cellsOf({ followed, jump }) {
     const answers = followed.get(seq);
     if (!answers) return;
     const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
-    if (go.textContent !== grouped(answers.length)) go.textContent = grouped(answers.length);
+    if (go.textContent !== groupDigits(answers.length)) go.textContent = groupDigits(answers.length);
     const label = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
     go.title = label;
     go.setAttribute("aria-label", label);

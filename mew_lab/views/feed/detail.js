@@ -2,7 +2,7 @@
 
 import { atHand, doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { grouped, seconds } from "../ui/text.js";
+import { groupDigits, seconds } from "../ui/text.js";
 import { answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane, and
@@ -30,8 +30,8 @@ export function detailPane(on) {
   function lengthText(item, length) {
     const parts = [];
     if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} envelopes in ${seconds(length)}`);
-    if (item.left) parts.push(`${grouped(item.left)} more are not listed`);
-    if (item.absent) parts.push(`${grouped(item.absent)} that it correlates to ${item.absent === 1 ? "is" : "are"} no longer held`);
+    if (item.left) parts.push(`${groupDigits(item.left)} more are not listed`);
+    if (item.absent) parts.push(`${groupDigits(item.absent)} that it correlates to ${item.absent === 1 ? "is" : "are"} no longer held`);
     if (length === null && !item.absent) parts.push("It answers no envelope, and no envelope answers it.");
     return parts.join(" · ");
   }
@@ -76,7 +76,7 @@ export function detailPane(on) {
     const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
     const panes = make("div", { class: "mew-panes" },
       make("div", {}, make("div", { class: "mew-small", text: "exact text" }), exact), make("div", {}, make("div", { class: "mew-small", text: "laid out" }), pretty));
-    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `show the rest, ${grouped(item.more)} characters`, onclick: () => on.whole(item.seq) })] : [];
+    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `show the rest, ${groupDigits(item.more)} characters`, onclick: () => on.whole(item.seq) })] : [];
     pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), ...rest, panes);
     refresh(item);
   }

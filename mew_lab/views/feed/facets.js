@@ -2,7 +2,7 @@
 // minute. A button keeps its place; the choice of values is made again when the reader opens the list.
 
 import { make } from "../ui/elements.js";
-import { grouped } from "../ui/text.js";
+import { groupDigits } from "../ui/text.js";
 
 export const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
 
@@ -76,12 +76,12 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     const moved = now !== drawn;
     drawn = now;
     for (const [name, button] of buttons) {
-      const tally = tallies.get(name), text = grouped(tally?.count ?? 0);
+      const tally = tallies.get(name), text = groupDigits(tally?.count ?? 0);
       const count = button.children[1];
       const fresh = count.textContent !== text;
       if (fresh) {
         count.textContent = text;
-        button.title = `${name}: ${text} of the rows held here, ${grouped(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
+        button.title = `${name}: ${text} of the rows held here, ${groupDigits(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
         button.setAttribute("aria-label", `${label}: ${look(name).said ?? name}, ${text}`);
       }
       if (moved || fresh) {
@@ -96,7 +96,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     const hidden = tallies.size - standing.filter((name) => tallies.has(name)).length;
     more.hidden = !hidden && !wide;
     more.setAttribute("aria-expanded", String(wide));
-    const moreLabel = wide ? (hidden ? `fewer (the filter finds ${grouped(hidden)} more)` : "fewer") : `more… (${grouped(hidden)})`;
+    const moreLabel = wide ? (hidden ? `fewer (the filter finds ${groupDigits(hidden)} more)` : "fewer") : `more… (${groupDigits(hidden)})`;
     if (more.textContent !== moreLabel) more.textContent = moreLabel;
   }
   return {

@@ -5,7 +5,7 @@ import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
 import { family, glyphOf } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
-import { grouped } from "../ui/text.js";
+import { groupDigits } from "../ui/text.js";
 import { ANSWERS, CONTEXT, FROM, KIND, SEQ, TIME, VERDICT, WHAT, answersOf, cellsOf, fitting } from "./cells.js";
 import { detailPane } from "./detail.js";
 import { SLOT, SLOTS, facet } from "./facets.js";
@@ -42,7 +42,7 @@ function render({ model, el }) {
   const facets = [families, senders, contexts];
   const openers = [["from", senders], ["context", contexts]].map(([name, group]) => opener(name, group));
 
-  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut, act: (name, choices) => link.act(name, choices) });
+  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices) });
   root.append(
     make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), pause, save),
     make("div", { class: "mew-tools" }, families.group, ...openers.map((opener) => opener.button), make("span", { class: "mew-gap" }), make("span", { class: "mew-box" }, filter, clear)),
@@ -78,7 +78,7 @@ function render({ model, el }) {
       else if (item.t === "head") head = item;
       else if (item.t === "columns") setColumns(item.columns);
       else if (item.view !== link.view) return;
-      else if (item.t === "raw") opened(item);
+      else if (item.t === "raw") showDetail(item);
       else if (item.t === "why") lines.get(item.seq)?.querySelector(".mew-verdict")?.setAttribute("title", item.text);
     },
     done: paintSoon,
@@ -128,7 +128,7 @@ function render({ model, el }) {
     last = fresh.at(-1)[SEQ];
     arrivals.push([performance.now(), fresh.length]);
     clearTimeout(quiet);
-    quiet = setTimeout(slow, 1000);
+    quiet = setTimeout(paintSlowly, 1000);
     for (const row of fresh) if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error") announce(`${row[FROM]}: ${row[KIND]} ${row[WHAT]}`);
     if (paused) {
       held.push(...fresh);
@@ -176,7 +176,7 @@ function render({ model, el }) {
       const cell = lines.get(seq)?.querySelector(".mew-follows");
       if (cell) cells.follows(cell, seq);
     }
-    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; renew(); }, 250);
+    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; refreshDetail(); }, 250);
   }
 
   function drop(n) {
@@ -196,7 +196,7 @@ function render({ model, el }) {
     if (!following) place(scroller.scrollTop - (before - shown.length) * HEIGHT);
   }
 
-  function filtered() {
+  function isFiltered() {
     return meant !== null || facets.some((facet) => facet.chosen.size);
   }
 
@@ -205,7 +205,7 @@ function render({ model, el }) {
   }
 
   function sift() {
-    shown = filtered() ? rows.filter(matches) : rows;
+    shown = isFiltered() ? rows.filter(matches) : rows;
     wipe();
   }
 
@@ -250,10 +250,10 @@ function render({ model, el }) {
     paintSoon();
   }
 
-  function slow() {
+  function paintSlowly() {
     const now = Date.now() / 1000 + offset;
     // The last minute passes even without arrivals.
-    quiet = rate() || (rows.length && now - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(slow, 1000) : null;
+    quiet = rate() || (rows.length && now - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(paintSlowly, 1000) : null;
     paintHead();
     paintFacets();
   }
@@ -339,7 +339,7 @@ function render({ model, el }) {
     }
     painted = Math.max(painted, last);
     empty.hidden = shown.length > 0;
-    write(empty, rows.length ? `None of ${grouped(rows.length)} rows matches. Clear the filter to see them.` : 'No messages yet. lab.chat("hello") sends one.');
+    write(empty, rows.length ? `None of ${groupDigits(rows.length)} rows matches. Clear the filter to see them.` : 'No messages yet. lab.chat("hello") sends one.');
     paintHead();
     paintFacets();
   }
@@ -352,15 +352,15 @@ function render({ model, el }) {
 
   function paintHead() {
     const perSecond = rate();
-    write(title, `${head.space} · ${head.members} ${head.members === 1 ? "member" : "members"} · ${grouped(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
+    write(title, `${head.space} · ${head.members} ${head.members === 1 ? "member" : "members"} · ${groupDigits(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`);
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
-    write(follow, waiting ? `${grouped(waiting)} new ▾ follow` : "▾ follow");
-    clear.classList.toggle("mew-away", !filter.value && !filtered());
+    write(follow, waiting ? `${groupDigits(waiting)} new ▾ follow` : "▾ follow");
+    clear.classList.toggle("mew-away", !filter.value && !isFiltered());
     const parts = [];
-    if (filtered()) parts.push(`${grouped(shown.length)} of ${grouped(rows.length)} rows`);
-    if (picked.size > 1) parts.push(`${grouped(picked.size)} selected: lab.view.feed.selection`);
-    if (rows.length && rows[0][SEQ] > 1) parts.push(`rows before ${grouped(rows[0][SEQ])}: lab.log.df`);
+    if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${groupDigits(rows.length)} rows`);
+    if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: lab.view.feed.selection`);
+    if (rows.length && rows[0][SEQ] > 1) parts.push(`rows before ${groupDigits(rows[0][SEQ])}: lab.log.df`);
     write(note, parts.join(" · "));
   }
 
@@ -395,7 +395,7 @@ function render({ model, el }) {
     }
     if (picked.size > MOST_SELECTED) {
       picked = new Set([...picked].slice(0, MOST_SELECTED));
-      link.notice(`At most ${grouped(MOST_SELECTED)} rows can be selected: the first of them are.`, "status");
+      link.notice(`At most ${groupDigits(MOST_SELECTED)} rows can be selected: the first of them are.`, "status");
     }
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
@@ -439,18 +439,18 @@ function render({ model, el }) {
   }
 
   // Updates the opened row after a new answer, unless another row was requested.
-  function renew() {
+  function refreshDetail() {
     if (pane.open && wanted === pane.seq) link.send({ t: "raw", view: link.view, seq: wanted, all: false });
   }
 
-  function opened(item) {
+  function showDetail(item) {
     // Another row was requested since, or the pane was closed before its text arrived.
     if (item.seq !== wanted) return;
     const row = rows.find((row) => row[SEQ] === item.seq);
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
   }
 
-  function shut() {
+  function closeDetail() {
     wanted = 0;
     pane.shut();
     table.focus({ preventScroll: true });
@@ -472,7 +472,7 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && (pane.open || wanted)) return shut();
+    if (event.key === "Escape" && (pane.open || wanted)) return closeDetail();
     if (event.target !== table) return;
     const now = indexOf(selected), end = shown.length - 1;
     const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);

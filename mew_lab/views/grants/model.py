@@ -1,10 +1,10 @@
-"""The capabilities that everybody holds, as rows of the grants editor, each with its origin.
+"""The capabilities of all participants as rows of the grants editor, each with its origin.
 
-A row is one capability of one participant. It comes from the configuration, from the baseline that everybody holds, or
-from a grant or invite. Where the space runs elsewhere, a participant holds what it joined with and what was seen to be
-granted since. Rows are replaced, never changed, so any thread may read `rows`; at most 2000.
+A row is one capability of one participant. It comes from the configuration, from the baseline of all participants, or
+from a grant or an invitation. In a space that runs elsewhere, the rows are the capabilities with which a participant
+joined and the grants observed since. Rows are replaced, never changed, so any thread may read `rows`; at most 2000.
 
-What a grant would allow is answered by `probe`; for how long a grant of this person stands, by `decisions.granting`.
+`probe` computes what a grant would allow; `decisions.limited_grants` ends the limited grants of this human.
 
 Spec: §3.6.1, §3.6.2, §3.6.8, ruling R13.
 """
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 __all__ = ["Holding", "Holdings"]
 
 MOST_ROWS = 2000
-MOST_GRANTS = 2000  # of which it is known when they were given
-CHANGING = ("capability/", "space/", "system/")  # beginnings of the kinds that change what is held
-GATHERED = 0.05  # seconds in which changes become one
+MOST_GRANTS = 2000  # whose times are held
+CHANGING = ("capability/", "space/", "system/")  # prefixes of the kinds that change capabilities
+GATHERED = 0.05  # seconds; changes within this time cause one refresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One capability of one participant. `pattern` is its JSON, `phrase` what it allows.
+    """One capability of one participant. `pattern` is its JSON, `phrase` a description of the messages it allows.
 
-    `origin` is `configured`, `everybody` (the baseline), `granted`, or `told` (as it joined; where it comes from is not
-    known here). `grant` is the grant's id, `granter` who gave it, `since` when (epoch, seconds). `ends` is when it is
-    over, in few words, and whether its tool changed since: only what was given here ends by that. `against` is why the
-    human may not revoke it, empty when she may.
+    `origin` is `configured`, `everybody` (the baseline), `granted`, or `told` (held when it joined a space elsewhere).
+    `grant` is the grant's id, `granter` the participant that gave it, `since` its time in seconds of the epoch. `ends`
+    describes its limit, and whether its tool has changed since, which ends only grants given here. `against` is the
+    reason why the human may not revoke it, empty when that is allowed.
     """
 
     key: str
@@ -64,7 +64,7 @@ class Holding:
 
 
 class Holdings:
-    """What everybody of one lab's space holds. Made on any thread, `follow`ed on the loop's."""
+    """The capabilities of all participants of one lab's space. Made on any thread, followed on the loop's."""
 
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self.rows: tuple[Holding, ...] = ()
@@ -80,18 +80,18 @@ class Holdings:
         )
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
+        """Calls `on_change` on the loop's thread after `rows` were replaced; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
-    # --- what the human does, on the loop ---
+    # --- actions of the human, on the loop ---
 
     async def grant(
         self, to: str, text: str, *, minutes: float | None = None, uses: int | None = None
     ) -> str:
-        """Lets `to` send what the pattern in `text` allows; one sentence about it.
+        """Grants the pattern in `text` to the participant `to`; returns one sentence.
 
         Raises:
-            MewError: the text is no pattern, the human may not grant it, or the gateway refused it.
+            MewError: the text is not a pattern, the human may not grant it, or the gateway refused it.
 
         Spec: §3.6.1.
         """
@@ -106,16 +106,16 @@ class Holdings:
         return f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
 
     async def revoke(self, key: str) -> str:
-        """Takes back the grant of a row, or, where it was not granted, all that its pattern matches.
+        """Revokes the grant of a row, or, for a capability without a grant, all that its pattern matches.
 
         Raises:
-            MewError: the row is not there any more, may not be revoked, or the gateway refused it.
+            MewError: the row no longer exists or may not be revoked, or the gateway refused it.
 
         Spec: §3.6.2.
         """
         row = next((row for row in self.rows if row.key == key), None)
         if row is None:
-            raise MewError("That is not held any more, so nothing was revoked.")
+            raise MewError("That capability is no longer held, so nothing was revoked.")
         if row.against:
             raise MewError(row.against)
         rights = self._session.me.participant.rights
@@ -124,21 +124,21 @@ class Holdings:
             return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
         if rights.grants.get(row.grant) is not None:
             await self._granting.revoke(row.grant)
-        else:  # an invite, or a grant from before this seat was taken
+        else:  # an invitation, or a grant from before this participant joined
             await rights.revoke(row.holder, grant_id=row.grant)
         return f"the grant of {one_line(row.granter, 64)} to {one_line(row.holder, 64)} is revoked"
 
-    # --- what is heard, on the loop's thread ---
+    # --- following, on the loop's thread ---
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope that the gateway let pass."""
-        if entry.refused or not (entry.kind.startswith(CHANGING) or self._costs(entry.grant)):
+        """Updates the rows soon if one accepted envelope may change them."""
+        if entry.refused or not (entry.kind.startswith(CHANGING) or self._uses_limit(entry.grant)):
             return
         self._ledger.observe(entry)
         self._soon.within(GATHERED)
 
-    def _costs(self, grant: str) -> bool:
-        """Whether what passes by this grant costs a use of it."""
+    def _uses_limit(self, grant: str) -> bool:
+        """Whether an envelope that this grant permits uses up one of its uses."""
         core = self._session.host.core if self._session.host is not None else None
         return core is not None and grant in core.state.ends
 
@@ -148,16 +148,16 @@ class Holdings:
             leave()
 
     def _on_grant_change(self, _: GivenGrant) -> None:
-        """A grant of the human's own has changed: it was used, or is over."""
+        """Updates the rows soon, because a grant of this human was used or has ended."""
         self._soon.within(GATHERED)
 
     def refresh(self) -> None:
-        """Makes `rows` anew; tells the subscribers where something is different."""
+        """Rebuilds `rows`; calls the subscribers if a row has changed."""
         self._soon.cancel()
         ends = {grant.id: grant.left for grant in self._granting.given if grant.ends or grant.uses}
-        everybody = standings(self._session)
+        all_standings = standings(self._session)
         rows: list[Holding] = []
-        for standing in everybody:
+        for standing in all_standings:
             if len(rows) >= MOST_ROWS:
                 break
             against = self._against(standing)
@@ -167,7 +167,7 @@ class Holdings:
                 if row.key not in seen:
                     seen.add(row.key)
                     rows.append(row)
-        held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in everybody)
+        held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in all_standings)
         if (held, holders) != (self.rows, self.holders):
             self.rows, self.holders = held, holders
             self._subscribers.tell()
@@ -205,9 +205,7 @@ class Holdings:
         if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
         if standing.owner:
-            return (
-                f"{standing.name} owns this space: nothing can be taken from it; the configuration decides."
-            )
+            return f"{standing.name} owns this space, so its capabilities cannot be revoked; change the configuration."
         payload: Mapping[str, Any] = {"recipient": standing.name, "grant_id": "x"}
         if not me.participant.can_send("capability/revoke", payload, (standing.name,)):
             return f"You ({me.name}) do not hold capability/revoke for {one_line(standing.name, 64)}."

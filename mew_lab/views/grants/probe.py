@@ -1,9 +1,8 @@
-"""Finds what a grant would allow that its holder may not send now, in the log and in the pattern itself.
+"""Finds the messages that a grant would newly allow, in the log and from the pattern itself.
 
-The log tells how often it would have mattered: envelopes of the grantee that the pattern allows and that it may not send
-now, and proposals of it that could have been requests. The pattern tells what it allows beyond anything that was ever
-sent: the smallest message that it newly permits. The rule of the gateway is applied beforehand: nobody grants what she
-does not hold.
+From the log it counts the envelopes of the grantee that the pattern allows and that the grantee may not send now, and
+its proposals that could have been requests. From the pattern it computes the smallest message that is newly allowed,
+even if none was ever sent. The rule of the gateway is applied first: a participant grants only what it holds itself.
 
 Everything runs on the loop, a few milliseconds a turn. Spec: §3.6.8, §4.1, §4.2; threat 22.
 """
@@ -34,8 +33,8 @@ from mew_lab.space.events import Record
 
 __all__ = ["Probe", "find_grant_obstacle", "probe", "read_pattern"]
 
-LOOKED_AT = 100_000  # envelopes of everybody, the newest
-TURN = 0.004  # seconds that a turn of the loop is held
+LOOKED_AT = 100_000  # the newest envelopes of all participants
+TURN = 0.004  # seconds of one turn of the loop
 MOST_TEXT = 20_000  # characters of a pattern
 EXAMPLES = 3
 _PROPOSAL, _REQUEST = "mcp/proposal", "mcp/request"
@@ -45,13 +44,13 @@ Allowed = Callable[[str, Sequence[str], dict[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a grant would change.
+    """The effect of a grant.
 
-    `fresh` of `looked_at` logged envelopes of the grantee would be allowed that it may not send now; `refused` of
-    them were refused when they were sent; `already` are allowed by the pattern and by what it holds. `proposals` are
-    those that it could have sent as requests. `examples` are at most three, the refused ones first. `smallest` is a
-    message that it may newly send (empty: none was found), `adds` whether there is anything new, as far as is known.
-    `barred` is why the human may not grant this.
+    Of `looked_at` logged envelopes of the grantee, `fresh` would be newly allowed, and the gateway refused `refused` of
+    these when they were sent. `already` counts the envelopes that the pattern and the held capabilities both allow.
+    `proposals` counts proposals that could have been requests. `examples` has at most three, the refused ones first.
+    `smallest` is a message that is newly allowed, empty when none was found. `adds` is whether the pattern allows more
+    than the held capabilities, as far as is known. `barred` is the reason why the human may not grant it.
     """
 
     phrase: str
@@ -68,19 +67,19 @@ class Probe:
 
 
 def read_pattern(text: str) -> dict[str, Any]:
-    """The one capability that a person has written.
+    """The capability pattern in a text that a person has written.
 
     Raises:
-        MewError: it is none; the sentence says where.
+        MewError: the text is not a capability; the message names the place.
 
     Spec: §4.1.
     """
     if len(text) > MOST_TEXT:
-        raise MewError(f"A pattern of more than {MOST_TEXT} characters is none that a person could judge.")
+        raise MewError(f"A pattern of more than {MOST_TEXT} characters is too long for a person to check.")
     try:
         pattern = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"This is no JSON: {one_line(str(fault), 200)}") from None
+        raise MewError(f"This is not JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(pattern, dict):
         raise MewError('A capability is one object, such as {"kind": "chat"}.')
     try:
@@ -91,7 +90,7 @@ def read_pattern(text: str) -> dict[str, Any]:
 
 
 def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
-    """Why the human of the lab may not grant this; empty when the gateway would take it.
+    """The reason why the human of the lab may not grant a pattern; empty when the gateway would accept it.
 
     Spec: §3.6.8, ruling R12.
     """
@@ -104,7 +103,7 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
     possession = possesses(held.capabilities, Capability.of(pattern))
     if possession:
         return ""
-    beyond = f" Beyond it is {_message(possession.witness)}." if possession.witness else ""
+    beyond = f" Your capabilities do not allow {_message(possession.witness)}." if possession.witness else ""
     why = one_line(possession.reason, 300)
     return f"You may not grant this: you ({me.name}) do not hold it yourself: {why}.{beyond}"
 
@@ -112,15 +111,15 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
 async def probe(
     session: Session, grantee: str, text: str, *, wanted: Callable[[], bool] = lambda: True
 ) -> Probe:
-    """Answers for one pattern; gives up early, with what it has, when it is not `wanted` any more.
+    """Computes the effect of granting the pattern in `text` to `grantee`; stops early when `wanted` returns False.
 
     Raises:
-        MewError: the text is no pattern, or nobody is called so.
+        MewError: the text is not a pattern, or no participant has the name `grantee`.
     """
     pattern = read_pattern(text)
     standing = next((standing for standing in standings(session) if standing.name == grantee), None)
     if standing is None:
-        raise MewError(f"{one_line(grantee, 64)!r} is not known here")
+        raise MewError(f"No participant of this space is called {one_line(grantee, 64)!r}")
     held, _ = read_capabilities([dict(right.pattern) for right in standing.rights])
     capability = Capability.of(pattern)
     adds = not possesses(held.capabilities, capability)
@@ -163,11 +162,11 @@ class _Search:
     """Counts over the envelopes of one sender, the newest first."""
 
     def __init__(
-        self, grantee: str, capability: Capability, held: CapabilitySet, who: Callable[[str], str]
+        self, grantee: str, capability: Capability, held: CapabilitySet, name_of: Callable[[str], str]
     ) -> None:
         self.fresh = self.refused = self.already = self.proposals = self.looked_at = 0
         self._grantee = grantee
-        self._who = who
+        self._name_of = name_of
         self._new = _by_kind((capability,))
         self._old = _by_kind(held.capabilities)
         self._refused: list[Example] = []
@@ -176,11 +175,11 @@ class _Search:
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """Those that were refused, then others, then proposals."""
+        """At most three examples: refused envelopes, then others, then proposals."""
         return (*self._refused, *self._others, *self._proposed)[:EXAMPLES]
 
     def take(self, record: Record) -> None:
-        """One envelope of the grantee."""
+        """Counts one envelope of the grantee."""
         members = read_members(record.raw or "")
         if members is None:
             return
@@ -189,7 +188,7 @@ class _Search:
         if not isinstance(kind, str):
             return
         body = payload if isinstance(payload, dict) else {}
-        names = [self._who(name) for name in to if isinstance(name, str)] if isinstance(to, list) else []
+        names = [self._name_of(name) for name in to if isinstance(name, str)] if isinstance(to, list) else []
         if self._new(kind, names, body):
             if self._old(kind, names, body):
                 self.already += 1
@@ -208,27 +207,27 @@ class _Search:
         self, book: list[Example], record: Record, kind: str, to: list[str], payload: dict[str, Any]
     ) -> None:
         if len(book) < EXAMPLES:
-            what = one_line(describe(kind, payload), 160)
-            book.append(Example(record.now.timestamp(), self._grantee, tuple(to), kind, what))
+            text = one_line(describe(kind, payload), 160)
+            book.append(Example(record.now.timestamp(), self._grantee, tuple(to), kind, text))
 
 
 def _by_kind(capabilities: Sequence[Capability]) -> Allowed:
-    """Whether some of them permit a message; which of them could is found out once a kind."""
+    """A function that returns whether one of the capabilities permits a message; it keeps those that match each kind."""
     known: dict[str, tuple[Capability, ...]] = {}
 
     def allowed(kind: str, to: Sequence[str], payload: dict[str, Any]) -> bool:
-        some = known.get(kind)
-        if some is None:
-            some = tuple(capability for capability in capabilities if capability.kind.matches(kind))
+        matching = known.get(kind)
+        if matching is None:
+            matching = tuple(capability for capability in capabilities if capability.kind.matches(kind))
             if len(known) < 1000:
-                known[kind] = some
-        return any(capability.permits_body(to, payload) for capability in some)
+                known[kind] = matching
+        return any(capability.permits_body(to, payload) for capability in matching)
 
     return allowed
 
 
 def _message(message: Mapping[str, Any]) -> str:
-    """A message as a person reads it: what it does not need is left out."""
+    """A message as one line of JSON, without its empty members; empty when it has none."""
     try:
         return one_line(compact({key: value for key, value in message.items() if value not in ([], {})}), 400)
     except MewError:

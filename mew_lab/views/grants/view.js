@@ -1,8 +1,8 @@
-// Who may do what, and a form that gives more. Whatever is picked in the form becomes the pattern that stands in it.
+// The capabilities of the participants, and a form for a new grant. The choices in the form become the pattern that it shows.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, grouped } from "../ui/text.js";
+import { clockTime, groupDigits } from "../ui/text.js";
 
 const ORIGINS = { configured: "configured", everybody: "everybody holds it", told: "as it joined" };
 const METHODS = ["tools/call", "tools/list", "resources/read", "resources/list", "prompts/get", "prompts/list"];
@@ -17,7 +17,7 @@ function render({ model, el }) {
   const opener = make("button", { type: "button", class: "mew-new", text: "Grant…", "aria-expanded": "false", onclick: () => toggleForm() });
   const body = make("tbody");
   const table = make("table", { "aria-label": "Capabilities" }, make("thead", {}, make("tr", {}, ...["holder", "may", "from", "since", "take back"].map((text) => make("th", { scope: "col", text })))), body);
-  const empty = make("div", { class: "mew-empty", text: 'Nobody holds anything yet. lab.join("helper") seats somebody.' });
+  const empty = make("div", { class: "mew-empty", text: 'No participant holds a capability yet. lab.join("helper") adds a participant.' });
   const less = make("div", { class: "mew-dim mew-less", hidden: true });
   const sentence = make("div", { class: "mew-said", hidden: true });
   const place = make("div", { class: "mew-form-place" });
@@ -27,30 +27,30 @@ function render({ model, el }) {
   const announce = announcer(root);
 
   const rows = new Map();
-  let head = { holders: [], total: 0, granted: 0 }, choices = [], tools = [], form = null, asked = 0, timer = null, ids = 0;
+  let head = { holders: [], total: 0, granted: 0 }, choices = [], tools = [], form = null, probes = 0, timer = null, ids = 0;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") {
         choices = item.choices;
         fill(item.rows);
-        lead(item);
+        setHead(item);
         if (whose.value) narrow();
       } else if (item.t === "rows") change(item);
-      else if (item.t === "head") lead(item);
+      else if (item.t === "head") setHead(item);
     },
     done: paint,
   });
 
   const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
 
-  function lead(item) {
+  function setHead(item) {
     head = item;
-    offer(whose, [["", "everybody"], ...item.holders]);
-    if (form) offer(form.to, [["", "choose who gets it"], ...item.holders]);
+    setOptions(whose, [["", "everybody"], ...item.holders]);
+    if (form) setOptions(form.to, [["", "choose who gets it"], ...item.holders]);
   }
 
-  function offer(select, options) {
+  function setOptions(select, options) {
     if (Array.from(select.options, (option) => option.value).join("\n") === options.map((option) => option[0]).join("\n")) return;
     const chosen = select.value;
     select.replaceChildren(...options.map(([value, text]) => make("option", { value, text })));
@@ -102,7 +102,7 @@ function render({ model, el }) {
     if (row.revoke) {
       set(row.revoke, "aria-disabled", data.against ? "true" : "false");
       set(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
-      row.revoke.title = data.against || (data.grant ? "takes this grant back" : "takes away all that this pattern matches, for as long as the space lives");
+      row.revoke.title = data.against || (data.grant ? "revokes this grant" : "revokes all that this pattern matches, until the space ends");
       set(row.revoke, "aria-description", row.revoke.title);
     }
   }
@@ -130,15 +130,15 @@ function render({ model, el }) {
 
   function confirm(row) {
     const back = () => {
-      const had = atHand(row.cell);
+      const focused = atHand(row.cell);
       offerRevoke(row);
       put(row.data);
-      if (had) row.revoke.focus();
+      if (focused) row.revoke.focus();
     };
     const keep = make("button", { type: "button", text: "Keep", onclick: back });
     const sure = doer("Revoke", async () => {
       const done = await link.act("revoke", { key: row.data.key });
-      if (done) say(done.said);
+      if (done) report(done.said);
       if (row.node.isConnected) back();
       else if (atHand(row.node)) opener.focus();
     }, { class: "mew-grave", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`, "aria-disabled": "true" });
@@ -153,10 +153,10 @@ function render({ model, el }) {
   function drop(key) {
     const row = rows.get(key);
     if (!row) return;
-    const had = row.node.contains(document.activeElement);
+    const focused = row.node.contains(document.activeElement);
     row.node.remove();
     rows.delete(key);
-    if (had) opener.focus();
+    if (focused) opener.focus();
   }
 
   async function narrow() {
@@ -166,7 +166,7 @@ function render({ model, el }) {
     paint();
   }
 
-  function say(text) {
+  function report(text) {
     sentence.hidden = !text;
     sentence.replaceChildren(make("bdi", { text: `${text} · ${clockTime(Date.now() / 1000)}` }));
     announce(text);
@@ -178,26 +178,26 @@ function render({ model, el }) {
     if (form) return closeForm();
     form = { probed: null };
     form.to = make("select", { "aria-label": "who gets it", onchange: () => probe(0) });
-    offer(form.to, [["", "choose who gets it"], ...head.holders]);
+    setOptions(form.to, [["", "choose who gets it"], ...head.holders]);
     form.choice = make("select", { "aria-label": "a pattern of a profile", onchange: () => { if (form.choice.value) take(JSON.parse(form.choice.value)); } },
-      make("option", { value: "", text: "a pattern of a profile…" }), ...choices.map(([text, words, profiles]) => make("option", { value: text, text: `${words} (${profiles.join(", ")})`.slice(0, 110) })));
+      make("option", { value: "", text: "a pattern of a profile…" }), ...choices.map(([text, phrase, profiles]) => make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) })));
     form.method = make("select", { "aria-label": "MCP method", onchange: compose }, make("option", { value: "", text: "or an MCP request…" }), ...METHODS.map((text) => make("option", { text })));
     form.tool = make("input", { type: "text", maxlength: 128, "aria-label": "tool", placeholder: "tool, * for any", list: `${own}tools`, oninput: compose });
     form.known = make("datalist", { id: `${own}tools` });
     form.target = make("select", { "aria-label": "of whom", onchange: compose });
-    offer(form.target, [["", "of anybody"], ...head.holders]);
+    setOptions(form.target, [["", "of anybody"], ...head.holders]);
     form.look = doer("Look up tools", lookUp);
     form.text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "pattern, as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => probe(PAUSE) });
-    form.answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Choose who gets it, and what: here stands what it would change." }));
+    form.answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Choose a participant and a pattern: the effect of the grant appears here." }));
     form.until = make("select", { "aria-label": "for how long" }, ...[["", "until revoked"], ["m10", "for 10 minutes"], ["m60", "for 1 hour"], ["u1", "for 1 use"], ["u10", "for 10 uses"]].map(([value, text]) => make("option", { value, text })));
-    form.send = doer("Grant", give, { class: "mew-give" });
+    form.send = doer("Grant", sendGrant, { class: "mew-give" });
     set(form.send, "aria-disabled", "true");
     form.box = make("div", { class: "mew-ask", role: "group", "aria-label": "Grant" },
       make("div", { class: "mew-line" }, form.to, form.choice), make("div", { class: "mew-line" }, form.method, form.tool, form.known, form.target, form.look),
       form.text, form.answer, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), form.until, form.send));
     form.box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeForm(); });
     place.replaceChildren(form.box);
-    know();
+    setTools();
     compose();
     set(opener, "aria-expanded", "true");
     form.to.focus();
@@ -206,11 +206,11 @@ function render({ model, el }) {
   function closeForm() {
     clearTimeout(timer);
     form = null;
-    asked += 1;
-    const had = atHand(place);
+    probes += 1;
+    const focused = atHand(place);
     place.replaceChildren();
     set(opener, "aria-expanded", "false");
-    if (had) opener.focus();
+    if (focused) opener.focus();
   }
 
   function take(pattern) {
@@ -232,12 +232,12 @@ function render({ model, el }) {
     const done = await link.act("tools", {});
     if (!done) return;
     tools = done.value;
-    if (form) know();
+    if (form) setTools();
     announce(done.said);
     if (form && atHand(form.look)) form.tool.focus();
   }
 
-  function know() {
+  function setTools() {
     form.known.replaceChildren(...tools.map(([, name, shown]) => make("option", { value: name, text: shown })));
   }
 
@@ -245,17 +245,17 @@ function render({ model, el }) {
     clearTimeout(timer);
     set(form.send, "aria-disabled", "true");
     form.probed = null;
-    asked += 1;
+    probes += 1;
     if (!form.to.value || !form.text.value.trim()) return;
-    timer = setTimeout(answer, after);
+    timer = setTimeout(showProbe, after);
   }
 
-  async function answer() {
-    const mine = asked, to = form.to.value, pattern = form.text.value;
-    const slow = setTimeout(() => { if (mine === asked) form.answer.replaceChildren(make("span", { class: "mew-dim", text: "asking the log…" })); }, 400);
+  async function showProbe() {
+    const mine = probes, to = form.to.value, pattern = form.text.value;
+    const slow = setTimeout(() => { if (mine === probes) form.answer.replaceChildren(make("span", { class: "mew-dim", text: "searching the log…" })); }, 400);
     const done = await link.act("probe", { to, pattern });
     clearTimeout(slow);
-    if (mine !== asked || !form || !done) return;
+    if (mine !== probes || !form || !done) return;
     const probe = done.value, parts = [];
     if (probe.fault) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.fault })));
     else {
@@ -264,8 +264,8 @@ function render({ model, el }) {
       for (const text of probe.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
       for (const text of probe.lines) parts.push(make("div", {}, make("bdi", { text })));
       if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${at} ` }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
-      if (probe.smallest) parts.push(make("div", {}, "The smallest message that it newly allows: ", make("code", { dir: "ltr", text: probe.smallest })));
-      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that it newly allows." }));
+      if (probe.smallest) parts.push(make("div", {}, "The smallest message that would be newly allowed: ", make("code", { dir: "ltr", text: probe.smallest })));
+      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that would be newly allowed." }));
       announce([probe.barred, ...probe.lines].filter(Boolean).join(" "));
     }
     form.answer.replaceChildren(...parts);
@@ -274,25 +274,25 @@ function render({ model, el }) {
     form.send.title = probe.barred ?? "";
   }
 
-  async function give() {
+  async function sendGrant() {
     const chosen = form.probed;
     if (!chosen) return;
     const limit = form.until.value, amount = Number(limit.slice(1));
     const done = await link.act("grant", { ...chosen, minutes: limit[0] === "m" ? amount : null, uses: limit[0] === "u" ? amount : null });
     if (!done) return;
-    say(done.said);
+    report(done.said);
     if (form) closeForm();
   }
 
   function paint() {
-    write(title, `${head.space ?? ""} · ${grouped(head.total)} capabilities · ${grouped(head.granted)} granted`);
+    write(title, `${head.space ?? ""} · ${groupDigits(head.total)} capabilities · ${groupDigits(head.granted)} granted`);
     empty.hidden = head.total > 0;
     table.hidden = !rows.size;
     const shown = whose.value ? rows.size : head.total;
     less.hidden = rows.size >= shown;
-    write(less, `${grouped(shown - rows.size)} more are not shown: choose whose you want to see.`);
+    write(less, `${groupDigits(shown - rows.size)} more are not shown: choose one participant to see its capabilities.`);
     root.dataset.rows = String(rows.size);
-    // The rows of one holder stand together; its name is seen once.
+    // The rows of one holder are together; its name is shown once.
     let last = null;
     for (const line of body.rows) {
       const name = line.dataset.who;

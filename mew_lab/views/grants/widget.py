@@ -1,11 +1,8 @@
-"""The grants editor: a person sees who holds which capability, grants it and takes it back.
+"""The grants editor: a person sees the capabilities of each participant, grants capabilities and revokes them.
 
-A table of every capability and its origin, and a form beside it: whatever is picked there becomes one pattern, which
-stands in the form as text. While it is written the kernel answers what it would change; the newest question alone is
-answered to the end. Rows that changed are sent, at most 200 in a message; a view shows 200 rows, of one participant
-or of all.
-
-It does not know what a pattern means, nor how a grant is given.
+A table has every capability with its origin. A form turns the choices of the person into one pattern, which it shows as
+text. While the pattern is written, the kernel computes what it would change; only the newest request is computed to its
+end. Changed rows are sent, at most 200 in a message. A view shows 200 rows, of one participant or of all.
 
 Spec: §3.6.1, §3.6.2, §3.6.8; threat 22.
 """
@@ -40,7 +37,7 @@ _ESM, _CSS = front_end("grants")
 PATTERN = 2000
 MOST_HOLDERS = 1000
 MOST_TOOLS = 300
-PATIENCE = 3.0  # seconds for those who are asked for their tools
+PATIENCE = 3.0  # seconds for the answers to the requests for tools
 
 
 def view_of(session: Session, granting: LimitedGrants) -> GrantsView:
@@ -59,20 +56,20 @@ class GrantsView(ActingWidget):
     def __init__(self, session: Session, holdings: Holdings, **traits: Any) -> None:
         self._session = session
         self._holdings = holdings
-        # Only the writer touches these two.
+        # Only the writer uses these two.
         self._known: dict[str, Holding] = {}
         self._head: dict[str, Any] = {}
         self._question = 0
         super().__init__(**traits)
-        follow_no_more = follow_space(session, holdings, self.wake)
+        stop_following = follow_space(session, holdings, self.wake)
 
         def leave() -> None:
-            follow_no_more()
+            stop_following()
             holdings.close()
 
         self._leave = leave
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._head = self._heading()
@@ -87,23 +84,23 @@ class GrantsView(ActingWidget):
     def _news(self) -> list[dict[str, Any]]:
         rows = {row.key: row for row in self._holdings.rows}
         fresh = [row for key, row in rows.items() if self._known.get(key) != row]
-        gone = [key for key in self._known if key not in rows]
+        dropped = [key for key in self._known if key not in rows]
         items: list[dict[str, Any]] = []
-        if fresh or gone:
+        if fresh or dropped:
             sent = fresh[:MOST_ROWS]
-            # Each stands behind the one before it, so that the rows of one holder stay together.
+            # Each row is inserted after its predecessor, so that the rows of one holder stay together.
             before = dict(zip(rows, ("", *rows), strict=False))
             items.append(
                 {
                     "t": "rows",
                     "rows": [_pack(row) | {"after": before[row.key]} for row in sent],
-                    "gone": gone[:MOST_ROWS],
+                    "gone": dropped[:MOST_ROWS],
                 }
             )
             self._known |= {row.key: row for row in sent}
-            for key in gone[:MOST_ROWS]:
+            for key in dropped[:MOST_ROWS]:
                 del self._known[key]
-            if len(fresh) > MOST_ROWS or len(gone) > MOST_ROWS:
+            if len(fresh) > MOST_ROWS or len(dropped) > MOST_ROWS:
                 self.wake()
         if (head := self._heading()) != self._head:
             self._head = head
@@ -120,7 +117,7 @@ class GrantsView(ActingWidget):
             "holders": holders,
         }
 
-    # What the views send.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {
@@ -132,7 +129,7 @@ class GrantsView(ActingWidget):
         }
 
     def _probe(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        to, text = _words(params, "to", "pattern")
+        to, text = _read_texts(params, "to", "pattern")
         self._question += 1
         return self._session.loop.submit(self._answer(to, text, self._question))
 
@@ -140,22 +137,22 @@ class GrantsView(ActingWidget):
         try:
             result = await probe(self._session, to, text, wanted=lambda: number == self._question)
         except MewError as fault:
-            # What is half written is no failure that somebody has to dismiss.
+            # A half-written pattern is no failure that a person has to dismiss.
             return ActResult("", {"fault": one_line(str(fault), 300)})
         return ActResult("", _pack_probe(result, to))
 
     def _grant(self, params: Mapping[str, Any]) -> Future[str]:
-        to, text = _words(params, "to", "pattern")
+        to, text = _read_texts(params, "to", "pattern")
         minutes, uses = params.get("minutes"), params.get("uses")
         for limit in (minutes, uses):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
-                raise MewError("For how long is a number of minutes or of uses.")
+                raise MewError("The limit of a grant is a number of minutes or of uses; nothing was granted.")
         return self._session.loop.submit(
             self._holdings.grant(to, text, minutes=minutes, uses=None if uses is None else int(uses))
         )
 
     def _revoke(self, params: Mapping[str, Any]) -> Future[str]:
-        (key,) = _words(params, "key")
+        (key,) = _read_texts(params, "key")
         return self._session.loop.submit(self._holdings.revoke(key))
 
     def _tools(self, params: Mapping[str, Any]) -> Future[ActResult]:
@@ -164,21 +161,21 @@ class GrantsView(ActingWidget):
     async def _look_up(self) -> ActResult:
         tools, silent = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
-            [who, str(tool.get("name"))[:128], one_line(f"{who}/{tool.get('name')}", 80)]
-            for who, tool in tools[:MOST_TOOLS]
+            [owner, str(tool.get("name"))[:128], one_line(f"{owner}/{tool.get('name')}", 80)]
+            for owner, tool in tools[:MOST_TOOLS]
         ]
         without = f"; no answer from {', '.join(silent)}" if silent else ""
         return ActResult(f"{len(tools)} tools{one_line(without, 200)}", names)
 
     def _of(self, params: Mapping[str, Any]) -> ActResult:
-        (holder,) = _words(params, "holder")
+        (holder,) = _read_texts(params, "holder")
         rows = [row for row in self._holdings.rows if holder in ("", row.holder)]
         return ActResult(f"{len(rows)} capabilities", [_pack(row) for row in rows[:MOST_ROWS]])
 
-    # Pictures.
+    # Saved pictures.
 
     def badge(self) -> str:
-        """How many were granted."""
+        """The number of granted capabilities, as text; empty for none."""
         granted = sum(bool(row.grant) for row in self._holdings.rows)
         return f"{granted} granted" if granted else ""
 
@@ -188,27 +185,27 @@ class GrantsView(ActingWidget):
         return f"Grants in {self._session.space}: {len(rows)} capabilities held, {granted} of them granted"
 
     def _static_html(self) -> str:
-        # Of many rows the granted ones are those that somebody would look for.
+        # Of many rows the granted ones are the most important.
         rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
         cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
         title = f"Grants in {self._session.space} as of {clock_time(self.clock())}, {len(rows)} capabilities"
         notes = [
-            "" if rows else 'Nobody holds anything yet. lab.join("helper") seats somebody.',
+            "" if rows else 'No participant holds a capability yet. lab.join("helper") adds a participant.',
             f"A picture: nothing can be granted here. The live view {INSTALL}.",
         ]
         columns = ("holder", "may", "pattern", "from")
         return picture(title, columns, cells, notes=filter(None, notes), code=("holder", "pattern"))
 
 
-def _words(params: Mapping[str, Any], *names: str) -> list[str]:
+def _read_texts(params: Mapping[str, Any], *names: str) -> list[str]:
     values = [params.get(name) for name in names]
     if not all(isinstance(value, str) for value in values):
-        raise MewError("The view sent something other than a choice of a person, so nothing was done.")
+        raise MewError("The view sent an incomplete choice, so nothing was done. Run its cell again.")
     return [str(value) for value in values]
 
 
 def _choices() -> list[list[Any]]:
-    """Each pattern of a profile once: its JSON, what it allows, and in which profiles it stands."""
+    """Each pattern of the profiles once, as [its JSON, its description, the profiles with it]."""
     profiles_by_text: dict[str, list[str]] = {}
     for name, patterns in PROFILES.items():
         for pattern in patterns:
@@ -219,17 +216,17 @@ def _choices() -> list[list[Any]]:
 def _origin(row: Holding) -> str:
     since = f" at {clock_time(row.since)}" if row.since is not None else ""
     ends = f", {row.ends}" if row.ends else ""
-    words = {
+    origins = {
         "granted": f"granted by {row.granter}{since}{ends} ({row.grant})",
         "everybody": "everybody holds it",
         "configured": "configured",
         "told": "as it joined",
     }
-    return words[row.origin]
+    return origins[row.origin]
 
 
 def _pack(row: Holding) -> dict[str, Any]:
-    """A row as the views get it: `key` and `who` to be sent back, everything else visible text."""
+    """A row as the views get it: `key` and `who`, which a view sends back, and visible text."""
     return {
         "key": row.key,
         "who": row.holder,
@@ -247,21 +244,21 @@ def _pack(row: Holding) -> dict[str, Any]:
 
 
 def _pack_probe(result: Probe, to: str) -> dict[str, Any]:
-    who = one_line(to, 64)
+    grantee = one_line(to, 64)
     lines: list[str] = []
     if not result.adds:
-        lines.append(f"It adds nothing: {who} may send all of it already.")
+        lines.append(f"It adds nothing: {grantee} may send all of it already.")
     else:
-        sent = f"{result.looked_at} logged envelope{'' if result.looked_at == 1 else 's'} of {who}"
+        sent = f"{result.looked_at} logged envelope{'' if result.looked_at == 1 else 's'} of {grantee}"
         refused = f" ({result.refused} of them were refused)" if result.refused else ""
         lines.append(f"It would allow {result.fresh} of {sent} that it may not send now{refused}.")
     if result.proposals:
         many = "proposal" if result.proposals == 1 else "proposals"
         lines.append(
-            f"{result.proposals} {many} of {who} could have been sent as requests, without your approval."
+            f"{result.proposals} {many} of {grantee} could have been sent as requests, without your approval."
         )
     if result.already and result.adds:
-        lines.append(f"{result.already} more are allowed by what it holds already.")
+        lines.append(f"Its capabilities already allow {result.already} more.")
     examples = [
         [clock_time(example.t), visible(example.kind), visible(", ".join(example.to[:8])), example.what]
         for example in result.examples

@@ -1,11 +1,11 @@
-"""The sequences of reasoning of a space as trees of rows, the text of the streams beside them, and how to end one.
+"""The reasoning sequences of a space as trees of rows, the text of their streams, and the cancellation of a sequence.
 
-Which message belongs to which sequence, and how each ended, is the ledger's to say (`ledger.reasoning`), and so is what
-became of the calls (`ledger.calls`). Here stands what is shown of them.
+The ledger decides which message belongs to which sequence and how a sequence ended (`ledger.reasoning`), and knows the
+state of the calls (`ledger.calls`). This module makes the rows that a view shows.
 
-Holds the newest 200 sequences, whether their starts were seen or not, with 500 steps each, of which the oldest go, and
-20 000 characters of a stream; `sequences` says how much of each. Written on the loop's thread alone; what other threads
-read is replaced, not changed.
+The model holds the newest 200 sequences, also those whose start was not received, and the newest 500 steps of each. Of a
+stream it holds 20 000 characters. Only the loop's thread writes; a value that other threads read is replaced, never
+changed.
 
 Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 """
@@ -43,9 +43,9 @@ MAX_SEQUENCES = 200
 MAX_STEPS = 500
 MAX_STREAMS = 200
 MAX_MIRRORED = 20_000  # characters of a stream
-MAX_LINE = 64 * 1024  # characters of a line of a stream whose end has not come
+MAX_LINE = 64 * 1024  # characters of a line of a stream without its end
 
-# Reasons for ending a sequence, with what they say. Spec: §3.5.5.
+# The reasons for cancelling a sequence, with their meanings. Spec: §3.5.5.
 REASONS = {
     "superseded": "something else replaces it",
     "timeout": "it takes too long",
@@ -56,8 +56,8 @@ REASONS = {
 class ReasoningModel:
     """The sequences of one space, as one participant sees them; a follower of `lab.following`.
 
-    `on_change` is told the key of a sequence and the number of a step that changed, 0 for the sequence alone and -1 for
-    its stream, on the loop's thread.
+    `on_change` is called on the loop's thread with the key of a sequence and the number of the changed step. The number
+    is 0 for the sequence itself and -1 for its stream.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class ReasoningModel:
         self._me = me
         self.on_change = on_change
         self._ledger = ReasoningLedger(limit=MAX_SEQUENCES)
-        self._made: CallRow | None = None  # the call that the next entry makes
+        self._made: CallRow | None = None  # the call that the next entry starts
         self._rows: dict[int, SequenceRow] = {}
         self._steps: dict[int, dict[int, StepRow]] = {}
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
         self._mirrors: BoundedDict[str, tuple[int, Mirror]] = BoundedDict(MAX_STREAMS)
         self.forgotten = 0
 
-    # --- what any thread may ask ---
+    # --- for any thread ---
 
     @property
     def sequences(self) -> tuple[SequenceRow, ...]:
-        """All that are held, in order of arrival."""
+        """All held sequences, in order of arrival."""
         return tuple(self._rows.copy().values())
 
     def sequence(self, key: int) -> SequenceRow | None:
@@ -85,7 +85,7 @@ class ReasoningModel:
         return self._rows.get(key)
 
     def steps(self, key: int, *, after: int = 0, limit: int = MAX_STEPS) -> tuple[StepRow, ...]:
-        """The steps of a sequence behind number `after`, at most `limit`."""
+        """The held steps of a sequence behind number `after`, at most `limit`."""
         held = self._steps.get(key, {}).copy().values()
         return tuple(step for step in held if step.n > after)[:limit]
 
@@ -94,32 +94,32 @@ class ReasoningModel:
         return self._steps.get(key, {}).get(n)
 
     def mirrored(self, key: int) -> tuple[str, int]:
-        """The end of the text of the stream beside it, and how many characters came in all."""
+        """The end of the text of the sequence's stream, and the number of characters received in all."""
         row = self._rows.get(key)
         _, mirror = self._mirrors.get(row.facts.stream if row else "", (0, Mirror()))
         return mirror.text, mirror.total
 
     def may_cancel(self, sequence: ReasoningSequence) -> bool:
-        """Whether this participant may end that sequence. Spec: §4.1."""
+        """Whether this participant may cancel that sequence. Spec: §4.1."""
         to = self._addressees(sequence)
         return self._me.sender.permitted("reasoning/cancel", {"reason": next(iter(REASONS))}, to=to)
 
-    # --- what it does ---
+    # --- the action, on the loop ---
 
     async def cancel(self, key: int, reason: str = "superseded") -> str:
-        """Ends a sequence, and says so to everybody; returns one sentence once the gateway has taken it.
+        """Cancels a sequence; returns one sentence once the gateway has accepted the message.
 
         Raises:
-            MewError: it is not held, or it is over.
-            CapabilityViolation: this participant may not.
+            MewError: the sequence is no longer held, or it has ended.
+            CapabilityViolation: this participant may not cancel it.
             Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.5.5.
         """
         row = self._rows.get(key)
         if row is None or row.facts.state != "active":
-            what = "it is not known here" if row is None else f"it is over already ({row.facts.state})"
-            raise MewError(f"cannot cancel this reasoning: {what}; nothing was sent")
+            why = "it is no longer held here" if row is None else f"it has ended already ({row.facts.state})"
+            raise MewError(f"cannot cancel this reasoning: {why}; nothing was sent")
         sender, sequence = self._me.sender, row.facts
         draft = sender.complete(
             "reasoning/cancel",
@@ -132,19 +132,19 @@ class ReasoningModel:
         return f"The reasoning of {sequence.owner} was cancelled ({one_line(reason, 80)})."
 
     def _addressees(self, sequence: ReasoningSequence) -> tuple[str, ...]:
-        # A participant handles what is addressed to it whatever the context; one that has left cannot be addressed.
+        # A participant handles a message addressed to it in any context; one that has left cannot be addressed.
         return (sequence.owner,) if sequence.owner in self._me.client.participants else ()
 
     # --- following ---
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope."""
+        """Updates the rows by one envelope."""
         call, self._made = self._made, None
         for change in self._ledger.observe(entry):
             self._apply(change, call)
 
     def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Brings the calls that are shown up to what became of them; the next entry is the one that changed them."""
+        """Updates the rows of calls by changes of the ledger; the next entry is the one that caused them."""
         made = None
         for change in changes:
             self._change_call(change)
@@ -153,14 +153,14 @@ class ReasoningModel:
         self._made = made
 
     def frame(self, frame: StreamData) -> None:
-        """Takes note of a frame of a stream."""
+        """Adds a frame to the text of its stream."""
         key, mirror = self._mirrors.get(frame.stream_id, (0, None))
         if mirror is not None:
             mirror.take(frame.data)
             self.on_change(key, -1)
 
     def refresh_active(self) -> None:
-        """Reports every active sequence as changed, for a button may have to appear or to go."""
+        """Reports every active sequence as changed, because its Cancel button may have to appear or disappear."""
         for row in self.sequences:
             if row.facts.state == "active":
                 self.on_change(row.facts.key, 0)
@@ -225,7 +225,7 @@ class ReasoningModel:
         step = self.step(key, n)
         if step is None or step.call is None or change.what == "refused":
             return
-        if step.kind != change.call.entry.kind:  # a request may have the id of somebody's proposal
+        if step.kind != change.call.entry.kind:  # a request may have the id of another participant's proposal
             return
         call = apply_change(step.call, change)
         self._steps[key][n] = replace(step, call=call)
@@ -234,10 +234,10 @@ class ReasoningModel:
             self._put(replace(row, open_calls=row.open_calls + (1 if call.is_open else -1)))
         self.on_change(key, n)
 
-    # --- keeping ---
+    # --- internal ---
 
     def _unfollow(self, key: int, step: StepRow) -> None:
-        """Follows the call of a step no more; a call of the same id that stands elsewhere is followed still."""
+        """Stops following the call of a step; a call with the same id in another step is still followed."""
         if step.call is not None and self._places.get(step.call.id) == (key, step.n):
             del self._places[step.call.id]
 
@@ -256,11 +256,11 @@ class ReasoningModel:
 
 
 class Mirror:
-    """The text of one stream: the newest 20 000 characters, and how many came in all (`total`).
+    """The text of one stream: its newest 20 000 characters, and the number of characters received in all (`total`).
 
-    Our agents write JSON lines: `{"type": "token", "text": …}` is a piece of what the model says, another line with a
-    `message` is a line of its own. Whatever is no JSON is taken as it is. The gateway sees to it that nobody but
-    the writers of a stream writes.
+    The agents of this package write JSON lines. `{"type": "token", "text": …}` is a piece of the model's output; any
+    other object with a `message` or a `text` is a line of its own. A line that is not JSON is kept as it is. The gateway
+    lets only the writers of a stream write.
 
     Spec: §3.10.3, SDK "Streaming Reasoning Transparency".
     """
@@ -272,7 +272,7 @@ class Mirror:
         self._rest = ""
 
     def take(self, data: bytes) -> None:
-        """Takes one frame."""
+        """Adds one frame."""
         *lines, self._rest = (self._rest + self._decoder.decode(data)).split("\n")
         text = "".join(map(_line_text, lines))
         if not self._rest.lstrip().startswith("{") or len(self._rest) > MAX_LINE:
@@ -282,7 +282,7 @@ class Mirror:
 
 
 def _line_text(line: str) -> str:
-    """What a line adds to the text."""
+    """The text that a line adds."""
     if not line.strip():
         return ""
     try:

@@ -1,8 +1,7 @@
-"""Rows of the reasoning view: one for each sequence, each step and each call, bounded whatever a peer said.
+"""The rows of the reasoning view: one for each sequence, step and call, with bounds for every text of a peer. Pure.
 
-Which step belongs to which sequence, and how a sequence ended, is the ledger's to say (`ledger.reasoning`), and so is
-what became of a call (`ledger.calls`). `row_of` makes the row of a new call, `apply_change` the next one after each
-change of the ledger. All of it is pure.
+The ledger decides which step belongs to which sequence and how a sequence ended (`ledger.reasoning`), and knows the
+state of a call (`ledger.calls`). `row_of` makes the row of a new call, and `apply_change` the row after a change.
 
 Spec: §2 (context), §3.2.1, §3.3, §3.5, ruling R17.
 """
@@ -32,9 +31,9 @@ __all__ = [
     "text_of",
 ]
 
-MAX_CLAIMS = 5  # kept of one call
+MAX_CLAIMS = 5  # of one call
 MAX_TO = 16  # addressees of a call
-MAX_WORD = 256  # characters of a method, or of a tool's name
+MAX_TOOL = 256  # characters of a method, or of a tool's name
 RESULT = 200  # characters of a result that are kept
 TAKEN = "its id was taken by a later call"
 
@@ -50,11 +49,11 @@ _CLAIMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """One call as it stands; a change is a new row with the same id.
+    """The present state of one call; a change makes a new row with the same id.
 
-    `state` is `proposed` while nobody has decided, `waiting` while the tool has not answered. `by` is who decided,
-    `ended` when it ended (epoch, seconds), `result` one line of the answer or the reason, `result_seq` the row of the
-    feed with the whole of it. `claims` are what others said about it that nobody has to believe.
+    `state` is `proposed` before a decision and `waiting` before the answer. `by` is the participant that decided,
+    `ended` the time of the end in seconds of the epoch. `result` is one line of the answer, or the reason; `result_seq`
+    is the number of the feed's row with the whole answer. `claims` holds claims of other participants without effect.
     """
 
     id: str
@@ -71,19 +70,19 @@ class CallRow:
 
     @property
     def is_open(self) -> bool:
-        """Whether something may still come of it."""
+        """Whether the call has not ended."""
         return self.state in ("proposed", "waiting")
 
 
 def row_of(call: Request | Proposal) -> CallRow:
-    """The row of a call that was just made, or that the gateway has refused."""
+    """The row of a call that was just sent, or that the gateway has refused."""
     entry = call.entry
     row = CallRow(
         id=call.id,
         sender=entry.sender,
         to=cut_names(call.to, most=MAX_TO),
-        method=cut(call.method, MAX_WORD),
-        tool=cut(call.tool, MAX_WORD),
+        method=cut(call.method, MAX_TOOL),
+        tool=cut(call.tool, MAX_TOOL),
         state="proposed" if isinstance(call, Proposal) else "waiting",
     )
     if call.state != "refused":
@@ -92,7 +91,7 @@ def row_of(call: Request | Proposal) -> CallRow:
 
 
 def apply_change(row: CallRow, change: Change) -> CallRow:
-    """The row after a change of its call."""
+    """The row of a call after one change of it."""
     entry, call = change.entry, change.call
     match change.what:
         case "fulfilled":
@@ -123,11 +122,12 @@ MAX_NAMES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """One message of a sequence; `n` counts from 1 in it, `seq` is its row in the feed, `t` in seconds of the epoch.
+    """One message of a sequence. `n` counts from 1 in the sequence, `seq` is its row in the feed, `t` is in seconds of
+    the epoch.
 
-    `path` is the part of the sequence it belongs to, empty for the sequence itself. `more` tells that the text was
-    longer; `call` what became of it where it is a call that is followed, `child` the key of the sequence that it begins.
-    Kept are 350 characters of its text, 200 of its path, 128 of its kind and of each name, and 8 of its addressees.
+    `path` is the part of the sequence that it belongs to, empty for the sequence itself. `more` is whether the text was
+    cut. `call` is the row of a followed call, `child` the key of the sequence that the message starts. A step has at
+    most 350 characters of text, 200 of path, 128 of kind and of each name, and 8 addressees.
     """
 
     n: int
@@ -145,10 +145,10 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SequenceRow:
-    """What the ledger knows of a sequence (`facts`), and what the view adds.
+    """One sequence: its `facts` in the ledger, and the members that the view adds.
 
-    `text` is what the sequence set out to do, `more` tells that it was longer. `dropped` counts the steps that are not
-    held any more, `thoughts` and `calls` count steps of these kinds; `open_calls` wait for an answer or a decision.
+    `text` is the message of its start, `more` whether that was cut. `dropped` counts the steps that are no longer held;
+    `thoughts` and `calls` count steps of these kinds. `open_calls` counts the calls without an answer or a decision.
     """
 
     facts: ReasoningSequence
@@ -161,7 +161,7 @@ class SequenceRow:
 
 
 def text_of(entry: Entry) -> tuple[str, bool]:
-    """What a message says, in at most 350 characters, and whether it says more."""
+    """The text of a message in at most 350 characters, and whether the message has more."""
     message = entry.payload.get("message" if entry.kind.startswith("reasoning/") else "text")
     if entry.kind != "reasoning/cancel" and isinstance(message, str) and message:
         return one_line(message.strip(), MAX_TEXT), len(message.strip()) > MAX_TEXT

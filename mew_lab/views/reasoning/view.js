@@ -1,12 +1,12 @@
-// One branch a sequence, in order of arrival, the newest last; its steps in place below it. A sequence that has ended
-// and was seen folds when the next one begins; nothing else moves by itself.
+// One branch for each sequence, in order of arrival, with its steps below it. A sequence that has ended and was in sight
+// folds when the next one begins; nothing else moves by itself.
 
 import { connect } from "../ui/connection.js";
 import { announcer, keepKeys, make, write } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { follower } from "../ui/follower.js";
 import { whyForm } from "../ui/reason_form.js";
-import { grouped, lasted } from "../ui/text.js";
+import { groupDigits, timeSpan } from "../ui/text.js";
 
 const SEEN_AFTER = 4;
 const STATES = {
@@ -41,16 +41,16 @@ function render({ model, el }) {
         reasons = item.reasons;
         number = item.no;
         const held = new Set(item.sequences.map((sequence) => sequence.key));
-        sequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
-        steps(item.steps);
-        item.streams.forEach(stream);
+        setSequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
+        setSteps(item.steps);
+        item.streams.forEach(setStream);
       } else if (item.t === "next") {
-        // A message was lost on the way: everything is asked for again.
+        // A message was lost: all rows are requested again.
         if (item.no > number + 1) link.ask();
         number = item.no;
-      } else if (item.t === "sequences") sequences(item.sequences, item.gone, item.forgotten, false);
-      else if (item.t === "steps") steps(item.steps);
-      else if (item.t === "streams") item.streams.forEach(stream);
+      } else if (item.t === "sequences") setSequences(item.sequences, item.gone, item.forgotten, false);
+      else if (item.t === "steps") setSteps(item.steps);
+      else if (item.t === "streams") item.streams.forEach(setStream);
     },
     done: tidy,
   });
@@ -58,8 +58,8 @@ function render({ model, el }) {
   const now = () => Date.now() / 1000 + offset;
   const isActive = (branch) => branch.data.state === "active";
 
-  // A line of the tree: what it says is its name, what is below it is its group.
-  function item(level, css) {
+  // A line of the tree: its row is its accessible name, and the lines below it are its group.
+  function makeItem(level, css) {
     items += 1;
     const id = `${name}-${items}`;
     const row = make("div", { class: "mew-row", id });
@@ -68,7 +68,7 @@ function render({ model, el }) {
     return { node, row };
   }
 
-  function parent(node, open) {
+  function makeParent(node, open) {
     const group = make("div", { role: "group", class: "mew-group" });
     const twist = make("span", { class: "mew-twist", "aria-hidden": "true", text: open ? "▾" : "▸" });
     node.append(group);
@@ -88,10 +88,10 @@ function render({ model, el }) {
     if (!open && here && node.contains(here) && here !== node) focusOn(node, false);
   }
 
-  function sequences(changed, gone, count, first) {
+  function setSequences(changed, dropped, count, first) {
     forgotten = count;
-    const over = new Set(gone);
-    for (const key of gone) forget(key, over);
+    const keys = new Set(dropped);
+    for (const key of dropped) forget(key, keys);
     if (!first && changed.some((item) => !branches.has(item.key))) foldSeen();
     for (const item of changed) {
       const branch = branches.get(item.key);
@@ -104,29 +104,29 @@ function render({ model, el }) {
       } else {
         const was = branch.data;
         branch.data = item;
-        if (was.state === "active" && item.state !== "active") announce(`The reasoning of ${item.owner}: ${ending(item)}`);
+        if (was.state === "active" && item.state !== "active") announce(`The reasoning of ${item.owner}: ${describeEnd(item)}`);
       }
     }
     for (const item of changed) paint(branches.get(item.key));
   }
 
-  // What began within a sequence that is forgotten may go on: it takes its place.
-  function forget(key, gone) {
+  // A sequence within a forgotten one may still be active: it moves to the place of the forgotten one.
+  function forget(key, dropped) {
     const branch = branches.get(key);
     if (!branch) return;
     branches.delete(key);
     for (const other of branch.group.querySelector(".mew-sequence") ? branches.values() : []) {
       const above = other.node.parentNode.closest(".mew-sequence");
-      if (above !== branch.node || gone.has(other.data.key)) continue;
+      if (above !== branch.node || dropped.has(other.data.key)) continue;
       const less = Number(other.node.getAttribute("aria-level")) - Number(branch.node.getAttribute("aria-level"));
       for (const node of [other.node, ...other.node.querySelectorAll('[role="treeitem"]')]) {
         const level = Number(node.getAttribute("aria-level")) - less;
         node.setAttribute("aria-level", String(level));
         node.style.setProperty("--mew-level", String(level));
       }
-      const had = other.node.contains(document.activeElement) ? document.activeElement : null;
+      const focused = other.node.contains(document.activeElement) ? document.activeElement : null;
       branch.node.before(other.node);
-      had?.focus({ preventScroll: true });
+      focused?.focus({ preventScroll: true });
     }
     branch.node.remove();
   }
@@ -134,28 +134,28 @@ function render({ model, el }) {
   function begin(sequence, first) {
     const above = branches.get(sequence.parent);
     const level = above ? Number(above.node.getAttribute("aria-level")) + 1 : 1;
-    const { node, row } = item(level, "mew-sequence");
+    const { node, row } = makeItem(level, "mew-sequence");
     const branch = { data: sequence, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
     branch.sign = make("span", { class: "mew-sign", "aria-hidden": "true" });
     branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: sequence.owner });
-    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: sequence.text || "its beginning was not heard" });
+    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: sequence.text || "its start was not received" });
     branch.facts = make("span", { class: "mew-facts" });
     branch.time = make("span", { class: "mew-time mew-num", title: `begun ${new Date(sequence.started * 1000).toLocaleString()} · context ${sequence.id}` });
-    const { group, twist } = parent(node, !first || sequence.state === "active");
+    const { group, twist } = makeParent(node, !first || sequence.state === "active");
     branch.group = group;
     branch.dropped = make("div", { class: "mew-dim mew-note", hidden: true });
     branch.mirror = make("div", { class: "mew-mirror", hidden: true });
     group.append(branch.dropped);
     row.append(twist, branch.sign, branch.owner, branch.text, branch.facts, branch.time);
-    if (sequence.more) row.append(whole(branch, 0, row));
+    if (sequence.more) row.append(wholeButton(branch, 0, row));
     node.append(branch.mirror);
     branches.set(sequence.key, branch);
-    if (above) inPlace(groupOf(above, sequence.path, sequence.place), node, sequence.place);
+    if (above) insertInPlace(groupOf(above, sequence.path, sequence.place), node, sequence.place);
     else tree.append(node);
     if (!here) focusOn(node, false);
   }
 
-  function ending(sequence) {
+  function describeEnd(sequence) {
     const by = sequence.by ? ` by ${sequence.by}` : "";
     return `${ENDS[sequence.state][1]}${by}${sequence.reason ? ` (${sequence.reason})` : ""}`;
   }
@@ -166,14 +166,14 @@ function render({ model, el }) {
     write(branch.sign, ENDS[sequence.state][0]);
     branch.node.className = `mew-item mew-sequence mew-state-${sequence.state}`;
     const facts = [
-      active ? "" : ending(sequence),
-      `${grouped(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${grouped(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
+      active ? "" : describeEnd(sequence),
+      `${groupDigits(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${groupDigits(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
       sequence.open ? `${sequence.open} wait${sequence.open === 1 ? "s" : ""}` : "",
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
-    elapsed(branch);
+    showElapsed(branch);
     branch.dropped.hidden = sequence.dropped === 0;
-    write(branch.dropped, `${grouped(sequence.dropped)} earlier steps are not held here any more: lab.log.df has them.`);
+    write(branch.dropped, `${groupDigits(sequence.dropped)} earlier steps are no longer held in this view; lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
       if (n > sequence.dropped) break;
       if (!step.data.child) step.node.remove();
@@ -190,25 +190,25 @@ function render({ model, el }) {
       } });
       branch.row.append(branch.cancel);
     } else if (!sequence.may && branch.cancel) {
-      const had = [branch.cancel, branch.form].some((node) => node?.contains(document.activeElement));
+      const focused = [branch.cancel, branch.form].some((node) => node?.contains(document.activeElement));
       branch.cancel.remove();
       branch.form?.remove();
       branch.cancel = branch.form = null;
-      if (had) focusOn(branch.node);
+      if (focused) focusOn(branch.node);
     }
-    if (branch.data.stream) mirrored(branch);
+    if (branch.data.stream) showMirror(branch);
     if (open(branch.node) && held(branch) < sequence.steps - sequence.dropped) complete(branch);
   }
 
-  function elapsed(branch) {
+  function showElapsed(branch) {
     const { data: sequence } = branch;
-    write(branch.time, lasted((sequence.ended ?? now()) - sequence.started));
+    write(branch.time, timeSpan((sequence.ended ?? now()) - sequence.started));
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
   const held = (branch) => branch.steps.size;
 
-  // A step that was lost on the way, or never sent because its branch was folded, is asked for.
+  // Requests the steps that were lost, or were not sent because the branch was folded.
   function complete(branch) {
     if (branch.asking || held(branch) >= branch.data.steps - branch.data.dropped) return;
     branch.asking = setTimeout(async () => {
@@ -218,13 +218,13 @@ function render({ model, el }) {
       const done = after < branch.data.steps && root.isConnected ? await link.act("steps", { key: branch.data.key, after }) : null;
       branch.asking = null;
       if (!done) return;
-      steps(done.value.steps);
+      setSteps(done.value.steps);
       tidy();
       if (held(branch) > before) complete(branch);
     }, 300);
   }
 
-  function steps(changed) {
+  function setSteps(changed) {
     let other = 0;
     for (const item of changed) {
       const branch = branches.get(item.key);
@@ -236,7 +236,7 @@ function render({ model, el }) {
         other += 1;
       } else branch.steps.set(item.n, { data: item, node: branches.get(item.child)?.node ?? make("div") });
       const drawn = branch.steps.get(item.n);
-      if (item.call) fate(drawn);
+      if (item.call) showState(drawn);
     }
     tail.arrived(other);
   }
@@ -246,7 +246,7 @@ function render({ model, el }) {
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
     const { glyph, name: kindFamily } = family(data.kind);
     const short = data.kind.split("/").at(-1);
-    const { node, row } = item(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
+    const { node, row } = makeItem(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
     row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: data.kind, text: glyph }));
     if (data.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
     if (data.from !== branch.data.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
@@ -254,22 +254,22 @@ function render({ model, el }) {
     row.append(make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text }));
     const step = { data, node, row, branch };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
-    if (data.more) row.append(whole(branch, data.n, row));
-    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${lasted(data.t - branch.data.started)}` }));
+    if (data.more) row.append(wholeButton(branch, data.n, row));
+    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${timeSpan(data.t - branch.data.started)}` }));
     branch.steps.set(data.n, step);
-    inPlace(group, node, data.n);
-    if (branch.steps.size > 1) sorted(branch);
+    insertInPlace(group, node, data.n);
+    if (branch.steps.size > 1) sortSteps(branch);
   }
 
-  // A page that was asked for fills the gap in front of what is there already.
-  function inPlace(group, node, n) {
+  // Inserts a line by its number: a requested page fills the gap before the lines that are there.
+  function insertInPlace(group, node, n) {
     node.dataset.n = n;
     const newest = Number(group.lastElementChild?.dataset.n ?? 0);
     const later = newest < n ? null : [...group.children].find((child) => Number(child.dataset.n ?? 0) > n);
     group.insertBefore(node, later ?? null);
   }
 
-  function sorted(branch) {
+  function sortSteps(branch) {
     const numbers = [...branch.steps.keys()];
     if (numbers.at(-1) < numbers.at(-2)) branch.steps = new Map([...branch.steps].sort(([a], [b]) => a - b));
   }
@@ -281,10 +281,10 @@ function render({ model, el }) {
       at += `/${part}`;
       let entry = branch.groups.get(at);
       if (!entry) {
-        const { node, row } = item(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
-        const made = parent(node, true);
+        const { node, row } = makeItem(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
+        const made = makeParent(node, true);
         row.append(made.twist, make("span", { class: "mew-dim", text: "in " }), make("bdi", { class: "mew-code", dir: "ltr", text: part }));
-        inPlace(group, node, n);
+        insertInPlace(group, node, n);
         branch.groups.set(at, made.group);
         entry = made.group;
       }
@@ -293,22 +293,22 @@ function render({ model, el }) {
     return group;
   }
 
-  function fate(step) {
+  function showState(step) {
     const { data } = step, call = data.call;
-    const [sign, words] = STATES[call.state] ?? ["•", call.state];
+    const [sign, label] = STATES[call.state] ?? ["•", call.state];
     const by = call.by ? (call.state === "rejected" || call.state === "refused" ? ` by ${call.by}` : ` · approved by ${call.by}`) : "";
     const waits = call.ended === null;
     step.node.classList.toggle("mew-waits", waits);
     step.node.dataset.state = call.state;
-    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), words);
+    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), label);
     step.since = make("span", { class: "mew-num" });
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
     if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
-    for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · not believed: ${claim}` }));
-    write(step.since, waits ? `for ${lasted(now() - data.t)}` : `in ${lasted(call.ended - data.t)}`);
+    for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
+    write(step.since, waits ? `for ${timeSpan(now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
   }
 
-  function whole(branch, n, row) {
+  function wholeButton(branch, n, row) {
     const button = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all of it", onclick: async (event) => {
       event.stopPropagation();
       const shown = row.parentNode.querySelector(":scope > .mew-whole");
@@ -330,12 +330,12 @@ function render({ model, el }) {
 
   // --- the stream beside a sequence ---
 
-  function mirrored(branch) {
+  function showMirror(branch) {
     const { data: sequence, mirror } = branch;
     if (!branch.said) {
       branch.said = make("div", { class: "mew-live", dir: "ltr" });
       branch.saying = make("span");
-      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all that is held of the stream", onclick: async () => {
+      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all held text of the stream", onclick: async () => {
         const done = branch.opened ? null : await link.act("stream", { key: sequence.key });
         if (!done && !branch.opened) return;
         branch.opened = !branch.opened;
@@ -347,25 +347,25 @@ function render({ model, el }) {
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${sequence.streaming ? "● live" : "was said"} on ${sequence.stream}${branch.total ? ` · ${grouped(branch.total)} characters` : ""}`);
+    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${groupDigits(branch.total)} characters` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
-  function stream(item) {
+  function setStream(item) {
     const branch = branches.get(item.key);
     if (!branch) return;
     branch.total = item.total;
     branch.latest = item.text;
-    mirrored(branch);
+    showMirror(branch);
     if (!branch.opened) write(branch.said, item.text);
   }
 
-  // --- what happens by itself ---
+  // --- changes without a press: folding, times ---
 
   function foldSeen() {
     for (const branch of branches.values()) {
       if (isActive(branch) || !branch.seen || branch.byHand || !open(branch.node)) continue;
-      // Asked last: the page has to be laid out for it.
+      // Checked last, because it needs the layout of the page.
       const busy = branch.node.contains(document.activeElement) || branch.node.matches(":hover");
       if (!busy) expand(branch.node, false);
     }
@@ -375,12 +375,12 @@ function render({ model, el }) {
     if (!scroller.clientHeight) return;
     const view = scroller.getBoundingClientRect();
     for (const branch of branches.values()) {
-      if (isActive(branch)) elapsed(branch);
+      if (isActive(branch)) showElapsed(branch);
       else if (!branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER) {
         const box = branch.node.getBoundingClientRect();
         branch.seen = box.bottom > view.top && box.top < view.bottom;
       }
-      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${lasted(now() - step.data.t)}`);
+      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
     }
   }
 
@@ -389,7 +389,7 @@ function render({ model, el }) {
     empty.hidden = all.length > 0;
     tree.hidden = all.length === 0;
     lost.hidden = forgotten === 0;
-    write(lost, `${grouped(forgotten)} earlier sequences are not held here any more: lab.log.df has them.`);
+    write(lost, `${groupDigits(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`);
     write(counts, `${active.length} active · ${all.length - active.length} ended`);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));
@@ -405,16 +405,16 @@ function render({ model, el }) {
   function focusOn(node, really = true) {
     if (here) {
       here.tabIndex = -1;
-      for (const button of buttons(here)) button.tabIndex = -1;
+      for (const button of buttonsOf(here)) button.tabIndex = -1;
     }
     here = node;
     node.tabIndex = 0;
-    for (const button of buttons(node)) button.tabIndex = 0;
+    for (const button of buttonsOf(node)) button.tabIndex = 0;
     if (really) node.focus({ preventScroll: true });
     if (really) node.querySelector(":scope > .mew-row").scrollIntoView({ block: "nearest" });
   }
 
-  function buttons(node) {
+  function buttonsOf(node) {
     return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-mirror button");
   }
 

@@ -1,11 +1,9 @@
-"""The reasoning view: a human follows what others reason in the open, and cancels it.
+"""The reasoning view: a human follows the published reasoning of other participants, and cancels it.
 
-The view has one branch a sequence, its steps below it. All sequences travel as one line each; steps travel with their
-number, so that a view which has missed one asks for the page it lacks. The steps of a sequence that has ended are sent
-when its branch is opened. To cancel, a view sends the number of a sequence and a reason; whom that concerns is built
-from the sequence that the kernel holds.
-
-It does not know what belongs to a sequence.
+The view has one branch for each sequence, with its steps below it. Each sequence is sent as one line. Steps are sent
+with their numbers, so that a view that missed one requests the missing page. The steps of an ended sequence are sent
+when its branch is opened. To cancel, a view sends the number of a sequence and a reason; the kernel takes the addressee
+from the sequence that it holds.
 
 Spec: §3.5.
 """
@@ -37,14 +35,14 @@ __all__ = ["ReasoningView", "view_of"]
 
 _ESM, _CSS = front_end("reasoning")
 
-PAGE = 200  # steps in a snapshot, or asked for at once
+PAGE = 200  # steps in a snapshot, or in one answer
 MOST_NEWS = 300  # steps in one message
-MOST_STREAMS = 20  # of which something new is shown in one message
-MOST_READ = 20  # sequences in one message that somebody may follow
+MOST_STREAMS = 20  # streams with new text in one message
+MOST_READ = 20  # sequences in one message that a person can read
 FLOODED = 0.5  # seconds to the next message where there were more
 LIVE = 600  # characters of a stream that are shown as they come
 WHOLE = 1_000_000
-HEAD = 160  # characters of what a sequence set out to do; the rest when it is asked for
+HEAD = 160  # characters of the message that starts a sequence; the rest is sent on request
 
 
 def view_of(session: Session, rows: Rows) -> ReasoningView:
@@ -70,7 +68,7 @@ def view_of(session: Session, rows: Rows) -> ReasoningView:
 
 
 class ReasoningView(ActingWidget):
-    """What is thought aloud in one space. Show it as often as you like: all views show the same."""
+    """The published reasoning of one space. Show it as often as you like: all views show the same sequences."""
 
     _esm = _ESM
     _css = _CSS
@@ -88,9 +86,9 @@ class ReasoningView(ActingWidget):
         self._thoughts = thoughts
         self._submit = submit
         self._raw = raw
-        # Guards what changed: the workbench's thread adds, the writer takes.
+        # Guards the changes: the loop's thread adds, the writer takes.
         self._book = threading.Lock()
-        self._number = 0  # of messages to the views, so that one that is missing is missed
+        self._number = 0  # of messages to the views, so that a view notices a lost one
         self._fresh: dict[int, None] = {}
         self._fresh_steps: dict[tuple[int, int], None] = {}
         self._fresh_streams: dict[int, None] = {}
@@ -98,12 +96,12 @@ class ReasoningView(ActingWidget):
         thoughts.on_change = self._on_change
 
     def on_close(self, leave: Callable[[], None]) -> None:
-        """Has this called when the view is closed."""
+        """Sets the function that is called when the view is closed."""
         self._leave = leave
 
     def _on_change(self, key: int, n: int) -> None:
         if not self.has_view:
-            return  # whoever comes gets a snapshot
+            return  # a view that opens gets a snapshot
         with self._book:
             if n < 0:
                 self._fresh_streams[key] = None
@@ -116,14 +114,14 @@ class ReasoningView(ActingWidget):
         self.wake()
 
     def _leave_one_out(self) -> None:
-        # A new step that is not sent is asked for by whoever sees that it is missing; what became of a call is not.
+        # A view that misses a new step requests it; a missed change of a call would not be noticed.
         for key, n in islice(self._fresh_steps, MOST_NEWS):
             step = self._thoughts.step(key, n)
             if step is None or step.call is None:
                 del self._fresh_steps[key, n]
                 return
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         rows = self._thoughts.sequences
@@ -156,10 +154,10 @@ class ReasoningView(ActingWidget):
         items: list[dict[str, Any]] = []
         held = [self._thoughts.sequence(key) for key in keys]
         if keys:
-            gone = [key for key, row in zip(keys, held, strict=True) if row is None]
+            dropped = [key for key, row in zip(keys, held, strict=True) if row is None]
             shown = [self._pack_sequence(row) for row in held if row is not None]
             items.append(
-                {"t": "sequences", "sequences": shown, "gone": gone, "forgotten": self._thoughts.forgotten}
+                {"t": "sequences", "sequences": shown, "gone": dropped, "forgotten": self._thoughts.forgotten}
             )
         pairs = [(key, self._thoughts.step(key, n)) for key, n in numbers]
         if steps := [_pack_step(key, step) for key, step in pairs if step is not None]:
@@ -202,7 +200,7 @@ class ReasoningView(ActingWidget):
         text, total = self._thoughts.mirrored(key)
         return {"key": key, "text": plain(text[-LIVE:].lstrip()), "total": total}
 
-    # What the views ask for.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {
@@ -227,17 +225,19 @@ class ReasoningView(ActingWidget):
         key, n = _number(params, "key"), _number(params, "n")
         text = self._text_of(key, n)
         if text is None:
-            raise MewError("All of it is not held here any more: lab.log.df has it.")
+            raise MewError("The whole message is no longer held in this view; lab.log.df has it.")
         cut = f"\n… and {len(text) - WHOLE} characters more" if len(text) > WHOLE else ""
         return ActResult("All of it.", {"text": plain(text[:WHOLE]) + cut})
 
     def _send_stream(self, params: Mapping[str, Any]) -> ActResult:
         text, total = self._thoughts.mirrored(_number(params, "key"))
-        left = f"… {total - len(text)} characters before this are not held.\n" if total > len(text) else ""
-        return ActResult("All that is held of the stream.", {"text": left + plain(text)})
+        left = (
+            f"… {total - len(text)} characters before this are no longer held.\n" if total > len(text) else ""
+        )
+        return ActResult("All held text of the stream.", {"text": left + plain(text)})
 
     def _text_of(self, key: int, n: int) -> str | None:
-        """All that a step says: of a call its payload and its answer's; with n = 0, what the sequence set out to do."""
+        """The whole text of a step; of a call its payload and that of its answer; for n = 0 of the first message."""
         row, step = self._thoughts.sequence(key), self._thoughts.step(key, n)
         if row is None or (n and step is None):
             return None
@@ -246,8 +246,8 @@ class ReasoningView(ActingWidget):
             return None
         if step is None or step.call is None:
             text = payload.get("message", payload.get("text"))
-            return text if isinstance(text, str) else _indented(payload)
-        parts = [_indented(payload.get("params", payload))]
+            return text if isinstance(text, str) else _indent(payload)
+        parts = [_indent(payload.get("params", payload))]
         if step.call.result_seq and (answer := self._payload(step.call.result_seq)) is not None:
             parts.append(_result(answer))
         return "\n\n".join(parts)
@@ -256,10 +256,10 @@ class ReasoningView(ActingWidget):
         payload = (read_members(self._raw(seq)) or {}).get("payload")
         return payload if isinstance(payload, dict) else None
 
-    # Pictures.
+    # Saved pictures.
 
     def badge(self) -> str:
-        """How many sequences are not over."""
+        """The number of active sequences, as text; empty for none."""
         active = sum(row.facts.state == "active" for row in self._thoughts.sequences)
         return f"{active} active" if active else ""
 
@@ -310,12 +310,12 @@ def _parts(path: str) -> list[str]:
     return [middle(part, 40) for part in path.split("/") if part]
 
 
-def _indented(value: Any) -> str:
+def _indent(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _result(payload: Mapping[str, Any]) -> str:
-    """What a tool answered: its texts, else the JSON."""
+    """The answer of a tool: its texts, else its JSON."""
     result = payload.get("result")
     content = result.get("content") if isinstance(result, dict) else None
     texts = (
@@ -323,11 +323,11 @@ def _result(payload: Mapping[str, Any]) -> str:
     )
     if texts and all(isinstance(text, str) for text in texts):
         return "\n".join(map(str, texts))
-    return _indented(payload.get("error", result))
+    return _indent(payload.get("error", result))
 
 
 def _pack_step(key: int, step: StepRow) -> dict[str, Any]:
-    """A step as the views get it; its text and the lines of its call are visible text already."""
+    """A step as the views get it, with visible text."""
     return {
         "key": key,
         "n": step.n,
@@ -354,7 +354,7 @@ def _pack_call(call: CallRow) -> dict[str, Any]:
 
 
 def _outcome_of(call: CallRow) -> str:
-    """What became of a call, for a picture."""
+    """The state and the result of a call, for a saved picture."""
     by = f" by {call.by}" if call.by and call.state in ("rejected", "refused") else ""
     return f"{call.state}{by}{f': {call.result}' if call.result else ''}"
 

@@ -1,13 +1,13 @@
-"""The participants of a space as rows: who is in it, how each of them is, and what it may do; and how one is invited.
+"""The participants of a space as rows with presence, status and capabilities, and the invitation of a participant.
 
-Who is present, paused, shut down or removed is read from the space where it runs here, else from `ledger.members`,
-which also tells why and since when. The last `participant/status` of each is kept here. Rows are
-replaced, never changed, so any thread may read `rows`; they keep the order in which participants came to be known,
-and those that left stay in it. At most 1000 participants, 2000 statuses; sentences in bounded length.
+The presence of a participant is read from the space if it runs here, else from `ledger.members`, which also has reasons
+and times. The model keeps the last `participant/status` of each. Rows are replaced, never changed, so any thread may
+read `rows`. They keep the order in which participants became known, and a participant that left keeps its row. Bounds:
+1000 participants, 2000 statuses, and a length for each text.
 
-The rows send nothing; `lab.actions` does that. `invite` alone asks the gateway, which answers the inviter alone. From
-the first moment the token of an invitation is a `Token`, so that nothing of this process can show it by accident; a
-caller that hands it on has to call `reveal()`.
+The model sends nothing; `lab.actions` does. Only `invite` sends a request, and the gateway answers the inviter alone.
+The token of an invitation is a `Token` at once, so that no output shows it by accident; a caller that hands it on has
+to call `reveal()`.
 
 Spec: §3.6.5, §3.6.6, §3.7, §3.9.1, §3.9.4, rulings R14, R15.
 """
@@ -40,16 +40,16 @@ from mew_lab.views.ui.debounce import Debounce
 
 __all__ = ["Invitation", "MemberRow", "MemberStatus", "RosterModel", "invite"]
 
-MOST_KEPT = 2000  # statuses that are remembered
+MOST_KEPT = 2000  # statuses that are kept
 MOST_TEXT = 300
 NEAR_LIMIT = 0.9  # of max_tokens: SDK "Context Usage & Status Telemetry"
-GATHERED = 0.1  # seconds in which changes become one
+GATHERED = 0.1  # seconds; changes within this time cause one refresh
 LONGEST_NAP = 3600.0
 _STANDARD = ("messages_in_context", "tokens", "max_tokens", "latency_ms", "status")
 
 
 class MemberStatus(NamedTuple):
-    """What a participant last said of itself, at `at` (epoch, seconds). None: it does not tell. Spec: §3.9.4."""
+    """The last status that a participant sent, at `at` (seconds of the epoch); None for absent members. Spec: §3.9.4."""
 
     at: float
     status: str
@@ -61,24 +61,24 @@ class MemberStatus(NamedTuple):
 
     @property
     def usage(self) -> float | None:
-        """The part of the context that is used; None where it is not known."""
+        """The used part of the context, 1.0 for all of it; None when it is not known."""
         if self.tokens is None or not self.max_tokens:
             return None
         return self.tokens / self.max_tokens
 
     @property
     def near_limit(self) -> bool:
-        """Whether nine tenths of the context or more are used."""
+        """Whether at least nine tenths of the context are used."""
         return (self.usage or 0.0) >= NEAR_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """One participant as it is now.
+    """The present state of one participant.
 
-    `presence` is `here`, `paused`, `shut down`, `left`, `removed` or `invited` (it never came); `since` when that
-    last changed, as far as it was heard. `ids` are those of its connections. `against` names the deeds that the
-    human may not do to it, with the reason.
+    `presence` is `here`, `paused`, `shut down`, `left`, `removed` or `invited` (it has never joined). `since` is the
+    time of its last change, if it is known. `ids` are the ids of its connections. `against` has the actions that the
+    human may not perform on it, each with the reason.
     """
 
     name: str
@@ -95,7 +95,7 @@ class MemberRow:
 
 
 class RosterModel:
-    """The participants of one lab's space. Made on any thread, `follow`ed on the loop's."""
+    """The participants of one lab's space. Made on any thread, followed on the loop's."""
 
     kinds = (*sorted(MEMBER_KINDS), "participant/status", "capability/", "space/")
 
@@ -115,20 +115,20 @@ class RosterModel:
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
 
-    # --- for views ---
+    # --- for any thread ---
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back, on the loop's thread, after `rows` were replaced; returns what ends it."""
+        """Calls `on_change` on the loop's thread after `rows` were replaced; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
     def find(self, name: str) -> MemberRow | None:
-        """The participant of that name."""
+        """The row of the participant with that name; None when it is not known."""
         return next((row for row in self.rows if row.name == name), None)
 
-    # --- what the log tells, on the loop's thread ---
+    # --- from the log, on the loop's thread ---
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope of the log."""
+        """Updates the rows soon by one envelope of the log."""
         if entry.refused:
             return
         if entry.kind == "participant/status":
@@ -142,15 +142,15 @@ class RosterModel:
     # --- rows ---
 
     def refresh_soon(self) -> None:
-        """Has `rows` made anew in a moment: an envelope is told before what it does is done."""
+        """Rebuilds `rows` in a moment: an envelope is reported before its effects are complete."""
         self._soon.within(GATHERED)
 
     def refresh(self) -> None:
-        """Makes `rows` anew; tells the subscribers where something is different."""
+        """Rebuilds `rows`; calls the subscribers if a row has changed."""
         self._soon.cancel()
         now = self._clock().timestamp()
         by_name = {standing.name: standing for standing in (*standings(self._session), *self._former())}
-        # Places do not move: who was known stands where it stood.
+        # Rows do not move: a known participant keeps its place.
         order = dict.fromkeys((*(row.name for row in self.rows if row.name in by_name), *by_name))
         rows = tuple(self._row(by_name[name], now) for name in order)
         ends = [row.paused.until for row in rows if row.paused and row.paused.until is not None]
@@ -161,7 +161,7 @@ class RosterModel:
             self._subscribers.tell()
 
     def _former(self) -> Iterator[ParticipantStanding]:
-        """Those that have left a space that runs elsewhere, as they were; of its own space a lab knows everybody."""
+        """The participants that have left a space that runs elsewhere, with their last capabilities."""
         here = self._session.me.participant.client.participants
         for member in self._ledger if self._session.host is None else ():
             row = self.find(member.name)
@@ -175,9 +175,9 @@ class RosterModel:
             not standing.certain and not standing.ids and member is not None and member.removed
         )
         against = {
-            deed: why
-            for deed in ACTIONS
-            if (why := self.steering.find_obstacle(deed, self._with_pause(standing, paused)))
+            action: why
+            for action in ACTIONS
+            if (why := self.steering.find_obstacle(action, self._with_pause(standing, paused)))
         }
         presence = (
             "removed" if kicked
@@ -228,7 +228,9 @@ def _sentence(patterns: tuple[str, ...]) -> str:
 
 def _status(entry: Entry) -> MemberStatus:
     payload = entry.payload
-    more = [(one_line(name, 40), _figure(value)) for name, value in payload.items() if name not in _STANDARD]
+    more = [
+        (one_line(name, 40), _format_value(value)) for name, value in payload.items() if name not in _STANDARD
+    ]
     return MemberStatus(
         entry.t,
         _text(payload.get("status")),
@@ -255,7 +257,7 @@ def _text(value: object) -> str:
     return one_line(value, MOST_TEXT) if isinstance(value, str) else ""
 
 
-def _figure(value: object) -> str:
+def _format_value(value: object) -> str:
     return one_line(value if isinstance(value, str) else compact(value), 60)
 
 
@@ -263,7 +265,7 @@ ANSWERED_WITHIN = 10.0  # seconds
 
 
 class Invitation(NamedTuple):
-    """Who may join, with which token, and where (empty where the gateway does not say)."""
+    """An invitation: the invited participant, its token, and the URL to join at, empty when the gateway sends none."""
 
     id: str
     participant: str
@@ -279,16 +281,17 @@ async def invite(
     reason: str | None = None,
     timeout: float = ANSWERED_WITHIN,
 ) -> Invitation:
-    """Lets `name` join; returns once the gateway has made the token.
+    """Invites the participant `name`; returns once the gateway has created its token.
 
     Args:
-        capabilities: None gives the restricted starter profile.
-        timeout: seconds.
+        capabilities: the patterns of its capabilities; None gives the restricted starter profile.
+        timeout: how long to wait for the answer, in seconds.
 
     Raises:
-        Refused: the gateway says why: the name is known already, or the inviter may not give that.
+        Refused: the gateway refused it, because the name is known already or the inviter may not grant these
+            capabilities.
         CapabilityViolation: the inviter may not invite.
-        NoReply: no answer came in time.
+        NoReply: no answer was received in time.
         LocalProtocolError, ConnectionLost: as `MessageSender.say`.
 
     Spec: §3.6.5, §3.6.6.
@@ -299,7 +302,7 @@ async def invite(
     if reason:
         payload["reason"] = reason
     envelope = inviter.sender.complete("space/invite", payload)
-    # A refusal of the name comes as an answer without an echo, any other as an error without an answer.
+    # The gateway answers a refused name with an ack and no echo, and any other refusal with an error and no ack.
     settle = inviter.sender.correlations.send_settled
     answer = await settle(envelope, answer=SpaceInviteAck, timeout=timeout, read=lambda ack: ack)
     return _invitation(envelope.id, name, answer)
@@ -307,7 +310,7 @@ async def invite(
 
 def _invitation(id: str, name: str, answer: SpaceInviteAck) -> Invitation:
     if answer.status != "created" or not answer.token:
-        why = one_line(str((answer.model_extra or {}).get("message") or "it says no more"), 300)
+        why = one_line(str((answer.model_extra or {}).get("message") or "it gave no reason"), 300)
         status = answer.status or "error"  # None where it is no status of the specification
         sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({status})"
         raise Refused(sentence, code=status, envelope=None)

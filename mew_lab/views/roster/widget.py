@@ -1,11 +1,10 @@
-"""The roster: a person sees who is in the space, steers participants and invites others.
+"""The roster view: a person sees the participants of the space, controls them and invites new ones.
 
-A row a participant: presence, what it is, what it may do, how full its context is, and a menu of what the human may
-have it do. Rows that changed are sent, at most 200 in a message; the rest of a large space comes page by page when
-it is asked for. A token that an invitation brought stays in the kernel: it goes out once, to the view whose person
-asked to see it, as the answer to that one click.
+Each participant has a row with its presence, kind, capabilities and context usage, and a menu of actions. Changed rows
+are sent, at most 200 in a message; the rest of a large space is sent page by page on request. The token of an invitation
+stays in the kernel. It is sent once, as the answer to the click of the person that requests it.
 
-It does not know how a deed is carried out.
+`lab.actions` performs the actions.
 
 Spec: §3.6.5, §3.6.7, §3.7, §3.9.
 """
@@ -42,7 +41,7 @@ _ESM, _CSS = front_end("roster")
 MOST_PATTERNS, PATTERN = 60, 500
 MOST_INVITATIONS = 50
 GONE = ("left", "removed")
-_GIVEN = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
+_CHOICES = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 
 def view_of(session: Session) -> RosterView:
@@ -61,20 +60,20 @@ class RosterView(ActingWidget):
     def __init__(self, session: Session, members: RosterModel, **traits: Any) -> None:
         self._session = session
         self._members = members
-        # Only the writer touches these two.
+        # Only the writer uses these two.
         self._known: dict[str, MemberRow] = {}
         self._head: dict[str, Any] = {}
-        # Guards the two below: an invitation ends on the loop's thread, a click comes on the kernel's.
+        # Guards the two below: an invitation ends on the loop's thread, a click arrives on the kernel's.
         self._book = threading.Lock()
         self._tokens: dict[str, Invitation] = {}
-        # Who, since when, when it was shown.
+        # The invited participant, the time of the invitation, the time at which the token was shown.
         self._invited: BoundedDict[str, tuple[str, float, float | None]] = BoundedDict(
             MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
         )
         super().__init__(**traits)
         self._leave = follow_space(session, members, self.wake)
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._head = self._heading()
@@ -83,7 +82,7 @@ class RosterView(ActingWidget):
             "now": self.clock().timestamp(),
             "me": visible(self._session.me.name),
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
-            "deeds": [[name, deed.about, deed.grave] for name, deed in ACTIONS.items()],
+            "deeds": [[name, action.about, action.grave] for name, action in ACTIONS.items()],
             "rows": [_pack(row) for row in rows[:MOST_ROWS]],
         } | self._head
 
@@ -92,7 +91,7 @@ class RosterView(ActingWidget):
         items: list[dict[str, Any]] = []
         if changed:
             sent = changed[:MOST_ROWS]
-            # Most that happens is that somebody tells how it is: that goes without what it may do.
+            # Most changes are a new status alone, which is sent without the capabilities.
             fresh = [row for row in sent if not self._is_status_alone(row)]
             statuses = [[row.name, _pack_status(row.status)] for row in sent if self._is_status_alone(row)]
             if fresh:
@@ -108,11 +107,11 @@ class RosterView(ActingWidget):
         return items
 
     def _first_who_is_here(self) -> list[MemberRow]:
-        """Where not all can be shown, those who are gone are left out first."""
+        """The rows with the present participants first, so that a page leaves out those that are gone."""
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
 
     def _is_status_alone(self, row: MemberRow) -> bool:
-        """Whether nothing has changed but what it says of itself."""
+        """Whether only the status of a row has changed."""
         known = self._known.get(row.name)
         return known is not None and replace(known, status=row.status) == row
 
@@ -135,7 +134,7 @@ class RosterView(ActingWidget):
         }
 
     def _barred(self) -> str:
-        """Why the human may not invite; empty when nothing speaks against it."""
+        """The reason why the human may not invite; empty when that is allowed."""
         me = self._session.me
         if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
@@ -144,33 +143,37 @@ class RosterView(ActingWidget):
         help = f": lab.enrol({me.name!r}, can=…) changes that" if self._session.host is not None else ""
         return f"You ({me.name}) do not hold space/invite{help}."
 
-    # What the views send.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {"do": self._do, "invite": self._invite, "reveal": self._reveal, "more": self._more}
 
     def _do(self, params: Mapping[str, Any]) -> Future[str]:
-        deed, target = params.get("deed"), params.get("target")
-        if not isinstance(deed, str) or not isinstance(target, str) or self._members.find(target) is None:
-            raise MewError("That participant is not known here, so nothing was sent.")
-        choices = {name: params[name] for name in _GIVEN if params.get(name) not in (None, "")}
-        return self._session.loop.submit(self._members.steering.perform(deed, target, choices))
+        action, target = params.get("deed"), params.get("target")
+        if not isinstance(action, str) or not isinstance(target, str) or self._members.find(target) is None:
+            raise MewError("That participant is not in this list, so nothing was sent.")
+        choices = {name: params[name] for name in _CHOICES if params.get(name) not in (None, "")}
+        return self._session.loop.submit(self._members.steering.perform(action, target, choices))
 
     def _invite(self, params: Mapping[str, Any]) -> Future[ActResult]:
         name, can, reason = params.get("name"), params.get("can"), params.get("reason")
         if not isinstance(name, str) or not name.strip():
-            raise MewError("Who is invited? Give an id of letters, digits, dots and dashes.")
+            raise MewError(
+                "Cannot invite a participant without an id: give one of letters, digits, dots and dashes."
+            )
         patterns = _read_patterns(can, params.get("patterns"))
         why = reason[:300] if isinstance(reason, str) else ""
-        return self._session.loop.submit(self._bring_in(name.strip()[:200], patterns, why))
+        return self._session.loop.submit(self._create_invitation(name.strip()[:200], patterns, why))
 
-    async def _bring_in(self, name: str, patterns: list[dict[str, Any]] | None, reason: str) -> ActResult:
+    async def _create_invitation(
+        self, name: str, patterns: list[dict[str, Any]] | None, reason: str
+    ) -> ActResult:
         invitation = await invite(self._session.me.participant, name, patterns, reason=reason or None)
         with self._book:
             self._tokens[invitation.id] = invitation
             self._invited[invitation.id] = (invitation.participant, self.clock().timestamp(), None)
         self.wake()
-        return ActResult(f"{name} is invited; its token is ready and can be shown once")
+        return ActResult(f"{name} is invited; its token is ready, and can be shown once")
 
     def _reveal(self, params: Mapping[str, Any]) -> ActResult:
         id = params.get("id")
@@ -182,14 +185,16 @@ class RosterView(ActingWidget):
                 self._invited[invitation.id] = (name, at, shown)
         if invitation is None:
             when = f" at {clock_time(shown)}" if shown is not None else ""
-            again = "; remove the participant and invite it again for a new one"
+            again = "; to create a new one, remove the participant and invite it again"
             raise MewError(
-                f"The token was shown{when}, and is not shown twice{again}." if name else "No such token."
+                f"The token was shown{when}, and is not shown twice{again}."
+                if name
+                else "There is no such token."
             )
         self.wake()
         line = join_line(invitation.url or "URL", space=self._session.space, token_env="MEW_TOKEN")
         return ActResult(
-            f"The token of {name} is shown, this once",
+            f"The token of {name} is shown this once",
             {"token": invitation.token.reveal(), "url": visible(invitation.url), "line": visible(line)},
         )
 
@@ -199,10 +204,10 @@ class RosterView(ActingWidget):
         rows = self._first_who_is_here()[start : start + MOST_ROWS]
         return ActResult(f"{len(rows)} more", [_pack(row) for row in rows])
 
-    # Pictures.
+    # Saved pictures.
 
     def badge(self) -> str:
-        """How many are here."""
+        """The number of present participants, as text."""
         return f"{sum(bool(row.ids) for row in self._members.rows)} here"
 
     def _static_text(self) -> str:
@@ -227,7 +232,7 @@ class RosterView(ActingWidget):
         title = f"Roster of {self._session.space} as of {clock_time(moment)}, {len(rows)} participants"
         notes = [
             f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
-            "" if rows else 'Nobody is here yet. lab.join("helper") seats somebody.',
+            "" if rows else 'No participant is here yet. lab.join("helper") adds one.',
             f"A picture. The live view {INSTALL}. Until then: %mew who.",
         ]
         columns = ("presence", "participant", "what", "may", "status")
@@ -235,23 +240,23 @@ class RosterView(ActingWidget):
 
 
 def _read_patterns(can: object, text: object) -> list[dict[str, Any]] | None:
-    """The capabilities that the form asks for; None for what an invitation gives by itself."""
+    """The capability patterns chosen in the form; None for the starter profile."""
     if can in (None, "", "starter"):
         return None
     if isinstance(can, str) and can in PROFILES:
         return [dict(pattern) for pattern in PROFILES[can]]
     try:
-        wanted = json.loads(text) if isinstance(text, str) else None
+        patterns = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"The patterns are no JSON: {one_line(str(fault), 200)}") from None
-    wanted = [wanted] if isinstance(wanted, dict) else wanted
-    if not isinstance(wanted, list) or not all(isinstance(pattern, dict) for pattern in wanted):
-        raise MewError('The patterns are a list such as [{"kind": "chat"}].')
-    return wanted
+        raise MewError(f"The patterns are not JSON: {one_line(str(fault), 200)}") from None
+    patterns = [patterns] if isinstance(patterns, dict) else patterns
+    if not isinstance(patterns, list) or not all(isinstance(pattern, dict) for pattern in patterns):
+        raise MewError('The patterns must be a list such as [{"kind": "chat"}].')
+    return patterns
 
 
 def _pack(row: MemberRow) -> dict[str, Any]:
-    """A row as the views get it: `id` to be sent back, everything else visible text."""
+    """A row as the views get it: `id`, which a view sends back, and visible text."""
     patterns = [one_line(pattern, PATTERN) for pattern in row.patterns[:MOST_PATTERNS]]
     return {
         "id": row.name,
@@ -298,12 +303,12 @@ def _until(paused: PauseFacts) -> str:
 def _status(status: MemberStatus | None) -> str:
     if status is None:
         return ""
-    words = [status.status] if status.status else []
+    parts = [status.status] if status.status else []
     if status.tokens is not None:
         most = f" of {status.max_tokens}" if status.max_tokens else ""
-        words.append(f"{status.tokens}{most} tokens")
+        parts.append(f"{status.tokens}{most} tokens")
     if status.messages is not None:
-        words.append(f"{status.messages} messages")
+        parts.append(f"{status.messages} messages")
     if status.latency_ms is not None:
-        words.append(f"{status.latency_ms:g} ms")
-    return f"{', '.join(words)} (told at {clock_time(status.at)})"
+        parts.append(f"{status.latency_ms:g} ms")
+    return f"{', '.join(parts)} (reported at {clock_time(status.at)})"

@@ -1,12 +1,12 @@
-// What came on a stream, as text, as JSON lines, as hexadecimal, or as the last picture. Each has a node, takes items, paints
-// what is new, and holds a bounded tail: 256 Ki characters, 1 000 lines of JSON, 1 024 of hexadecimal, one picture.
+// Viewers of a stream's content: text, JSON lines, hexadecimal, or the last picture. A viewer has a node, takes items and
+// paints the new ones. It holds a bounded tail: 256 Ki characters, 1 000 lines of JSON, 1 024 of hexadecimal, one picture.
 
 import { make } from "../ui/elements.js";
-import { grouped } from "../ui/text.js";
+import { groupDigits } from "../ui/text.js";
 
 const TEXT = 256 * 1024, JSON_ROWS = 1000, HEX_ROWS = 1024;
 
-// A box that follows its end for as long as the reader stays there.
+// A box that stays at its end until the reader scrolls away.
 function tail(label, content) {
   const box = make("div", { class: "mew-tail", tabindex: 0, role: "region", "aria-label": label, dir: "ltr" }, content);
   return {
@@ -45,8 +45,8 @@ export function textViewer() {
   };
 }
 
-// Indents visible JSON without reading it anew: escapes stay as they are.
-export function indented(text) {
+// Indents visible JSON without parsing it, so that escapes stay as they are.
+export function indent(text) {
   let out = "", depth = 0, quoted = false;
   const line = () => `\n${"  ".repeat(Math.min(depth, 40))}`;
   for (let n = 0; n < text.length; n++) {
@@ -73,13 +73,13 @@ export function jsonViewer() {
   const toggle = make("button", { type: "button", class: "mew-indent", text: "indent", "aria-pressed": "false", onclick: () => {
     deep = !deep;
     toggle.setAttribute("aria-pressed", String(deep));
-    keep(() => { for (const line of list.children) show(line, line.said); });
+    keep(() => { for (const line of list.children) show(line, line.row); });
   } });
   let fresh = [], deep = false;
 
   function show(line, [number, good, text, more]) {
-    line.said = [number, good, text, more];
-    line.lastChild.textContent = (deep && good && !more ? indented(text) : text) + (more ? ` … ${grouped(more)} more characters` : "");
+    line.row = [number, good, text, more];
+    line.lastChild.textContent = (deep && good && !more ? indent(text) : text) + (more ? ` … ${groupDigits(more)} more characters` : "");
   }
 
   return {
@@ -120,7 +120,7 @@ export function hexViewer() {
     paint() {
       if (!fresh.length) return;
       keep(() => {
-        // The last line may come again, with more in it.
+        // The last line may arrive again with more bytes.
         if (pre.lastChild?.offset === fresh[0][0]) pre.lastChild.remove();
         for (const [offset, data, text] of fresh) {
           const line = make("div", { text: `${offset.toString(16).padStart(8, "0")}  ${data.padEnd(47)}  ${text}` });
@@ -161,7 +161,7 @@ export function pictureViewer() {
         image.src = address;
         image.alt = `The last picture of the stream, ${width} by ${height} pixels`;
         image.hidden = false;
-        caption.textContent = `${type}, ${width} × ${height}, ${grouped(bytes.length)} bytes, picture ${grouped(count)}`;
+        caption.textContent = `${type}, ${width} × ${height}, ${groupDigits(bytes.length)} bytes, picture ${groupDigits(count)}`;
       }
       if (note) caption.textContent = note;
     },

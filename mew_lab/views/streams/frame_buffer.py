@@ -1,10 +1,10 @@
-"""Holds the last frames of each stream, bounded one by one and together.
+"""Holds the last frames of each stream, with a limit for each stream and one for all.
 
-A stream of the space may bring more than fits into memory. Of each the newest 8 MiB are kept, of all together 64 MiB.
-The stream that holds most gives way, so a flood drops its own frames alone. A frame costs 64 bytes beside its data, so
-empty ones are not free. What was dropped is counted.
+A stream may bring more than fits into memory. The store keeps the newest 8 MiB of each stream and 64 MiB in all. When
+all together are too many, the stream that holds most loses frames, so a flood drops its own frames alone. A frame costs
+64 bytes beside its data, so empty frames count too. Positions count the dropped frames.
 
-The one lock guards frames that the loop's thread adds while a writer reads; it is held for a few statements, and for
+One lock guards the frames, which the loop's thread adds while a writer reads. It is held for a few statements, and for
 one copy of a list at most.
 """
 
@@ -19,18 +19,18 @@ __all__ = ["ALL_TOGETHER", "EACH", "FrameBuffer", "FramePosition", "FrameRange",
 EACH = 8 * 1024 * 1024
 ALL_TOGETHER = 64 * 1024 * 1024
 FRAME_COST = 64
-RELIEF = 1024 * 1024  # what is dropped at once where all together are too many, so that it is seldom
+RELIEF = 1024 * 1024  # bytes dropped at once when all together are too many, so that it happens seldom
 
 
 class FramePosition(NamedTuple):
-    """A place in a stream: so many frames and bytes of data came before it."""
+    """A position in a stream, as the numbers of frames and of bytes before it."""
 
     frames: int = 0
     bytes: int = 0
 
 
 class FrameRange(NamedTuple):
-    """Frames that follow each other, from the place `start` to the place `end`."""
+    """Consecutive frames from the position `start` to the position `end`."""
 
     frames: list[bytes]
     start: FramePosition
@@ -38,7 +38,7 @@ class FrameRange(NamedTuple):
 
 
 class FrameBuffer:
-    """Those of one stream: `start` is the place of the oldest, `end` where the next will be, `cost` what they take."""
+    """The frames of one stream: `start` is the position of the oldest, `end` of the next; `cost` is their size."""
 
     def __init__(self, start: FramePosition | None = None) -> None:
         self.frames: deque[bytes] = deque()
@@ -57,7 +57,7 @@ class FrameStore:
         self._lock = threading.Lock()
 
     def add(self, held: FrameBuffer, data: bytes) -> None:
-        """The next frame of a stream; older ones may have to go for it."""
+        """Adds the next frame of a stream; older frames may be dropped for it."""
         with self._lock:
             self._held.add(held)
             held.frames.append(data)
@@ -72,13 +72,13 @@ class FrameStore:
                     self._shrink(most, max(0, most.cost - (self.cost - relieved)))
 
     def forget(self, held: FrameBuffer) -> None:
-        """Drops all that is held of a stream."""
+        """Drops all held frames of a stream."""
         with self._lock:
             self._shrink(held, -1)
             self._held.discard(held)
 
     def after(self, held: FrameBuffer, place: FramePosition, *, most: int) -> FrameRange:
-        """The newest frames behind `place`, whole ones, of at most `most` bytes together, but the newest in any case."""
+        """The newest whole frames behind `place`, at most `most` bytes together, but at least the newest one."""
         with self._lock:
             frames: list[bytes] = []
             size, start = 0, held.end
@@ -92,7 +92,7 @@ class FrameStore:
             return FrameRange(frames[::-1], start, held.end)
 
     def everything(self, held: FrameBuffer) -> FrameRange:
-        """All frames of a stream that are held."""
+        """All held frames of a stream."""
         with self._lock:
             return FrameRange(list(held.frames), held.start, held.end)
 

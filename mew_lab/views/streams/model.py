@@ -1,14 +1,15 @@
-"""The streams of one space as its human sees them: rows, and the frames that came.
+"""The streams of one space as its human sees them: a row for each, and the received frames.
 
 How it works
 ------------
-A row is kept for each request and each stream. Its state is read from `ledger.streams`, twice: from the entries of the
-log, which also tell of requests, of refusals and of streams that are over; and, as soon as the human's own participant
-knows the stream, from that participant, which also gets its frames (`_adopt`). Frames for others never come here.
+The model keeps a row for each request and each stream. The state of a row has two sources, both of them
+`ledger.streams`. The entries of the log also show requests, refusals and streams that are over. Once the human's own
+participant knows a stream, its state is read from that participant, which also receives the frames (`_adopt`). Frames
+for other participants never arrive here.
 
-Bounded: the open streams that a participant knows (1000 of others), 100 unanswered requests, 500 streams that are over;
-frames as `frame_buffer` says. All of it changes on the loop's thread alone; a row is replaced, never changed, and so is
-the table of rows, so any thread may read them. Nothing is sent from here; `actions` does that.
+The model holds the open streams that a participant knows (1000 of others), 100 unanswered requests and 500 streams that
+are over; `frame_buffer` bounds the frames. Only the loop's thread changes it. Rows and the table of rows are replaced,
+never changed, so any thread may read them. The model sends nothing; `actions` does.
 
 Spec: §3.10, rulings R10, R16.
 """
@@ -29,7 +30,7 @@ from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.frame_buffer import FrameBuffer, FramePosition, FrameStore
-from mew_lab.views.streams.row import WORDS, StreamRow, people, row_of, words_in
+from mew_lab.views.streams.row import MAX_TEXT, StreamRow, fields_of, people, row_of
 
 __all__ = ["StreamsModel"]
 
@@ -39,7 +40,7 @@ SLOT = 0.25  # seconds; a rate is that of the last eight of them
 
 
 class _Track:
-    """What is known of one row; changed on the loop's thread alone."""
+    """The state behind one row; changed on the loop's thread alone."""
 
     def __init__(self, row: StreamRow) -> None:
         self.row = row
@@ -52,7 +53,7 @@ class _Track:
 class StreamsModel:
     """The streams of one space as one human sees them. `frames` holds their frames.
 
-    Made and told of on the loop's thread; `rows`, `traffic`, `buffer` and `subscribe` may be called from any.
+    It is created and changed on the loop's thread; any thread may call `rows`, `traffic`, `buffer` and `subscribe`.
     """
 
     kinds = tuple(sorted(STREAM_KINDS))
@@ -62,7 +63,7 @@ class StreamsModel:
     ) -> None:
         self.me = me
         self.frames = frames or FrameStore()
-        self.over_untold = 0
+        self.over_left_out = 0
         self._clock = clock
         self._entry_time = clock()
         self._keys = 0
@@ -76,7 +77,7 @@ class StreamsModel:
         self._ledger = StreamLedger(me=me.client.id)
 
     def follow(self, following: EntryFeed) -> None:
-        """Begins to listen; earlier entries are taken, too."""
+        """Starts to follow the space; the entries that are held already are read first."""
         streams, client = self.me.streams, self.me.client
         for stream in tuple(streams.active.values()):
             self._adopt(stream)
@@ -85,35 +86,35 @@ class StreamsModel:
             streams.on_change(self._on_adopted_change),
             streams.on_close(self._on_adopted_close),
             client.on_stream_data(self._frame),
-            self.me.rights.on_capabilities_changed(lambda _: self._judge()),
+            self.me.rights.on_capabilities_changed(lambda _: self._refresh_open()),
             lambda: following.remove(self),
         ]
         following.add(self)
 
     def stop(self) -> None:
-        """Listens no more."""
+        """Stops following the space."""
         leave, self._leave = self._leave, []
         for end in leave:
             end()
 
-    # --- what any thread may read ---
+    # --- for any thread ---
 
     def rows(self) -> list[StreamRow]:
-        """All rows, in the order in which they came up."""
+        """All rows, in the order in which they were made."""
         return [track.row for track in self._tracks.values()]
 
     def row(self, key: int) -> StreamRow | None:
-        """The row with that key, while it is kept."""
+        """The row with that key; None when it is no longer kept."""
         track = self._tracks.get(key)
         return track.row if track else None
 
     def open_row(self, id: str) -> StreamRow | None:
-        """The row of the open stream of that id."""
+        """The row of the open stream with that id; None when there is none."""
         track = self._open.get(id)
         return track.row if track else None
 
     def traffic(self, key: int) -> tuple[int, int, float]:
-        """Of one row: frames and bytes that came here, and bytes a second, taken over the last two seconds."""
+        """The received frames and bytes of one row, and its bytes a second over the last two seconds."""
         track = self._tracks.get(key)
         if track is None:
             return 0, 0, 0.0
@@ -121,31 +122,31 @@ class StreamsModel:
         return end.frames, end.bytes, sum(size for slot, size in track.slots if now - 8 < slot <= now) / 2
 
     def buffer(self, key: int) -> FrameBuffer | None:
-        """The frames of one row that are held; read them through `frames`."""
+        """The held frames of one row, to be read through `frames`; None when the row is no longer kept."""
         track = self._tracks.get(key)
         return track.buffer if track else None
 
     @property
     def untold(self) -> int:
-        """How many open streams the participant does not know, because 1000 are open; they are no rows."""
+        """The number of open streams that the participant does not know because 1000 are open; they have no rows."""
         return self.me.streams.untold
 
     def others(self) -> list[str]:
-        """Who else is here."""
+        """The names of the other participants that are present, sorted."""
         return sorted(self.me.client.participants)
 
     def may_request(self) -> bool:
-        """Whether she holds the capability to ask for a stream."""
+        """Whether the human holds the capability to request a stream."""
         return self.me.can_send("stream/request", {"direction": "upload"}, "gateway")
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after anything has changed, from the loop's thread; returns what ends it."""
+        """Calls `on_change` after each change, on the loop's thread; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
-    # --- what the log tells ---
+    # --- from the log ---
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope of the log."""
+        """Updates the rows by one envelope of the log."""
         self._entry_time = entry.t
         self._ledger.me = self.me.client.id
         for change in self._ledger.observe(entry):
@@ -162,7 +163,7 @@ class StreamsModel:
         elif change.what == "opened":
             known = self._open.get(facts.id)
             is_known = facts.open_envelope_id and facts.open_envelope_id in self._opened
-            # A welcome that lists it says nothing new, nor does the log of what the participant knows already.
+            # A welcome that lists a known stream brings nothing new, nor does the log of a stream that was adopted.
             if not is_known and (known is None or (known.stream is None and facts.open_envelope_id)):
                 self._begin(facts)
         else:
@@ -177,31 +178,31 @@ class StreamsModel:
 
     def _add_request(self, change: StreamChange) -> _Track:
         facts = change.stream
-        # The ledger keeps no description of a long request; a row has room for the beginning of it.
+        # The ledger keeps no description of a long request; a row keeps its beginning.
         entry = change.entry
         fields = entry.payload if entry is not None and entry.id == facts.request_id else facts.fields
         row = StreamRow(
             key=self._next(),
             id="",
             state="requested",
-            owner=facts.owner[:WORDS],
+            owner=facts.owner[:MAX_TEXT],
             target=people(facts.target),
             since=facts.t,
-            **words_in(fields),
+            **fields_of(fields),
         )
         track = self._requested[facts.request_id] = self._add(_Track(row))
         return track
 
     def _refuse(self, track: _Track, reason: str) -> None:
         again = track.row.state == "refused"
-        self._put(track, state="refused", reason=reason[:WORDS], until=self._entry_time)
+        self._put(track, state="refused", reason=reason[:MAX_TEXT], until=self._entry_time)
         if not again:
             self._end(track)
 
-    # --- what the participant tells ---
+    # --- from the participant ---
 
     def _adopt(self, stream: Stream) -> None:
-        """The participant knows it: from now on its state is read there."""
+        """Reads the state of a stream from the participant from now on, because the participant knows it."""
         if stream.closed:
             return
         track = self._opened.get(stream.open_envelope_id) if stream.open_envelope_id else None
@@ -213,7 +214,9 @@ class StreamsModel:
             self._open[stream.id] = track
             if track in self._over:
                 self._over.remove(track)
-        if track.buffer.end == FramePosition() and stream.frames:  # they came before anybody listened
+        if (
+            track.buffer.end == FramePosition() and stream.frames
+        ):  # frames that came before this model followed
             track.buffer = FrameBuffer(FramePosition(stream.frames, stream.bytes))
         self._refresh(track)
 
@@ -235,7 +238,9 @@ class StreamsModel:
                 return
             self._adopt(stream)
             track = self._open[frame.stream_id]
-            if track.buffer.end.frames == stream.frames:  # this one was counted as one that nobody heard
+            if (
+                track.buffer.end.frames == stream.frames
+            ):  # this frame was counted among those before the model followed
                 last = track.buffer.end
                 track.buffer = FrameBuffer(FramePosition(last.frames - 1, last.bytes - len(frame.data)))
         self.frames.add(track.buffer, frame.data)
@@ -252,7 +257,7 @@ class StreamsModel:
     # --- the table ---
 
     def _begin(self, facts: StreamFacts, stream: Stream | None = None) -> _Track:
-        """The row of a stream that is open from now on: that of its request, where there is one."""
+        """Returns the row of a stream that was just opened: the row of its request, or a new one."""
         if (before := self._open.get(facts.id)) is not None:
             self._close(before, "replaced")
         track = self._requested.pop(facts.request_id, None) if facts.request_id else None
@@ -283,17 +288,17 @@ class StreamsModel:
     def _end(self, track: _Track) -> None:
         self._over.append(track)
         if len(self._over) > MOST_OVER:
-            gone = self._over.pop(0)
-            self.over_untold += 1
-            self._tracks = {key: kept for key, kept in self._tracks.items() if kept is not gone}
-            self.frames.forget(gone.buffer)
-            for request in [id for id, kept in self._requested.items() if kept is gone]:
+            oldest = self._over.pop(0)
+            self.over_left_out += 1
+            self._tracks = {key: kept for key, kept in self._tracks.items() if kept is not oldest}
+            self.frames.forget(oldest.buffer)
+            for request in [id for id, kept in self._requested.items() if kept is oldest]:
                 del self._requested[request]
         if len(self._opened) > 2 * len(self._tracks) + 100:
             kept = set(map(id, self._tracks.values()))
             self._opened = {name: track for name, track in self._opened.items() if id(track) in kept}
 
-    def _judge(self) -> None:
+    def _refresh_open(self) -> None:
         for track in self._open.values():
             self._refresh(track)
 
@@ -310,5 +315,5 @@ class StreamsModel:
 
 
 def _same(known: StreamFacts | None, facts: StreamFacts) -> bool:
-    """Whether both are of one stream: ids are given anew by a gateway that began anew."""
+    """Whether both describe the same stream; a gateway that was restarted uses the same ids again."""
     return known is not None and known.open_envelope_id == facts.open_envelope_id

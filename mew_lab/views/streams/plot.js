@@ -1,8 +1,8 @@
-// Numbers as lines over their order of arrival: the last 2 000 points, with the least, the greatest and the last of each series
-// in a table beside, so that nothing is told by a line or a colour alone.
+// Plots numbers over their order of arrival: the last 2 000 points. A table beside the plot has the least, the greatest and the
+// last value of each series, so that no line or colour alone carries a meaning.
 
 import { make, write } from "../ui/elements.js";
-import { brief, grouped } from "../ui/text.js";
+import { roundNumber, groupDigits } from "../ui/text.js";
 
 const POINTS = 2000, SERIES = 8;
 const SERIES_INK = ["mcp", "error", "capability", "reasoning", "proposal", "chat", "participant", "stream"];
@@ -54,16 +54,16 @@ export function plot() {
       sample.clearRect(0, 0, 24, 4);
       stroke(sample, n, (ink) => { ink.moveTo(0, 2); ink.lineTo(24, 2); });
       write(line.cells[0].lastChild, names[n]);
-      [series.last, series.a, series.b].forEach((value, m) => write(line.cells[m + 1], brief(value)));
+      [series.last, series.a, series.b].forEach((value, m) => write(line.cells[m + 1], roundNumber(value)));
     });
-    write(bad, lost ? `${grouped(lost)} ${lost === 1 ? "line" : "lines"} held no number.` : "");
-    write(high, points.length ? brief(greatest) : "");
-    write(low, points.length ? brief(least) : "");
-    canvas.setAttribute("aria-label", points.length ? `Plot of ${points.length} points, from ${brief(least)} to ${brief(greatest)}` : "Plot without points so far");
+    write(bad, lost ? `${groupDigits(lost)} ${lost === 1 ? "line" : "lines"} had no number.` : "");
+    write(high, points.length ? roundNumber(greatest) : "");
+    write(low, points.length ? roundNumber(least) : "");
+    canvas.setAttribute("aria-label", points.length ? `Plot of ${points.length} points, from ${roundNumber(least)} to ${roundNumber(greatest)}` : "Plot without points so far");
     draw(least, greatest);
   }
 
-  // As the theme has it at the moment.
+  // The colour of a series in the present theme.
   function colour(n) {
     return getComputedStyle(node).getPropertyValue(`--mew-${SERIES_INK[n]}`).trim();
   }

@@ -1,13 +1,13 @@
 """Reads the bytes of a stream as text, as JSON lines, as hexadecimal, as numbers or as pictures.
 
-A reader is fed pieces of data in their order, and gives what a page can show: plain JSON values in which every unseen
-character is written as an escape. It never fails: what it cannot read it marks or counts. What a reader keeps between
-two pieces is bounded: a line of at most 256 KiB, the rest of a character, of a number, a picture of at most 4 MiB.
+A reader takes pieces of data in their order, and returns plain JSON values for a page, with every invisible character as
+an escape. It never raises: it marks or counts the data that it cannot read. Between two pieces it keeps at most a line
+of 256 KiB, the rest of a character or a number, or a picture of 4 MiB.
 
-A picture is known by its first bytes, whatever was announced. A frame that begins as a PNG, a JPEG, a GIF or a WebP
-begins a picture; later frames continue it until it is whole. SVG and HTML are no pictures here: they can hold script. A
-picture of more than 4 MiB, or of more pixels than a page should unpack, is not shown, and a sentence says so. Of a
-picture nothing but its size is read.
+The first bytes decide whether data is a picture, not the announced type. A frame that begins as a PNG, JPEG, GIF or WebP
+begins a picture; later frames continue it until it is whole. SVG and HTML are never shown as pictures, because they can
+hold script. A picture of more than 4 MiB, or of too many pixels for a page, is replaced by a sentence. Only the size of
+a picture is read.
 
 Spec: §3.10.1, §3.10.3.
 """
@@ -47,20 +47,20 @@ POINTS = 2000
 
 
 class FrameDecoder(Protocol):
-    """Reads one stream in one way."""
+    """Reads the frames of one stream as one kind of content."""
 
     def read(self, data: bytes, *, whole: bool) -> None:
-        """The next piece; `whole` says that it is one frame from its beginning to its end."""
+        """Reads the next piece; `whole` is whether it is one complete frame."""
 
     def gap(self, size: int) -> None:
-        """So many bytes are missing here."""
+        """Notes that `size` bytes are missing at this place."""
 
     def take(self) -> dict[str, Any]:
-        """What has come together since the last time; empty when there is nothing."""
+        """The content that was read since the last call; empty when there is none."""
 
 
 class TextReader:
-    """UTF-8 as it comes, also in the middle of a character; line ends and tabs stay, all unseen is written out."""
+    """Decodes UTF-8, also across pieces; line ends and tabs stay, other invisible characters become escapes."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -81,7 +81,7 @@ class TextReader:
 
 
 class _Lines:
-    """Cuts pieces into lines. What a frame leaves unended goes on in the next; a frame without a line end is a line."""
+    """Cuts pieces into lines. A frame without a line end is a line; else the next frame continues the last line."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -106,7 +106,7 @@ class _Lines:
         return bool(frame)
 
     def gap(self) -> None:
-        """What has begun here does not end where the next piece begins."""
+        """Drops the line that was begun, for the next piece does not continue it."""
         self._rest.clear()
         self._torn = True
 
@@ -125,7 +125,7 @@ class _JsonLines(_Lines):
 
 
 class JsonReader:
-    """One row a line: `[number, well-formed, text, characters left out]`."""
+    """Makes one row of each line: `[number, well-formed, text, characters left out]`."""
 
     def __init__(self) -> None:
         self._lines = _JsonLines()
@@ -157,7 +157,7 @@ class JsonReader:
 
 
 def _parse_line(line: bytes) -> tuple[Any] | None:
-    """The value in a tuple of one, for it may be null; None where there is none."""
+    """The value of the line in a tuple of one, for it may be null; None when the line is not JSON."""
     try:
         return (json.loads(line, parse_constant=_no_constant),)
     except (ValueError, RecursionError):
@@ -165,11 +165,11 @@ def _parse_line(line: bytes) -> tuple[Any] | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 class HexReader:
-    """Lines of 16 bytes: `[offset, hexadecimal, ASCII]`; one that is not full yet comes again with more."""
+    """Makes lines of 16 bytes: `[offset, hexadecimal, ASCII]`; a line that is not full returns with more bytes."""
 
     def __init__(self, offset: int = 0) -> None:
         self._offset = offset
@@ -206,9 +206,9 @@ class HexReader:
 
 
 class NumberReader:
-    """Points of up to 8 values: a line of numbers, a JSON array or object of them, or floats of 4 or 8 bytes each.
+    """Makes points of up to 8 values from lines of numbers, JSON arrays or objects of numbers, or binary floats.
 
-    A line without any is counted, as is a value that is no finite number.
+    Binary floats have 4 or 8 bytes. A line without a number is counted as bad, and so is a value that is not finite.
     """
 
     def __init__(self, format: str = "") -> None:
@@ -273,9 +273,9 @@ def _numbers(line: bytes) -> dict[str, float]:
         return {str(n): float(number) for n, number in enumerate(value[:SERIES], 1) if _is_number(number)}
     if value is not None and _is_number(value):
         return {"1": float(value)}
-    words = _BETWEEN.split(line[:1000].decode("utf-8", "replace").strip())
+    columns = _BETWEEN.split(line[:1000].decode("utf-8", "replace").strip())
     try:
-        return {str(n): float(word) for n, word in enumerate(words[:SERIES], 1)}
+        return {str(n): float(column) for n, column in enumerate(columns[:SERIES], 1)}
     except ValueError:
         return {}
 
@@ -287,7 +287,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _spread(text: str) -> str:
-    """Visible text that keeps its line ends and tabs."""
+    """The text with its line ends and tabs, and with escapes for other invisible characters."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
 
@@ -297,7 +297,7 @@ MOST_PIXELS = 25_000_000
 
 
 class Picture(NamedTuple):
-    """One whole picture."""
+    """A whole picture; `width` and `height` are in pixels."""
 
     type: str
     data: bytes
@@ -306,7 +306,7 @@ class Picture(NamedTuple):
 
 
 class PictureReader:
-    """The last whole picture; those before it are counted."""
+    """Keeps the last whole picture, and counts those before it."""
 
     def __init__(self) -> None:
         self.last: Picture | None = None
@@ -317,7 +317,7 @@ class PictureReader:
         self._fresh = False
 
     def read(self, data: bytes, *, whole: bool) -> None:
-        """The next frame."""
+        """Reads the next frame."""
         type = image_type(data)
         if type:
             self._parts, self._type = bytearray(data), type
@@ -325,7 +325,7 @@ class PictureReader:
             self._parts += data
         else:
             self._say(
-                f"No picture: a PNG, JPEG, GIF or WebP begins otherwise than {data[:8].hex(' ') or 'empty'}."
+                f"No picture: no PNG, JPEG, GIF or WebP begins with {data[:8].hex(' ') or 'an empty frame'}."
             )
             return
         if len(self._parts) > MOST_BYTES:
@@ -334,11 +334,11 @@ class PictureReader:
             self._complete()
 
     def gap(self, size: int) -> None:
-        """A picture in the making is lost."""
+        """Drops the picture that was begun."""
         self._parts, self._type = bytearray(), ""
 
     def take(self) -> dict[str, Any]:
-        """The last picture as base64 with its type and size, or why there is none."""
+        """The last picture as base64 with its type and size, or a note with the reason why there is none."""
         if not self._fresh:
             return {}
         self._fresh = False

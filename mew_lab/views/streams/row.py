@@ -1,6 +1,6 @@
-"""A row of the list of streams, bounded whatever a peer said, and the ways in which a stream can be shown.
+"""A row of the list of streams, with bounds for every text of a peer, and the kinds of content that can be shown.
 
-The bytes may be something else than the request said, so a person can always choose another way than the first.
+The bytes of a stream may differ from its description, so a person can always choose another kind.
 
 Spec: §3.10.1, §3.10.2, ruling R16.
 """
@@ -17,17 +17,17 @@ from mew_lab.sdk.participant import MEWParticipant
 __all__ = [
     "FLOATS",
     "KINDS",
+    "MAX_TEXT",
     "NAMES",
     "OWNER_ACTIONS",
     "PICTURES",
-    "WORDS",
     "Kind",
     "StreamRow",
+    "fields_of",
     "kind_of",
     "people",
     "row_of",
     "text_in",
-    "words_in",
 ]
 
 Kind = Literal["text", "json", "hex", "numbers", "image"]
@@ -37,9 +37,9 @@ FLOATS = {"float32": "<f", "float64": "<d"}
 
 
 def kind_of(content_type: str, format: str) -> Kind:
-    """How a stream is looked at first, by what its request said of it; text where that tells nothing.
+    """The kind in which a stream is shown first, from the content type and the format of its request; `text` by default.
 
-    Only the four kinds of picture that cannot hold script are `image`; SVG and HTML are text like any other.
+    Only the four types of picture that cannot hold script are `image`; SVG and HTML are `text`.
     """
     mime = content_type.split(";")[0].strip().lower()
     form = format.strip().lower()
@@ -56,17 +56,19 @@ def kind_of(content_type: str, format: str) -> Kind:
     return "text"
 
 
-WORDS = 300  # characters of a text that a peer chose
+MAX_TEXT = 300  # characters of a text that a peer chose
 NAMES = 100  # writers or targets that a row names
 OWNER_ACTIONS = ("close", "grant-write", "revoke-write", "transfer-ownership")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """One stream, or a request for one, as it is now. `key` is its own in this process; times are of the epoch.
+    """The present state of one stream, or of a request for one. `key` is unique in this process; times are in seconds
+    of the epoch.
 
-    `id` is empty until the gateway has opened it. `reason` says why it is closed, or refused. `reaches`: whether its
-    frames come to this human. `may` holds those of OWNER_ACTIONS that are hers: she owns it and holds the capability.
+    `id` is empty until the gateway has opened the stream. `reason` is why it was closed or refused. `reaches` is whether
+    its frames are sent to this human. `may` holds the OWNER_ACTIONS that the human may take: the human owns the stream
+    and holds the capability.
     """
 
     key: int
@@ -91,23 +93,23 @@ class StreamRow:
 
     @property
     def kind(self) -> Kind:
-        """How it is looked at first."""
+        """The kind in which it is shown first."""
         return kind_of(self.content_type, self.format)
 
 
 def text_in(fields: Mapping[str, Any], key: str) -> str:
-    """The text of that name, its beginning where it is long; empty when it is none."""
+    """The text of that field, at most 300 characters of it; empty when it is not a text."""
     value = fields.get(key)
-    return value[:WORDS] if isinstance(value, str) else ""
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
 
 
 def people(names: Sequence[str]) -> tuple[str, ...]:
-    """Those whom a row names: as many, and as much of each name, as it has room for."""
-    return tuple(name[:WORDS] for name in names[:NAMES])
+    """The first 100 names, at most 300 characters of each."""
+    return tuple(name[:MAX_TEXT] for name in names[:NAMES])
 
 
-def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request says of its stream, by the names that a row has for it. Spec: §3.10.1."""
+def fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a stream in its request, as members of a `StreamRow`. Spec: §3.10.1."""
     size = fields.get("expected_size_bytes")
     return {
         "direction": text_in(fields, "direction") or "upload",
@@ -120,14 +122,14 @@ def words_in(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row_of(stream: StreamFacts, *, key: int, me: MEWParticipant, since: float) -> StreamRow:
-    """The row of an open stream, as `me` sees it; `since` where nobody said when it was opened."""
+    """The row of an open stream as `me` sees it; `since` is used when its time of opening is not known."""
     about, mine = {"stream_id": stream.id}, stream.owner == me.client.id
     may = {name for name in OWNER_ACTIONS if mine and me.can_send(f"stream/{name}", about, "gateway")}
     return StreamRow(
         key=key,
         id=stream.id,
         state="open",
-        owner=stream.owner[:WORDS],
+        owner=stream.owner[:MAX_TEXT],
         writers=people(stream.writers),
         target=people(stream.target),
         since=stream.created.timestamp() if stream.created else since,
@@ -135,5 +137,5 @@ def row_of(stream: StreamFacts, *, key: int, me: MEWParticipant, since: float) -
         mine=mine,
         reaches=not stream.target or me.client.id in stream.target,
         may=frozenset(may),
-        **words_in(stream.fields),
+        **fields_of(stream.fields),
     )

@@ -1,8 +1,8 @@
-// The streams of a space as a table; one of them opened below it. What stands stays: rows keep the order in which they came.
+// The streams of a space as a table, in the order in which they were opened or requested, and one opened stream below it.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { amount, grouped, waited } from "../ui/text.js";
+import { amount, groupDigits, elapsedTime } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
@@ -55,7 +55,7 @@ function render({ model, el }) {
     item.rows.forEach(put);
     item.counts.forEach(count);
     ready = true;
-    // Python may have forgotten what this view looks at: a kernel that was away too long, a table that overflowed.
+    // Python may have forgotten the stream of this view: the kernel was away too long, or the table overflowed.
     if (chosen) look(chosen, kind);
   }
 
@@ -95,25 +95,25 @@ function render({ model, el }) {
       return;
     }
     const atEnd = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 4;
-    for (const key of dirty) if (rows.has(key)) line(rows.get(key));
+    for (const key of dirty) if (rows.has(key)) paintLine(rows.get(key));
     dirty.clear();
     if (atEnd && !scroller.contains(document.activeElement)) scroller.scrollTop = scroller.scrollHeight;
     empty.hidden = rows.size > 0;
     scroller.hidden = rows.size === 0;
     left.hidden = !head.leftOut;
-    write(left, `${grouped(head.leftOut)} more are not in this list. In code: lab.me.participant.streams.active has all that are open.`);
-    toggle(opener, head.mayRequest ? "" : "You hold no capability for stream/request.");
+    write(left, `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`);
+    toggle(opener, head.mayRequest ? "" : "You do not hold the capability stream/request.");
     rove();
     tick();
-    offer();
+    offerParticipants();
     viewer?.paint();
   }
 
-  function called(row) {
-    return row.id || (row.state === "refused" ? "(none)" : "(asked for)");
+  function nameOf(row) {
+    return row.id || (row.state === "refused" ? "(none)" : "(requested)");
   }
 
-  function line(row) {
+  function paintLine(row) {
     let node = lines.get(row.key);
     if (!node) {
       node = make("tr", { "data-key": row.key, onclick: (event) => { if (!event.target.closest("button")) choose(row.key); } });
@@ -122,51 +122,51 @@ function render({ model, el }) {
       for (const n of [2, 3, 4, 5]) node.cells[n].classList.add("mew-code");
       for (const cell of [...node.cells].slice(1, 7)) cell.append(make("bdi"));
       lines.set(row.key, node);
-      // Rows come in their order; one that was left out for a while goes back to its place.
+      // Rows arrive in their order; a row that was left out for a while returns to its place.
       const after = [...body.rows].find((next) => Number(next.dataset.key) > row.key);
       body.insertBefore(node, after ?? null);
     }
     const button = node.cells[0].firstChild, people = (names) => names.join(", ");
-    write(button, called(row), row.id);
+    write(button, nameOf(row), row.id);
     button.setAttribute("aria-expanded", String(row.key === chosen));
     node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
     const label = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
     const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
-    write(node.cells[7], row.reaches ? grouped(frames) : "–", row.reaches ? "" : "Its frames go to others only.");
-    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${grouped(bytes)} bytes`);
-    if (row.key === chosen) facts(row);
+    write(node.cells[7], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
+    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
+    if (row.key === chosen) showFacts(row);
   }
 
-  // One button of the table is a stop for Tab; the arrows go from row to row.
+  // One button of the table is a stop for the Tab key; the arrow keys go from row to row.
   function rove(here) {
     const buttons = [...body.rows].map((row) => row.cells[0].firstChild);
     const stop = here ?? buttons.find((button) => button === document.activeElement) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((button) => button.tabIndex === 0) ?? buttons[0];
     for (const button of buttons) { const wanted = button === stop ? 0 : -1; if (button.tabIndex !== wanted) button.tabIndex = wanted; }
   }
 
-  function rate(key) {
+  function rateOf(key) {
     const count = counts.get(key);
     return count && performance.now() - countedAt.get(key) < 2500 ? count.rate : 0;
   }
 
-  // What changes with the time alone.
+  // The cells that change with time alone.
   function tick() {
     if (!root.clientHeight) return;
     const now = Date.now() / 1000 + offset;
     let bytes = 0, all = 0;
     for (const row of rows.values()) {
-      const node = lines.get(row.key), speed = row.state === "open" ? rate(row.key) : 0;
+      const node = lines.get(row.key), speed = row.state === "open" ? rateOf(row.key) : 0;
       bytes += counts.get(row.key)?.bytes ?? 0;
       all += speed;
       if (!node) continue;
       write(node.cells[9], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
-      write(node.cells[10], row.since ? waited((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
+      write(node.cells[10], row.since ? elapsedTime((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
     }
-    const words = [`${grouped(head.open)} open`];
-    if (head.requested) words.push(`${grouped(head.requested)} requested`);
-    write(title, `${[...words, `${grouped(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+    const numbers = [`${groupDigits(head.open)} open`];
+    if (head.requested) numbers.push(`${groupDigits(head.requested)} requested`);
+    write(title, `${[...numbers, `${groupDigits(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
   }
   const ticks = setInterval(tick, 1000);
 
@@ -175,7 +175,7 @@ function render({ model, el }) {
   function choose(key) {
     const before = chosen;
     chosen = rows.has(key) ? key : 0;
-    for (const key of [before, chosen]) if (rows.has(key)) line(rows.get(key));
+    for (const key of [before, chosen]) if (rows.has(key)) paintLine(rows.get(key));
     detail.hidden = !chosen;
     viewer?.end();
     viewer = parts = null;
@@ -200,21 +200,21 @@ function render({ model, el }) {
     parts.special.replaceChildren(...(viewer.tools ?? []));
     write(parts.note, "");
     for (const button of parts.kinds.children) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
-    tellPause();
+    showPause();
     link.send({ t: "look", view: link.view, key, kind });
   }
 
   function show(item) {
-    if (item.before) write(parts.note, `${amount(item.before)} came before what is shown here.`);
+    if (item.before) write(parts.note, `${amount(item.before)} came before the part that is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
-      write(parts.note, `${grouped(skipped)} bytes skipped: more came than 256 KiB a second. “Save to file” has all that is held.`);
-      announce(`${grouped(skipped)} bytes skipped`);
+      write(parts.note, `${groupDigits(skipped)} bytes skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
+      announce(`${groupDigits(skipped)} bytes skipped`);
     }
     viewer.add(item);
   }
 
-  function tellPause() {
+  function showPause() {
     write(parts.pause, paused ? "Resume" : "Pause");
     parts.pause.setAttribute("aria-pressed", String(paused));
   }
@@ -224,12 +224,12 @@ function render({ model, el }) {
     parts.name = make("b", { class: "mew-code" });
     parts.about = make("bdi", { class: "mew-about" });
     parts.facts = make("dl", { class: "mew-facts" });
-    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Look at it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => look(chosen, name) })));
+    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Show it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => look(chosen, name) })));
     parts.special = make("span");
     parts.pause = make("button", { type: "button", text: "Pause", "aria-pressed": "false", onclick: () => {
       paused = !paused;
       link.send({ t: "pause", view: link.view, on: paused });
-      tellPause();
+      showPause();
     } });
     parts.save = doer("Save to file", () => act("save", { key: row.key, kind }));
     parts.who = make("select", { "aria-label": "Participant" });
@@ -241,38 +241,38 @@ function render({ model, el }) {
     parts.note = make("div", { class: "mew-dim mew-note", role: "status" });
     parts.content = make("div", { class: "mew-content" });
     parts.others = "";
-    parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "What its owner may do" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
+    parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
     parts.why = make("div", { class: "mew-dim mew-why" });
     detail.append(
       make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
       parts.facts, parts.owning, parts.why,
       make("div", { class: "mew-tools" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
       parts.note, parts.content);
-    facts(row);
-    offer();
+    showFacts(row);
+    offerParticipants();
   }
 
-  function facts(row) {
+  function showFacts(row) {
     if (!parts) return;
-    write(parts.name, called(row));
+    write(parts.name, nameOf(row));
     write(parts.about, row.description);
     const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
     if (row.expected !== null) list.push(["expected", amount(row.expected)]);
-    if (row.late) list.push(["opened", "before you came"]);
+    if (row.late) list.push(["opened", "before you joined"]);
     if (row.state !== "open") list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
     const texts = list.filter(([, text]) => text);
-    if (parts.said !== JSON.stringify(texts)) {
-      parts.said = JSON.stringify(texts);
+    if (parts.shown !== JSON.stringify(texts)) {
+      parts.shown = JSON.stringify(texts);
       parts.facts.replaceChildren(...texts.map(([name, text]) => make("div", {}, make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text })))));
     }
-    const why = row.state !== "open" ? "It is not open, so nothing can be done about it but to look." : !row.mine ? `Only its owner, ${row.owner}, may close it, say who writes, or give it away.` : "";
-    write(parts.why, [why, row.reaches ? "" : "Its frames go to others only, so nothing of it is shown here."].filter(Boolean).join(" "));
-    for (const [deed, button] of [["close", parts.close], ["grant-write", parts.grant], ["revoke-write", parts.revoke], ["transfer-ownership", parts.transfer]])
-      toggle(button, row.may.includes(deed) ? "" : why || `You hold no capability for stream/${deed}.`);
+    const why = row.state !== "open" ? "It is not open, so it can only be read." : !row.mine ? `Only its owner, ${row.owner}, may close it, grant and revoke write access, or transfer it.` : "";
+    write(parts.why, [why, row.reaches ? "" : "Its frames are sent to other participants only, so none are shown here."].filter(Boolean).join(" "));
+    for (const [action, button] of [["close", parts.close], ["grant-write", parts.grant], ["revoke-write", parts.revoke], ["transfer-ownership", parts.transfer]])
+      toggle(button, row.may.includes(action) ? "" : why || `You do not hold the capability stream/${action}.`);
     parts.owning.hidden = row.state !== "open" || !row.mine;
   }
 
-  // aria-disabled rather than disabled: a button that has the keyboard must keep it, and can say why.
+  // aria-disabled rather than disabled: a focused button keeps the focus, and its tooltip has the reason.
   function toggle(button, why) {
     const off = String(Boolean(why));
     if (button.getAttribute("aria-disabled") !== off) button.setAttribute("aria-disabled", off);
@@ -287,9 +287,9 @@ function render({ model, el }) {
     return done;
   }
 
-  // --- people, and a stream of one's own ---
+  // --- participants, and the form for a new stream ---
 
-  function options(select, first) {
+  function fillOptions(select, first) {
     const wanted = JSON.stringify(head.others);
     if (select.people === wanted) return;
     select.people = wanted;
@@ -298,14 +298,14 @@ function render({ model, el }) {
     select.value = head.others.some(([name]) => name === before) ? before : "";
   }
 
-  function offer() {
-    options(fields.target, "everybody");
-    if (parts) options(parts.who, "choose a participant");
+  function offerParticipants() {
+    fillOptions(fields.target, "everybody");
+    if (parts) fillOptions(parts.who, "choose a participant");
   }
 
   const fields = {
     description: make("input", { type: "text", maxlength: 1000, placeholder: "what it is for" }),
-    direction: make("select", {}, make("option", { value: "upload", text: "upload: you write" }), make("option", { value: "download", text: "download: others write, once you grant it" })),
+    direction: make("select", {}, make("option", { value: "upload", text: "upload: you write" }), make("option", { value: "download", text: "download: others write once you grant it" })),
     content_type: make("input", { type: "text", maxlength: 200, placeholder: "text/plain", list: `${link.view}-types` }),
     format: make("input", { type: "text", maxlength: 200, placeholder: "jsonl, numbers …" }),
     target: make("select"),
@@ -331,11 +331,11 @@ function render({ model, el }) {
 
   function showForm(on) {
     if (on && opener.getAttribute("aria-disabled") === "true") return;
-    const had = on || atHand(form);
+    const focused = on || atHand(form);
     form.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
     if (on) fields.description.focus();
-    else { fields.description.value = ""; if (had) opener.focus(); }
+    else { fields.description.value = ""; if (focused) opener.focus(); }
   }
 
   root.addEventListener("keydown", (event) => {

@@ -1,9 +1,8 @@
-"""Paces what is shown of one stream, and tells what was skipped.
+"""Limits the rate at which the frames of one stream are sent to a view, and counts the skipped bytes.
 
-A watch begins with what is held, 256 KiB at most, and goes on with what comes: 256 KiB a second of what is sent, on
-average. What does not fit is skipped, the older first, and each skip is told in bytes. A paused watch stands still; what
-came meanwhile follows when it goes on, as far as it fits. A picture costs what it weighs, and the next waits until that
-is paid.
+A watch begins with the held frames, at most 256 KiB, and continues with new frames, on average 256 KiB a second. The
+older bytes that do not fit are skipped, and each skip is reported in bytes. A paused watch sends nothing; the frames of
+the pause follow afterwards, as far as they fit. A picture uses up the rate by its size, and the next one waits.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from mew_lab.views.streams.row import Kind
 
 __all__ = ["RATE", "StreamWatch", "reader_of"]
 
-RATE = 256 * 1024  # bytes a second, and at once
+RATE = 256 * 1024  # bytes a second on average, and bytes at once
 
 
 def reader_of(kind: Kind, *, format: str = "") -> FrameDecoder:
-    """A reader of that kind; `format` is what the stream's request said."""
+    """A reader of that kind; `format` is the format in the stream's request."""
     if kind == "json":
         return JsonReader()
     if kind == "hex":
@@ -42,12 +41,12 @@ def reader_of(kind: Kind, *, format: str = "") -> FrameDecoder:
 
 
 class StreamWatch:
-    """One look at one stream. `skipped` counts the bytes that were too much so far."""
+    """The frames of one stream for one view, at a limited rate. `skipped` counts the bytes skipped so far."""
 
     def __init__(
         self,
-        shelf: FrameStore,
-        held: FrameBuffer,
+        store: FrameStore,
+        buffer: FrameBuffer,
         kind: Kind,
         *,
         format: str = "",
@@ -56,8 +55,8 @@ class StreamWatch:
         self.kind = kind
         self.paused = False
         self.skipped = 0
-        self._shelf = shelf
-        self._held = held
+        self._store = store
+        self._buffer = buffer
         self._clock = clock
         self._reader = reader_of(kind, format=format)
         self._place = FramePosition()
@@ -67,11 +66,11 @@ class StreamWatch:
 
     @property
     def waits(self) -> bool:
-        """Whether there may be something to show that was not shown yet."""
-        return not self.paused and (not self._began or self._place != self._held.end or self._budget <= 0)
+        """Whether there may be frames that were not shown yet."""
+        return not self.paused and (not self._began or self._place != self._buffer.end or self._budget <= 0)
 
     def next(self) -> dict[str, Any]:
-        """What is to be shown now; empty when there is nothing. `before`, the first time: the bytes before it."""
+        """The content to be shown now, empty for none. The first one has `before`, the number of bytes before it."""
         now = self._clock()
         self._budget = min(RATE, self._budget + (now - self._then) * RATE)
         self._then = now
@@ -87,9 +86,9 @@ class StreamWatch:
 
     def _read(self) -> dict[str, Any]:
         most = {"image": EACH, "hex": HEX_LINES * 16}.get(self.kind, max(1, int(self._budget)))
-        some = self._shelf.after(self._held, self._place, most=most)
-        missing = some.start.bytes - self._place.bytes
-        pieces = [(data, True) for data in some.frames]
+        unread = self._store.after(self._buffer, self._place, most=most)
+        missing = unread.start.bytes - self._place.bytes
+        pieces = [(data, True) for data in unread.frames]
         if len(pieces) == 1 and self.kind != "image" and len(pieces[0][0]) > most:
             missing += len(pieces[0][0]) - most
             pieces = [(pieces[0][0][-most:], False)]
@@ -104,5 +103,5 @@ class StreamWatch:
             update["skipped"] = self.skipped
         for data, whole in pieces:
             self._reader.read(data, whole=whole)
-        self._place = some.end
+        self._place = unread.end
         return update

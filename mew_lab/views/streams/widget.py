@@ -1,11 +1,11 @@
-"""The streams view: a human sees the streams of a space, and looks into one while it runs.
+"""The streams view: a human sees the streams of a space, and reads one while it runs.
 
-The list travels as rows: whole when one has changed, its counts alone at most twice a second. What is on a stream is
-read here, in Python, and goes as visible text, numbers, or a whole picture, to the one view that has opened the stream:
-256 KiB a second at most, what was skipped is told. At most 200 rows are in a page; her own, the watched, the open and
-the newest come first, and how many are left out is told.
+The list goes to the views as rows: a whole row when it has changed, its counts alone at most twice a second. The bytes
+of a stream are read here, in Python. They go as visible text, numbers or a whole picture to the one view that has opened
+the stream, at most 256 KiB a second; the view shows how many bytes were skipped. A page has at most 200 rows: the
+human's own, the watched, the open and the newest ones first. It shows how many are left out.
 
-What a page asks for is done by `StreamActions`, whose refusals are the gateway's sentences. No path and no file name
+`StreamActions` performs the actions that a page requests; a refusal is the gateway's sentence. No path and no file name
 comes from a page or a peer.
 
 Spec: §3.10.
@@ -40,7 +40,7 @@ _ESM, _CSS = front_end("streams")
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
 MOST_WATCHES = 16
-_ASKED = ("direction", "description", "content_type", "format")
+_FIELDS = ("direction", "description", "content_type", "format")
 EMPTY = "No stream was opened yet. A participant opens one with stream/request, you with the button above, or in code: "
 EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
 
@@ -53,9 +53,9 @@ def view_of(session: Session) -> StreamsView:
 
 
 class StreamsView(ActingWidget):
-    """The streams of one lab. Show it as often as you like; each view looks into a stream of its own choice.
+    """The streams of one lab. Show it as often as you like; each view shows a stream of its own choice.
 
-    `streaming` and `actions` are what it is made of, for code: rows, held frames, `actions.save(key)` and the like.
+    `streaming` (rows and held frames) and `actions` (such as `actions.save(key)`) serve code in the notebook.
     """
 
     _esm = _ESM
@@ -67,7 +67,7 @@ class StreamsView(ActingWidget):
         self.streaming = streaming
         self.actions = StreamActions(streaming)
         self._loop = loop
-        # Put in by any thread; all below are the writer's alone.
+        # Filled by any thread; only the writer uses the members below.
         self._wishes: deque[dict[str, Any]] = deque(maxlen=1000)
         self._watches: BoundedDict[str, tuple[int, StreamWatch]] = BoundedDict(MOST_WATCHES)
         self._sent: dict[int, StreamRow] = {}
@@ -84,7 +84,7 @@ class StreamsView(ActingWidget):
 
         self._leave = leave
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._head = self._heading()
@@ -99,7 +99,7 @@ class StreamsView(ActingWidget):
 
     def _news(self) -> list[dict[str, Any]]:
         while self._wishes:
-            self._grant(self._wishes.popleft())
+            self._follow_wish(self._wishes.popleft())
         items = self._list_news()
         for view, (key, watch) in list(self._watches.items()):
             if view not in self._views:
@@ -113,8 +113,8 @@ class StreamsView(ActingWidget):
     def _list_news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         rows = {row.key: row for row in self._listed()}
-        if gone := [key for key in self._sent if key not in rows]:
-            items.append({"t": "gone", "keys": gone})
+        if dropped := [key for key in self._sent if key not in rows]:
+            items.append({"t": "gone", "keys": dropped})
         if changed := [row for key, row in rows.items() if self._sent.get(key) is not row]:
             items.append({"t": "rows", "rows": [_pack(row) for row in changed]})
         self._sent = rows
@@ -148,18 +148,18 @@ class StreamsView(ActingWidget):
     def _heading(self) -> dict[str, Any]:
         rows = self.streaming.rows()
         number = {state: sum(row.state == state for row in rows) for state in ("open", "requested")}
-        left_out = max(0, len(rows) - MOST_ROWS) + self.streaming.over_untold + self.streaming.untold
+        left_out = max(0, len(rows) - MOST_ROWS) + self.streaming.over_left_out + self.streaming.untold
         others = self.streaming.others()[:MOST_OTHERS]
         return {
             "open": number["open"],
             "requested": number["requested"],
-            "over": len(rows) - number["open"] - number["requested"] + self.streaming.over_untold,
+            "over": len(rows) - number["open"] - number["requested"] + self.streaming.over_left_out,
             "leftOut": left_out,
             "others": [[name, one_line(name, 60)] for name in others],
             "mayRequest": self.streaming.may_request(),
         }
 
-    # What the views ask for.
+    # Requests of the views.
 
     def _handle(self, message: dict[str, Any]) -> None:
         if message.get("t") in ("look", "pause") and isinstance(message.get("view"), str):
@@ -168,7 +168,7 @@ class StreamsView(ActingWidget):
         else:
             super()._handle(message)
 
-    def _grant(self, wish: dict[str, Any]) -> None:
+    def _follow_wish(self, wish: dict[str, Any]) -> None:
         view, key, kind = wish["view"][:40], wish.get("key"), wish.get("kind")
         if wish["t"] == "pause":
             if view in self._watches:
@@ -197,17 +197,17 @@ class StreamsView(ActingWidget):
         return self._loop.submit(work)
 
     def _open(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        asked = {
+        fields = {
             name: text.strip()
-            for name in _ASKED
+            for name in _FIELDS
             if isinstance(text := params.get(name), str) and text.strip()
         }
         target = params.get("target")
         if isinstance(target, str) and target:
-            asked["target"] = target
+            fields["target"] = target
 
         async def open_stream() -> ActResult:
-            row = await self.actions.open(**asked)
+            row = await self.actions.open(**fields)
             return ActResult(f"{row.id} is open; you own it.", {"key": row.key})
 
         return self._do(open_stream())
@@ -216,21 +216,21 @@ class StreamsView(ActingWidget):
         await self.actions.close(key)
         return ActResult(f"{self._label_of(key)} is closed.")
 
-    async def _grant_write(self, key: int, who: str) -> ActResult:
-        await self.actions.grant_write(key, who)
-        return ActResult(f"{who} may write to {self._label_of(key)}.")
+    async def _grant_write(self, key: int, participant: str) -> ActResult:
+        await self.actions.grant_write(key, participant)
+        return ActResult(f"{participant} may write to {self._label_of(key)}.")
 
-    async def _revoke_write(self, key: int, who: str) -> ActResult:
-        await self.actions.revoke_write(key, who)
-        return ActResult(f"{who} may write to {self._label_of(key)} no longer.")
+    async def _revoke_write(self, key: int, participant: str) -> ActResult:
+        await self.actions.revoke_write(key, participant)
+        return ActResult(f"{participant} may no longer write to {self._label_of(key)}.")
 
-    async def _transfer(self, key: int, who: str) -> ActResult:
-        await self.actions.transfer_ownership(key, who)
-        return ActResult(f"{self._label_of(key)} belongs to {who} now.")
+    async def _transfer(self, key: int, participant: str) -> ActResult:
+        await self.actions.transfer_ownership(key, participant)
+        return ActResult(f"{self._label_of(key)} belongs to {participant} now.")
 
     async def _save(self, key: int, kind: Any) -> ActResult:
         saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
-        missing = f" The {saved.missing} bytes before are not held any more." if saved.missing else ""
+        missing = f" The {saved.missing} bytes before them are no longer held." if saved.missing else ""
         return ActResult(f"{saved.bytes} bytes of {self._label_of(key)} are in {saved.path}.{missing}")
 
     def _label_of(self, key: int) -> str:
@@ -238,11 +238,11 @@ class StreamsView(ActingWidget):
         return row.id if row else "The stream"
 
     def badge(self) -> str:
-        """How many are open."""
+        """The number of open streams, as text; empty for none."""
         number = sum(row.state == "open" for row in self.streaming.rows())
         return f"{number} open" if number else ""
 
-    # Pictures.
+    # Saved pictures.
 
     def _static_text(self) -> str:
         head = self._heading()
@@ -271,12 +271,12 @@ def _key(params: Mapping[str, Any]) -> int:
 def _name(params: Mapping[str, Any]) -> str:
     name = params.get("participant")
     if not isinstance(name, str) or not name or len(name) > 256:
-        raise MewError("Nobody was chosen, so nothing was done. Choose a participant first.")
+        raise MewError("No participant was chosen, so nothing was done. Choose one first.")
     return name
 
 
 def _pack(row: StreamRow) -> dict[str, Any]:
-    """A row as the views get it: visible text."""
+    """A row as the views get it, with visible text."""
     return {
         "key": row.key,
         "id": visible(row.id),
@@ -307,18 +307,18 @@ LAST_LINES = 20
 
 
 def cells_of(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]:
-    """The cells of a row, in the order of COLUMNS; `traffic` as `StreamsModel.traffic` tells it."""
+    """The cells of a row, in the order of COLUMNS; `traffic` is the result of `StreamsModel.traffic`."""
     state = f"{row.state}: {one_line(row.reason, 120)}" if row.reason else row.state
     type = " ".join(filter(None, (row.content_type, row.format)))
     to = ", ".join(row.target) or "everybody"
-    who = (one_line(row.owner, 60), one_line(", ".join(row.writers), 120), one_line(to, 120))
+    participants = (one_line(row.owner, 60), one_line(", ".join(row.writers), 120), one_line(to, 120))
     counts = (str(traffic[0]), str(traffic[1])) if row.reaches else ("not for you", "")
-    words = (one_line(row.id, 60), one_line(row.description, 200))
-    return (*words, *who, one_line(type, 80), state, *counts, clock_time(row.since))
+    names = (one_line(row.id, 60), one_line(row.description, 200))
+    return (*names, *participants, one_line(type, 80), state, *counts, clock_time(row.since))
 
 
 def last_lines(streaming: StreamsModel, key: int, kind: Kind) -> str:
-    """A table of the last 20 lines that are held of a stream, read in that way; empty when it is not kept any more."""
+    """A table of the last 20 held lines of a stream, read as `kind`; empty when the stream is no longer kept."""
     held, row = streaming.buffer(key), streaming.row(key)
     if held is None or row is None:
         return ""

@@ -1,8 +1,8 @@
-"""Follows the exchange that somebody looks at, and what has come of it by now.
+"""Follows the selected exchange of a space while it grows.
 
-Nothing is kept before the first question: then the newest 20 000 envelopes are read once, in turns that hold nobody up,
-and from then on followed, so that an exchange grows while it is looked at. Everything happens on the loop's thread;
-`selected` is replaced, never changed, so any thread may read it. It draws nothing.
+Nothing is read before the first selection. Then the newest 20 000 envelopes are read once, in short turns of the loop,
+and later ones are followed, so that the selected exchange grows. Everything happens on the loop's thread; `selected` is
+replaced, never changed, so any thread may read it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mew_lab.log.chains import MOST_HELD, Chains, Exchange
 
 __all__ = ["ExchangeSelection"]
 
-SETTLED = 0.2  # seconds between two looks at a growing exchange
+SETTLED = 0.2  # seconds between two updates of a growing exchange
 PATIENCE = 30.0
 
 
 class ExchangeSelection:
-    """The exchange selected in a space, with all that belongs to it."""
+    """The selected exchange of a space, with all envelopes that belong to it."""
 
     def __init__(self, following: EntryFeed, *, most: int = MOST_HELD) -> None:
         self._following = following
@@ -36,10 +36,10 @@ class ExchangeSelection:
         self.selected: Exchange | None = None
 
     async def select(self, which: str | int) -> Exchange:
-        """Looks for the envelope with that id, or that number in the feed, and for what belongs to it.
+        """Selects the exchange of the envelope with that id, or that number in the feed, and returns it.
 
         Raises:
-            JournalError: when there is none, or it is not held any more.
+            JournalError: when there is no such envelope, or it is no longer held.
         """
         if not self._reading:
             self._reading = True
@@ -57,33 +57,33 @@ class ExchangeSelection:
         return exchange
 
     def forget(self) -> None:
-        """Nothing is selected any more; what was read is kept for the next question."""
+        """Clears the selection; the envelopes that were read are kept for the next one."""
         self._seqs, self.selected = frozenset(), None
         self._subscribers.tell()
 
     def close(self) -> None:
-        """Follows no more. To be called on the loop's thread."""
+        """Stops following the space. To be called on the loop's thread."""
         self._following.remove(self)
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back when another exchange is selected or the selected one has grown; returns what ends it."""
+        """Calls `on_change` when the selection changes or its exchange grows; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
     def take(self, entry: Entry) -> None:
-        """Takes the next envelope."""
+        """Adds the next envelope."""
         self._chains.add(entry)
         if self._seqs and not self._stale and self._chains.belongs(entry, self._seqs):
             self._stale = True
             with contextlib.suppress(RuntimeError):
-                # Many may follow at once; one look a while later sees them all.
-                asyncio.get_running_loop().call_later(SETTLED, self._look_again)
+                # Many envelopes may follow at once; one update a moment later covers them all.
+                asyncio.get_running_loop().call_later(SETTLED, self._update)
                 return
-            self._look_again()
+            self._update()
 
-    def _look_again(self) -> None:
+    def _update(self) -> None:
         self._stale = False
         if self.selected is not None:
-            # It may be held no more by now: then it stays as it was.
+            # An exchange that is no longer held stays as it was.
             with contextlib.suppress(JournalError):
                 self._show(self._chains.exchange(self.selected.selected.seq))
 

@@ -1,11 +1,8 @@
 """Statistics of the traffic: messages per second, and how long requests and proposals wait.
 
-Kept, whatever the load: the counts by family of the last 3600 seconds and the last 1440 minutes in which something was
-said, and the newest 5000 answered questions of either kind. What waits is read from the ledger of calls that the feed
-keeps. One writer, the loop's thread; other threads get copies, each made in one step that the interpreter does not
-divide.
-
-It draws nothing and does not know what belongs together beyond a question and its answer.
+The model holds the counts by family of the last 3600 seconds and the last 1440 minutes with traffic, and the newest 5000
+answered requests and 5000 decided proposals. The waiting calls are read from the ledger of calls that the feed keeps.
+Only the loop's thread writes; other threads get copies, each made in one step that the interpreter does not divide.
 """
 
 from __future__ import annotations
@@ -28,16 +25,16 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60)
 
 
 class KindCounts(NamedTuple):
-    """What was said from `start` on (epoch, seconds), for a second or a minute: counts in the order of `FAMILIES`."""
+    """The counts of a second or minute in the order of `FAMILIES`; `start` is in seconds of the epoch."""
 
     start: int
     counts: tuple[int, ...]
 
 
 class TrafficStats:
-    """Follows a space and its calls.
+    """The statistics of one space, from its envelopes and its calls.
 
-    `count` is how many envelopes there were, `now` when the last one came (epoch, seconds).
+    `count` is the number of envelopes, `now` the time of the last one in seconds of the epoch.
     """
 
     def __init__(self) -> None:
@@ -47,7 +44,7 @@ class TrafficStats:
         self._this_second = self._this_minute = [0] * len(FAMILIES)
         self._seconds: deque[tuple[int, list[int]]] = deque(maxlen=SECONDS)
         self._minutes: deque[tuple[int, list[int]]] = deque(maxlen=MINUTES)
-        self._calls = CallLedger()  # the one of the feed, once that has told of a call
+        self._calls = CallLedger()  # that of the feed, after its first change of a call
         self._pairs: dict[str, deque[Pair]] = {
             "request": deque(maxlen=POINTS),
             "decision": deque(maxlen=POINTS),
@@ -60,15 +57,15 @@ class TrafficStats:
         second = int(entry.t)
         if second > self._second:
             self._turn(second)
-        place = family_index(entry.kind)
-        self._this_second[place] += 1
-        self._this_minute[place] += 1
+        index = family_index(entry.kind)
+        self._this_second[index] += 1
+        self._this_minute[index] += 1
         self.count += 1
         self.now = entry.t
         self._subscribers.tell()
 
     def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Measures the calls that the next envelope answers or decides."""
+        """Adds the durations of the calls that the next envelope answers or decides."""
         self._calls = calls
         for pair in filter(None, map(pair_of, changes)):
             self._pairs[pair.strip].append(pair)
@@ -82,39 +79,39 @@ class TrafficStats:
             self._minutes.append((self._minute, self._this_minute))
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after each envelope, on the loop's thread; returns what ends it."""
+        """Calls `on_change` after each envelope, on the loop's thread; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
     # --- for any thread ---
 
     def seconds(self, after: int = 0) -> list[KindCounts]:
-        """The seconds that began after that moment and in which something was said, oldest first."""
+        """The seconds with traffic that began after `after` (seconds of the epoch), oldest first."""
         return _beats(self._seconds, after)
 
     def minutes(self, after: int = 0) -> list[KindCounts]:
-        """The same by minutes."""
+        """The minutes with traffic that began after `after` (seconds of the epoch), oldest first."""
         return _beats(self._minutes, after)
 
     def answered(self, strip: str) -> int:
-        """How many questions of that kind (`request` or `decision`) were answered so far."""
+        """The number of answered requests (`request`) or decided proposals (`decision`) so far."""
         return self._answered[strip]
 
     def pairs(self, strip: str, limit: int = POINTS) -> list[Pair]:
-        """The newest answered questions of that kind, oldest first."""
+        """The newest answered requests or decided proposals, oldest first."""
         return list(self._pairs[strip])[-limit:] if limit > 0 else []
 
     def spread(self, strip: str) -> Spread:
-        """How long the newest 5000 of that kind took."""
+        """The distribution of the durations of the newest 5000 pairs, in seconds."""
         return spread(pair.seconds for pair in self.pairs(strip))
 
     def waiting(self, strip: str) -> list[Entry]:
-        """The calls of that kind that wait for an answer or a decision now, oldest first."""
+        """The requests without an answer, or the proposals without a decision, oldest first."""
         calls = self._calls
         waiting = calls.requests.open() if strip == "request" else calls.proposals.open()
         return [call.entry for call in waiting]
 
     def series(self, seconds: int) -> Series:
-        """The counts of the last so many seconds up to the last envelope, in at most 240 equal parts."""
+        """The counts of the last `seconds` up to the last envelope, in at most 240 equal parts."""
         if not self.count:
             return Series(0.0, 1.0, ())
         fine = seconds <= SECONDS
@@ -128,8 +125,8 @@ class TrafficStats:
         for beat in held:
             if first <= beat.start <= end:
                 part = counts[(beat.start - first) // step]
-                for place, count in enumerate(beat.counts):
-                    part[place] += count
+                for index, count in enumerate(beat.counts):
+                    part[index] += count
         return Series(float(first), float(step), tuple(map(tuple, counts)))
 
 

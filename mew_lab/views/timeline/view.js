@@ -1,9 +1,9 @@
-// Bars and points are drawn here from counts; the sequence diagram comes as a list of shapes. Either way each node is made
-// by name from a short list, and text is text.
+// Draws bars and points from counts. The sequence diagram arrives as a list of shapes. Each node is made by name from a short
+// list of tags, and text is set as text.
 
 import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, duration, grouped, waited } from "../ui/text.js";
+import { clockTime, duration, groupDigits, elapsedTime } from "../ui/text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
@@ -23,25 +23,25 @@ function shape(tag, attributes = {}, ...children) {
   return node;
 }
 
-// What Python drew: anything that is not on the lists is left out.
-function drawn([tag, attributes, inside]) {
+// Makes the nodes of a drawing of Python; tags and attributes that are not on the lists are left out.
+function makeDrawing([tag, attributes, inside]) {
   if (!SHAPES.has(tag)) return "";
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) if (TRAITS.has(name)) node.setAttribute(name, String(value));
   if (typeof inside === "string") node.textContent = inside;
-  else node.append(...inside.map(drawn));
+  else node.append(...inside.map(makeDrawing));
   return node;
 }
 
-const held = (value, low, high) => Math.min(Math.max(value, low), high);
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-timeline", "aria-label": "Timeline" });
   const title = make("span", { class: "mew-title" });
   const spans = make("div", { class: "mew-spans", role: "group", "aria-label": "Time shown" });
   const legend = make("div", { class: "mew-legend mew-drawing", role: "group", "aria-label": "Families shown" });
-  const rate = chart("Messages per second", 140);
-  const strips = { request: strip("Requests", "request"), decision: strip("Decisions", "decision") };
+  const rate = makeChart("Messages per second", 140);
+  const strips = { request: makeStrip("Requests", "request"), decision: makeStrip("Decisions", "decision") };
   const empty = make("div", { class: "mew-empty" });
   const charts = make("div", { class: "mew-charts" }, rate.box, rate.line, make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part));
   const which = make("input", { type: "text", placeholder: "id or number", "aria-label": "Id or number of an envelope", spellcheck: "false", autocomplete: "off" });
@@ -67,8 +67,8 @@ function render({ model, el }) {
   for (const [text, length] of WINDOWS) {
     spans.append(make("button", { type: "button", text, "aria-pressed": String(length === window_), onclick: (event) => {
       window_ = length;
-      for (const one of spans.children) one.setAttribute("aria-pressed", String(one === event.currentTarget));
-      changed();
+      for (const button of spans.children) button.setAttribute("aria-pressed", String(button === event.currentTarget));
+      repaint();
     } }));
   }
 
@@ -77,9 +77,9 @@ function render({ model, el }) {
     item(item) {
       if (item.t === "snapshot") begin(item);
       else if (item.t === "stats") take(item);
-      else if (item.t === "exchange") look(item);
+      else if (item.t === "exchange") showExchange(item);
     },
-    done: changed,
+    done: repaint,
   });
 
   function begin(item) {
@@ -92,15 +92,15 @@ function render({ model, el }) {
       part.points = new Map();
       add(part, item.points[name]);
     }
-    if (!legend.children.length) toggles();
-    look(item.exchange);
+    if (!legend.children.length) addToggles();
+    showExchange(item.exchange);
     put(item);
   }
 
   function take(item) {
     if (item.turn <= turn) return;
     if (item.turn !== turn + 1) {
-      // Something was lost on the way: everything comes again.
+      // A message was lost: everything is requested again.
       if (performance.now() - asking > 1000) {
         asking = performance.now();
         link.ask();
@@ -116,9 +116,9 @@ function render({ model, el }) {
     if (now !== waited) announce(now ? `${now} ${now === 1 ? "decision waits" : "decisions wait"}` : "No decision waits");
   }
 
-  // A question is answered once, so a point that comes again is the same.
+  // A call is answered once, so a point that arrives again is the same.
   function add(part, fresh) {
-    for (const one of fresh) part.points.set(one[ASKED], one);
+    for (const point of fresh) part.points.set(point[ASKED], point);
     for (const key of part.points.keys()) {
       if (part.points.size <= 1000) break;
       part.points.delete(key);
@@ -135,7 +135,7 @@ function render({ model, el }) {
     for (const [name, part] of Object.entries(strips)) part.told = item.told[name];
   }
 
-  function changed() {
+  function repaint() {
     dirty = true;
     paintSoon();
   }
@@ -146,12 +146,12 @@ function render({ model, el }) {
 
   const now = () => performance.now() / 1000 + offset;
 
-  // The moments shown: how long a bar is, where the first begins, how many there are.
-  function scope(width) {
+  // The time that is shown: the length of a bar in seconds, the start of the first bar, the number of bars.
+  function timeScale(width) {
     const first = minutes.keys().next().value ?? now();
     const span = window_ || Math.max(60, now() - first);
     const fine = span <= 3600, most = Math.max(20, Math.floor((width - LEFT - RIGHT) / 3));
-    const length = LENGTHS.find((one) => (fine || one >= 60) && span / one <= most) ?? 21600;
+    const length = LENGTHS.find((size) => (fine || size >= 60) && span / size <= most) ?? 21600;
     const end = (Math.floor(now() / length) + 1) * length, bars = Math.max(1, Math.ceil(span / length));
     return { length, end, bars, first: end - bars * length, fine };
   }
@@ -167,47 +167,47 @@ function render({ model, el }) {
       return;
     }
     if (!width) {
-      // Out of the layout just now: observed anew, it tells when it is back.
+      // Out of the layout: the observer is started again, so that it reports the return.
       sizes.unobserve(charts);
       sizes.observe(charts);
       return;
     }
-    const view = scope(width), key = `${view.end} ${view.length} ${width}`;
-    heads(view);
+    const view = timeScale(width), key = `${view.end} ${view.length} ${width}`;
+    writeHeads(view);
     if (!dirty && key === painted) return;
     dirty = false;
     painted = key;
     root.dataset.paints = String(++paints);
     root.dataset.count = String(count);
-    const busy = bars(view, width);
-    const dots = Object.values(strips).map((part) => points(part, view));
+    const busy = drawBars(view, width);
+    const dots = Object.values(strips).map((part) => drawPoints(part, view));
     clearInterval(timer);
-    // Time goes on in the picture for as long as something is in it.
+    // The charts move with time while they have content.
     timer = busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting) ? setInterval(paintSoon, 1000) : null;
   }
 
-  function heads(view) {
+  function writeHeads(view) {
     const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
     const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
-    write(title, `${space} · ${grouped(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : grouped(Math.round(perSecond))}/s`);
-    for (const part of Object.values(strips)) headOf(part);
+    write(title, `${space} · ${groupDigits(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`);
+    for (const part of Object.values(strips)) writeHead(part);
   }
 
-  function headOf(part) {
+  function writeHead(part) {
     const { of, p50, p95, mine, waiting, oldest } = part.told;
-    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${grouped(of)}${mine ? `, ${grouped(mine)} by you` : ""}` : `none ${part.ended} yet`;
-    write(part.took, `${took}${waiting ? ` · ${grouped(waiting)} waiting` : ""}`);
+    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${groupDigits(of)}${mine ? `, ${groupDigits(mine)} by you` : ""}` : `none ${part.ended} yet`;
+    write(part.took, `${took}${waiting ? ` · ${groupDigits(waiting)} waiting` : ""}`);
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
     const [seq, since, who, what] = oldest[0];
-    write(part.oldest, `oldest #${seq}, ${waited(now() - since)}`);
+    write(part.oldest, `oldest #${seq}, ${elapsedTime(now() - since)}`);
     part.oldest.dataset.seq = seq;
     if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
   }
 
   // --- messages per second ---
 
-  function bars(view, width) {
+  function drawBars(view, width) {
     const sums = Array.from({ length: view.bars }, () => new Array(families.length).fill(0));
     const totals = new Array(families.length).fill(0);
     for (const [start, counts] of view.fine ? seconds : minutes) {
@@ -219,15 +219,15 @@ function render({ model, el }) {
       }
     }
     const top = 12, floor = rate.height - 20, room = width - LEFT - RIGHT, each = room / view.bars;
-    const most = Math.max(...sums.map((one) => one.reduce((a, b) => a + b, 0))) / view.length;
+    const most = Math.max(...sums.map((bar) => bar.reduce((a, b) => a + b, 0))) / view.length;
     const ceiling = roundUp(most || 1), scale = (floor - top) / ceiling, nodes = [];
     for (const value of [0, ceiling / 2, ceiling]) nodes.push(...mark(width, floor - value * scale, String(Math.round(value * 1000) / 1000), value === 0));
     const heights = new Array(view.bars).fill(0);
     families.forEach(([name], place) => {
       let d = "";
-      sums.forEach((one, n) => {
-        if (!one[place]) return;
-        const tall = (one[place] / view.length) * scale, wide = Math.max(1, each - (each > 4 ? 1 : 0.25));
+      sums.forEach((bar, n) => {
+        if (!bar[place]) return;
+        const tall = (bar[place] / view.length) * scale, wide = Math.max(1, each - (each > 4 ? 1 : 0.25));
         d += `M${(LEFT + n * each).toFixed(1)} ${(floor - heights[n]).toFixed(1)}h${wide.toFixed(1)}v${(-tall).toFixed(1)}h${(-wide).toFixed(1)}z`;
         heights[n] += tall;
       });
@@ -237,29 +237,29 @@ function render({ model, el }) {
     rate.draw(width, nodes);
     rate.count = view.bars;
     rate.at = (n) => LEFT + (n + 0.5) * each;
-    rate.near = (x) => held(Math.floor((x - LEFT) / each), 0, view.bars - 1);
+    rate.near = (x) => clamp(Math.floor((x - LEFT) / each), 0, view.bars - 1);
     rate.say = (n) => {
       const many = sums[n].reduce((a, b) => a + b, 0);
-      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${grouped(sums[n][place])}` : "")).filter(Boolean);
+      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${groupDigits(sums[n][place])}` : "")).filter(Boolean);
       const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
-      return many ? `${when}: ${grouped(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
+      return many ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
-    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${grouped(totals.reduce((a, b) => a + b, 0))} shown`;
+    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${groupDigits(totals.reduce((a, b) => a + b, 0))} shown`;
     rate.settle();
     families.forEach((_, place) => {
       const chip = legend.children[place];
       chip.hidden = !totals[place] && !off.has(place);
-      write(chip.lastChild, grouped(totals[place]));
+      write(chip.lastChild, groupDigits(totals[place]));
     });
     return totals.some(Boolean);
   }
 
-  function toggles() {
+  function addToggles() {
     families.forEach(([name, glyph], place) => {
       const chip = make("button", { type: "button", class: `mew-chip is-${name}`, "aria-pressed": "true", title: `Show or hide ${name}`, hidden: true, onclick: () => {
         if (!off.delete(place)) off.add(place);
         chip.setAttribute("aria-pressed", String(!off.has(place)));
-        changed();
+        repaint();
       } }, make("span", { class: "mew-glyph mew-code", text: glyph }), make("span", { text: name }), make("span", { class: "mew-count mew-num" }));
       legend.append(chip);
     });
@@ -267,8 +267,8 @@ function render({ model, el }) {
 
   // --- answers and decisions ---
 
-  function strip(name, key) {
-    const part = chart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
+  function makeStrip(name, key) {
+    const part = makeChart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
     part.marks = key === "request" ? "● answered" : "● fulfilled  × rejected  ○ withdrawn";
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
@@ -281,25 +281,25 @@ function render({ model, el }) {
     return part;
   }
 
-  function points(part, view) {
+  function drawPoints(part, view) {
     const width = part.box.clientWidth;
     if (!width) return false;
-    const seen = [...part.points.values()].filter((one) => one[WHEN] >= view.first);
+    const seen = [...part.points.values()].filter((point) => point[WHEN] >= view.first);
     part.seen = seen;
-    const took = seen.map((one) => held(one[TOOK], 1e-3, 1e6));
+    const took = seen.map((point) => clamp(point[TOOK], 1e-3, 1e6));
     const low = Math.floor(Math.log10(Math.min(...(took.length ? took : [1e-3]))) + 1e-9);
     const high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(...(took.length ? took : [1]))) - 1e-9));
     const top = 8, floor = part.height - 20, room = width - LEFT - RIGHT - 8, nodes = [];
-    const y = (value) => floor - ((Math.log10(held(value, 1e-3, 1e6)) - low) / (high - low)) * (floor - top);
+    const y = (value) => floor - ((Math.log10(clamp(value, 1e-3, 1e6)) - low) / (high - low)) * (floor - top);
     const x = (t) => LEFT + 4 + ((t - view.first) / (view.end - view.first)) * room;
     const every = Math.ceil((high - low) / 4);
     for (let power = low; power <= high; power += every) nodes.push(...mark(width, y(10 ** power), power < 0 ? `${Math.round(10 ** (power + 3))} ms` : `${10 ** power} s`, power === low));
     const paths = {};
-    for (const one of seen) {
-      const [px, py] = [x(one[WHEN]), y(one[TOOK])];
-      paths[one[ENDED]] = (paths[one[ENDED]] ?? "") + (
-        one[ENDED] === "rejected" ? `M${(px - 3).toFixed(1)} ${(py - 3).toFixed(1)}l6 6m0 -6l-6 6`
-          : one[ENDED] === "withdrawn" ? `M${(px - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0` : `M${px.toFixed(1)} ${py.toFixed(1)}h0`);
+    for (const point of seen) {
+      const [px, py] = [x(point[WHEN]), y(point[TOOK])];
+      paths[point[ENDED]] = (paths[point[ENDED]] ?? "") + (
+        point[ENDED] === "rejected" ? `M${(px - 3).toFixed(1)} ${(py - 3).toFixed(1)}l6 6m0 -6l-6 6`
+          : point[ENDED] === "withdrawn" ? `M${(px - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0` : `M${px.toFixed(1)} ${py.toFixed(1)}h0`);
     }
     for (const [how, d] of Object.entries(paths)) nodes.push(shape("path", { class: `drawn ${how === "rejected" || how === "withdrawn" ? "arrow" : "dots"} ${HOW[how]?.[1] ?? ""}`, d }));
     nodes.push(...ends(view, width, part.height - 4));
@@ -309,24 +309,24 @@ function render({ model, el }) {
     part.height_at = (n) => y(seen[n][TOOK]);
     part.near = (px, py) => {
       let best = -1, least = Infinity;
-      seen.forEach((one, n) => {
-        const away = (x(one[WHEN]) - px) ** 2 + (py === undefined ? 0 : (y(one[TOOK]) - py) ** 2);
+      seen.forEach((point, n) => {
+        const away = (x(point[WHEN]) - px) ** 2 + (py === undefined ? 0 : (y(point[TOOK]) - py) ** 2);
         if (away <= least) { best = n; least = away; }
       });
       return best;
     };
     part.say = (n) => {
-      const one = seen[n];
-      return `${HOW[one[ENDED]]?.[0] ?? ""} ${clockTime(one[WHEN])} ${duration(one[TOOK])}: ${one[ENDED]} by ${one[BY]} · #${one[ASKED]} ${one[ASKER]}: ${one[LABEL]}`;
+      const point = seen[n];
+      return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${point[ENDED]} by ${point[BY]} · #${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
     };
-    part.rest = seen.length ? `${part.marks}; press one to see its exchange` : `Nothing was ${part.ended} in this time.`;
+    part.rest = seen.length ? `${part.marks}; press a point to see its exchange` : `Nothing was ${part.ended} in this time.`;
     part.settle();
     return seen.length > 0;
   }
 
-  // --- what all charts share: a cursor for the mouse and the keyboard, and a line that says what is under it ---
+  // --- shared by all charts: a cursor for the mouse and the keyboard, and a line that describes the marked place ---
 
-  function chart(label, height) {
+  function makeChart(label, height) {
     const svg = shape("svg", { class: "mew-drawing", "aria-hidden": "true", height });
     const cursor = shape("path", { class: "cursor" });
     const box = make("div", { class: "mew-chart", role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "" }, svg);
@@ -339,10 +339,10 @@ function render({ model, el }) {
     };
     self.settle = () => {
       if (self.place >= self.count) self.place = -1;
-      const some = self.place >= 0, text = some ? self.say(self.place) : self.rest;
+      const marked = self.place >= 0, text = marked ? self.say(self.place) : self.rest;
       write(line, text);
-      const y = some ? self.height_at?.(self.place) : 0;
-      cursor.setAttribute("d", !some ? "" : self.height_at ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0` : `M${self.at(self.place)} 6V${height - 20}`);
+      const y = marked ? self.height_at?.(self.place) : 0;
+      cursor.setAttribute("d", !marked ? "" : self.height_at ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0` : `M${self.at(self.place)} 6V${height - 20}`);
       for (const [name, value] of [["aria-valuemax", Math.max(0, self.count - 1)], ["aria-valuenow", Math.max(0, self.place)], ["aria-valuetext", text]]) {
         if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
       }
@@ -370,15 +370,15 @@ function render({ model, el }) {
       if (event.key === "Enter" && self.place >= 0 && event.isTrusted) self.choose?.(self.place);
       if (to === undefined || last < 0) return;
       event.preventDefault();
-      put(held(to, 0, last));
+      put(clamp(to, 0, last));
     });
     return self;
   }
 
   function mark(width, y, text, base) {
-    const words = shape("text", { class: "faint", x: LEFT - 6, y: y + 4, "text-anchor": "end" });
-    words.textContent = text;
-    return [shape("line", { class: base ? "rule" : "thin", x1: LEFT, y1: y, x2: width - RIGHT, y2: y }), words];
+    const label = shape("text", { class: "faint", x: LEFT - 6, y: y + 4, "text-anchor": "end" });
+    label.textContent = text;
+    return [shape("line", { class: base ? "rule" : "thin", x1: LEFT, y1: y, x2: width - RIGHT, y2: y }), label];
   }
 
   function ends(view, width, y) {
@@ -390,7 +390,7 @@ function render({ model, el }) {
 
   function roundUp(value) {
     const power = 10 ** Math.floor(Math.log10(value));
-    return [1, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((one) => one >= value * (1 - 1e-9));
+    return [1, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((bound) => bound >= value * (1 - 1e-9));
   }
 
   // --- the exchange ---
@@ -401,13 +401,13 @@ function render({ model, el }) {
     if (done) announce(done.said);
   }
 
-  function look(item) {
+  function showExchange(item) {
     exchange = item;
-    const some = Boolean(item.drawing), other = root.dataset.chosen !== String(item.chosen);
-    stage.hidden = steps.hidden = keep.hidden = clear.hidden = !some;
-    root.dataset.chosen = some ? String(item.chosen) : "";
-    if (!some) {
-      about.textContent = "Press a point above, or give the id or the number of an envelope, to see what came of it.";
+    const shown = Boolean(item.drawing), other = root.dataset.chosen !== String(item.chosen);
+    stage.hidden = steps.hidden = keep.hidden = clear.hidden = !shown;
+    root.dataset.chosen = shown ? String(item.chosen) : "";
+    if (!shown) {
+      about.textContent = "Press a point above, or enter the id or the number of an envelope, to see its exchange.";
       stage.replaceChildren();
       stepRows.replaceChildren();
       return;
@@ -415,10 +415,10 @@ function render({ model, el }) {
     const { drawing } = item, near = stage.scrollLeft;
     about.textContent = drawing.title;
     const picture = shape("svg", { class: "mew-drawing", role: "img", "aria-label": `${drawing.title}. ${drawing.about}`, width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}` });
-    picture.append(...drawing.shapes.map(drawn));
+    picture.append(...drawing.shapes.map(makeDrawing));
     stage.replaceChildren(picture);
     stage.scrollLeft = near;
-    // What has the keyboard, and how far it was scrolled, stays when the exchange grows.
+    // The keyboard focus and the scroll position stay when the exchange grows.
     write(stepCount, `The ${item.steps.length === 1 ? "envelope" : `${item.steps.length} envelopes`} as a table`);
     stepRows.replaceChildren(...item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, make("bdi", { text }))))));
     if (other) stepPart.scrollTop = 0;

@@ -1,11 +1,9 @@
-"""The timeline: messages per second, how long answers took, and an exchange as a diagram.
+"""The timeline view: messages per second, the durations of answers and decisions, and an exchange as a diagram.
 
-Counts, durations and the selected exchange travel as data, what is new at most four times a second. A drawing travels as
-a list of shapes and is made node by node from a short list of tags: text that is markup never enters the page. A saved
-notebook keeps the pictures as images with their words, because JupyterLab takes SVG out of the page of a notebook that
-nobody trusts, but no image; the table below says the same in text.
-
-It does not know how envelopes are counted, paired or linked.
+Counts, durations and the selected exchange are sent as data, changes at most four times a second. A drawing is sent as a
+list of shapes. The page makes each node from a short list of tags, so markup in a text never enters the page. A saved
+notebook has the drawings as images, because JupyterLab removes SVG, but no image, from a notebook that is not trusted.
+The tables have the same content as text.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def view_of(session: Session, rows: Rows) -> TimelineView:
 
 
 class TimelineView(ActingWidget):
-    """Messages per second, how long answers and decisions took, and the exchange that was selected."""
+    """Messages per second, the durations of answers and decisions, and the selected exchange."""
 
     _esm = _ESM
     _css = f"{_CSS}\n{STYLE}"
@@ -86,7 +84,7 @@ class TimelineView(ActingWidget):
         self._loop = loop
         self._me = me
         self._timeout = timeout
-        # What was sent; only the writer moves these.
+        # The state that was last sent; only the writer changes these.
         self._turn = 0
         self._sent_count = -1
         self._second, self._minute = 0, 0
@@ -101,48 +99,48 @@ class TimelineView(ActingWidget):
 
         self._leave = leave
 
-    # What a user calls.
+    # The interface for code in the notebook.
 
     def select(self, which: str | int) -> Drawing:
-        """Shows the exchange of the envelope with that id, or that number in the feed; gives its diagram.
+        """Shows the exchange of the envelope with that id, or that number in the feed; returns its diagram.
 
-        As the last word of a cell it stays in the notebook.
+        As the value of a cell the diagram is saved in the notebook.
 
         Raises:
-            JournalError: when there is no such envelope, or it is not held any more.
+            JournalError: when there is no such envelope, or it is no longer held.
         """
         doing = f"looking for the exchange of {which!r:.80}"
         return sequence(self._loop.run(self._exchanges.select(which), timeout=self._timeout, doing=doing))
 
     @property
     def diagram(self) -> Drawing | None:
-        """The diagram of the selected exchange as it is now; None when none is selected."""
+        """The present diagram of the selected exchange; None when none is selected."""
         exchange = self._exchanges.selected
         return None if exchange is None else sequence(exchange)
 
     @property
     def rate(self) -> Drawing:
-        """Messages per second in the last hour."""
+        """A drawing of the messages per second in the last hour."""
         return rate_of(self._stats.series(HOUR))
 
     @property
     def latency(self) -> Drawing:
-        """How long the newest requests and proposals waited."""
+        """A drawing of the durations of the newest answered requests and decided proposals."""
         pairs = sorted(
             (pair for strip in STRIPS for pair in self._stats.pairs(strip)), key=lambda pair: pair.t
         )
         requests, proposals = (len(self._stats.waiting(strip)) for strip in STRIPS)
         return latency_of(pairs, waiting=(requests, proposals))
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         return {
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
             "families": [[family.name, family.glyph] for family in FAMILIES],
-            "seconds": _packed(self._stats.seconds()),
-            "minutes": _packed(self._stats.minutes()),
+            "seconds": _pack_counts(self._stats.seconds()),
+            "minutes": _pack_counts(self._stats.minutes()),
             "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
             "told": {strip: self._strip(strip) for strip in STRIPS},
             "exchange": self._exchange(self._exchanges.selected),
@@ -157,7 +155,7 @@ class TimelineView(ActingWidget):
         if count != self._sent_count:
             self._sent_count = count
             seconds, minutes = self._stats.seconds(self._second - 1), self._stats.minutes(self._minute - 1)
-            # The last ones may still grow, so they are sent again with the next news.
+            # The last second and minute may still grow, so they are sent again with the next news.
             self._second = seconds[-1].start if seconds else 0
             self._minute = minutes[-1].start if minutes else 0
             points = {}
@@ -172,8 +170,8 @@ class TimelineView(ActingWidget):
                 {
                     "t": "stats",
                     "turn": self._turn,
-                    "seconds": _packed(seconds),
-                    "minutes": _packed(minutes),
+                    "seconds": _pack_counts(seconds),
+                    "minutes": _pack_counts(minutes),
                     "points": points,
                     "told": strips,
                 }
@@ -229,7 +227,7 @@ class TimelineView(ActingWidget):
             "steps": [[visible(cell) for cell in row] for row in _steps(exchange)],
         }
 
-    # What the views ask for.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {"select": self._select, "clear": self._clear}
@@ -237,12 +235,12 @@ class TimelineView(ActingWidget):
     def _select(self, message: Mapping[str, Any]) -> Any:
         which = message.get("which")
         if isinstance(which, str) and 0 < len(which := which.strip()) <= 1000:
-            return self._loop.submit(self._found(which))
+            return self._loop.submit(self._show_exchange(which))
         raise JournalError(
-            "Cannot show an exchange of nothing: give an envelope's id, or its number in the feed."
+            "Cannot show an exchange: no envelope was given. Enter its id, or its number in the feed."
         )
 
-    async def _found(self, which: str) -> ActResult:
+    async def _show_exchange(self, which: str) -> ActResult:
         exchange = await self._exchanges.select(which)
         count = "1 envelope" if len(exchange.steps) == 1 else f"{len(exchange.steps)} envelopes"
         return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
@@ -251,20 +249,20 @@ class TimelineView(ActingWidget):
         self._loop.call(self._exchanges.forget)
         return ActResult("No exchange is selected.")
 
-    # Pictures.
+    # Saved pictures.
 
     def _static_text(self) -> str:
         count = self._stats.count
-        return f"Timeline of {self._rows.title()[0]}: {count} envelope{'' if count == 1 else 's'}; {_heard(self)}"
+        return f"Timeline of {self._rows.title()[0]}: {count} envelope{'' if count == 1 else 's'}; {_summary(self)}"
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_heard(self)}"
+        title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
-            (family.glyph, family.name, *(str(span[place]) for span in spans))
-            for place, family in enumerate(FAMILIES)
-            if spans[2][place]
+            (family.glyph, family.name, *(str(span[index]) for span in spans))
+            for index, family in enumerate(FAMILIES)
+            if spans[2][index]
         ]
         columns = ("", "family", "last 5 min", "last hour", "last day")
         notes = [] if count else ['No messages yet. lab.chat("hello") sends one.']
@@ -281,17 +279,17 @@ class TimelineView(ActingWidget):
         return f"<div>{''.join(parts)}</div>"
 
 
-def _heard(view: TimelineView) -> str:
+def _summary(view: TimelineView) -> str:
     waits = view._stats.spread("decision")
     waiting = len(view._stats.waiting("decision"))
     took = f"median decision {lasted(waits.p50)} of {waits.of}" if waits.of else "no decision yet"
     return f"{took}, {waiting} waiting"
 
 
-def _packed(beats: list[KindCounts]) -> list[list[Any]]:
-    """Moments with the counts that are not zero, by the family's place."""
+def _pack_counts(beats: list[KindCounts]) -> list[list[Any]]:
+    """The starts of seconds or minutes, each with the counts that are not zero, by the index of the family."""
     return [
-        [beat.start, [[place, count] for place, count in enumerate(beat.counts) if count]] for beat in beats
+        [beat.start, [[index, count] for index, count in enumerate(beat.counts) if count]] for beat in beats
     ]
 
 

@@ -1,7 +1,7 @@
-"""The part of a tool's result that can be shown: visible text, and pictures that are what they claim.  Pure.
+"""Turns the result of a tool into blocks that a view can show: bounded visible text, and checked pictures. Pure.
 
-A result is a peer's word: text becomes visible text in bounds, a picture is taken for what its first bytes say, and
-whatever else there is gets a line of its own, so that nothing is missing unsaid. It knows no view.
+A result comes from a peer. Text becomes visible text in bounds. The first bytes of a picture decide its type. Each part
+that cannot be shown gets a line that names it.
 
 Spec: §3.1.2; MCP content blocks.
 """
@@ -24,13 +24,13 @@ __all__ = ["Block", "blocks", "picture_of"]
 
 MAX_BLOCKS = 50
 MAX_TEXT = 50_000  # characters of one block
-MAX_LAID_OUT = 5_000_000  # characters that are laid out before the text is cut
+MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
 MAX_PIXELS = 40_000_000
 
 
 class Block(NamedTuple):
-    """One part of a result. `kind`: text, json, image or note. An image's `text` is base64, `mime` what it is."""
+    """One part of a result. `kind` is text, json, image or note. The `text` of an image is base64, `mime` its type."""
 
     kind: str
     text: str
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 def blocks(raw: Any) -> list[Block]:
-    """The parts of a tool's result in their order, then its structured value where no text says the same."""
+    """The parts of a tool's result in their order, then its structured value unless a text part equals it."""
     if not isinstance(raw, Mapping) or not isinstance(raw.get("content"), list):
         return [_as_json(raw)]
     content = raw["content"]
@@ -46,13 +46,15 @@ def blocks(raw: Any) -> list[Block]:
     if len(content) > MAX_BLOCKS:
         shown.append(Block("note", f"{len(content) - MAX_BLOCKS} more parts are not shown."))
     structured = raw.get("structuredContent")
-    if structured is not None and not any(_says(part, structured) for part in islice(content, MAX_BLOCKS)):
+    if structured is not None and not any(
+        _holds_value(part, structured) for part in islice(content, MAX_BLOCKS)
+    ):
         shown.append(_as_json(structured))
     return shown
 
 
-def _says(part: Any, value: Any) -> bool:
-    """Whether a part is a text that is JSON of the same value."""
+def _holds_value(part: Any, value: Any) -> bool:
+    """Whether a part is a text that holds the same value as JSON."""
     text = part.get("text") if isinstance(part, Mapping) else None
     if not isinstance(text, str) or text[:1] not in ("{", "["):
         return False
@@ -72,17 +74,17 @@ def _block(part: Any) -> Block:
         if isinstance(resource.get("text"), str):
             return _as_text(resource["text"])
         return Block(
-            "note", f"A resource that is no text is not shown: {one_line(str(resource.get('uri')), 200)}"
+            "note", f"A resource that is not text is not shown: {one_line(str(resource.get('uri')), 200)}"
         )
     if kind == "resource_link":
-        return Block("note", f"It points to a resource: {one_line(str(part.get('uri')), 200)}")
+        return Block("note", f"A link to a resource: {one_line(str(part.get('uri')), 200)}")
     return Block("note", f"A part of type {one_line(str(kind), 40)} is not shown.")
 
 
 def _as_text(text: str) -> Block:
     if text[:1] in ("{", "["):
         try:
-            # The numbers keep the digits that came: read and written again 1e400 would be another number.
+            # The numbers keep their digits: 1e400, parsed and written again, would be another number.
             if not raw_text(json.loads(text))[1]:
                 return Block("json", _bound(lay_out(text, MAX_LAID_OUT)))
         except (ValueError, RecursionError):
@@ -98,7 +100,7 @@ def _as_json(value: Any) -> Block:
 
 
 def _bound(text: str) -> str:
-    """Visible text that keeps its lines; what is cut is said."""
+    """The text with its lines, with escapes for invisible characters, and with the number of characters cut off."""
     lines = "\n".join(visible(line).replace("\\t", "    ") for line in text[:MAX_TEXT].split("\n"))
     return (
         lines
@@ -108,7 +110,7 @@ def _bound(text: str) -> str:
 
 
 def picture_of(data: Any) -> Block:
-    """A picture from base64 if its first bytes are those of a PNG, JPEG, GIF or WebP of a bearable size, else a note."""
+    """The picture in a base64 text if it is a PNG, JPEG, GIF or WebP of an acceptable size, else a note."""
     if not isinstance(data, str):
         return Block("note", "A picture without data is not shown.")
     if len(data) > MAX_PICTURE:
@@ -118,11 +120,11 @@ def picture_of(data: Any) -> Block:
     try:
         body = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return Block("note", "A picture that is no base64 is not shown.")
+        return Block("note", "A picture that is not valid base64 is not shown.")
     mime = image_type(body)
     width, height = image_size(mime, body)
     if not mime:
-        return Block("note", "A picture that is no PNG, JPEG, GIF or WebP is not shown.")
+        return Block("note", "A picture that is not a PNG, JPEG, GIF or WebP is not shown.")
     if not 0 < width * height <= MAX_PIXELS:
         return Block("note", f"A picture of {width} × {height} pixels is not shown.")
     return Block("image", base64.b64encode(body).decode(), mime)

@@ -1,12 +1,12 @@
-"""The state behind the Tools view: the tools that are known, and whether this participant may use them.
+"""The state behind the tools view: the known tools, and whether this participant may use them.
 
-It keeps what `discovery` learns about each participant, judges arguments before they are sent, and hands its calls to
-`ToolRuns`, which follows them. It changes on the loop's thread alone; whatever other threads read is replaced, never
-changed. It never calls by itself and knows no form.
+It keeps the tools that `discovery` finds at each participant, and validates arguments before they are sent. `ToolRuns`
+follows the calls. Only the loop's thread changes it; a value that other threads read is replaced, never changed. It
+sends a call only when a person starts one.
 
-`find_tools` ranks the tools that a few words may mean, best first. Every word must stand somewhere: in the tool's name,
-its participant, the names of its arguments, its description. Where it stands decides the rank; ties go by participant
-and name, so that nothing moves without a reason.
+`find_tools` ranks the tools that match a query, best first. Every word of the query must occur in the tool's name, its
+participant, the names of its arguments or its description. The place of a word decides the rank; ties are ordered by
+participant and name, so that the list stays stable.
 
 Bounds: 5000 tools, 1000 participants.
 
@@ -36,7 +36,7 @@ from mew_lab.views.tools.runs import ToolRun, ToolRuns
 
 __all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
 
-if TYPE_CHECKING:  # loading them takes a second, and few have prompts to show
+if TYPE_CHECKING:  # imported late: that takes a second, and few views show prompts
     from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 
 
@@ -55,7 +55,7 @@ _TELLING = ("system/presence", "system/welcome", "capability/grant", "capability
 
 
 class ToolOwner(NamedTuple):
-    """How far one participant's tools are known: unknown, asking, ready, failed (an older list may stand) or none."""
+    """A participant, and its tool list as unknown, asking, ready, failed (an older list may remain) or none."""
 
     name: str
     state: str
@@ -65,8 +65,7 @@ class ToolOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """All tools that are known, participant by participant. `version` grows with each change; `left_out` is how many
-    are too many."""
+    """All known tools, by participant. `version` grows with each change; `left_out` counts those beyond the limit."""
 
     version: int = 0
     tools: tuple[DiscoveredTool, ...] = ()
@@ -75,7 +74,7 @@ class ToolList:
 
 
 class Permission(NamedTuple):
-    """Whether one may call and whether one may propose; `why` says what comes nearest where one may not call."""
+    """Whether this participant may call, and may propose, a tool; `why` names the nearest capability if not."""
 
     call: bool
     propose: bool
@@ -83,8 +82,8 @@ class Permission(NamedTuple):
 
 
 class ToolCheck(NamedTuple):
-    """What is wrong with arguments, what could not be checked, what may be done with them, and the filled prompt if
-    there is one."""
+    """The result of a check of arguments: `faults` in them, `notes` on parts that could not be checked, the permission
+    to send them, and the filled prompt if there is one."""
 
     faults: tuple[Violation, ...]
     notes: tuple[str, ...]
@@ -95,8 +94,8 @@ class ToolCheck(NamedTuple):
 class ToolCatalog:
     """The tools of one space as one participant may use them; `me` calls them.
 
-    `previews` shows what a tool would be told with the arguments filled in: by `participant/tool`, a function of the
-    arguments (any thread).
+    `previews` has the functions that return the prompt of a tool filled with given arguments, by `participant/tool`.
+    Any thread may call them.
     """
 
     kinds = ("mcp/", "system/", "capability/")
@@ -115,20 +114,20 @@ class ToolCatalog:
         self._timer: asyncio.TimerHandle | None = None
 
     def show_prompts(self, participant: str, agent: AgentDefinition) -> None:
-        """From now on shows, for each tool of this agent of tools, the prompt that the arguments make. Spec: T-5."""
+        """Shows the filled prompt for each tool of this agent of tools from now on. Spec: T-5."""
         shown = {f"{participant}/{tool.name}": _preview_of(tool) for tool in agent.tools}
         self.previews = {**self.previews, **shown}
 
     # --- on the loop ---
 
     async def open(self, patience: float = 0.0) -> None:
-        """Begins to ask for tools, by itself from now on, and to follow the space.
+        """Starts to discover tools and to follow the space.
 
         Args:
-            patience: seconds that it waits for the answers, at most.
+            patience: how long to wait for the answers, in seconds.
         """
         self._ends = [self.me.discovery.on_tools_changed(lambda change: self._refresh())]
-        # Every call that is shown begins after this, and the tools are asked for.
+        # Earlier entries are not needed: every call that is shown starts later, and the tools are requested.
         self._following.add(self, earlier=False)
         self.me.discovery.enable_auto_discovery()
         if patience:
@@ -136,7 +135,7 @@ class ToolCatalog:
         self._refresh()
 
     async def close(self) -> None:
-        """Follows nothing any more. Calls that wait go on without it."""
+        """Stops following the space. Calls that wait continue."""
         self._following.remove(self)
         for end in self._ends:
             end()
@@ -146,7 +145,7 @@ class ToolCatalog:
         self._subscribers.clear()
 
     def take(self, entry: Entry) -> None:
-        """Takes note of one envelope of the space."""
+        """Refreshes the list soon if one envelope of the space may change it."""
         if entry.kind in _TELLING or (
             entry.kind == "mcp/request"
             and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
@@ -154,72 +153,74 @@ class ToolCatalog:
             self._refresh_after(_SOON)
 
     def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Takes note of what became of calls of the space."""
+        """Updates the shown calls by changes of calls of the space."""
         self.runs.take_changes(changes)
 
     async def ask_again(self, participant: str = "") -> str:
-        """Asks one participant for its tools, or all of them; how many are known then, as a sentence."""
+        """Requests the tools of one participant, or of all; returns a sentence with the number of answers."""
         names = [participant] if participant else [owner.name for owner in self.listed.people]
         known = set(self.me.client.participants)
         if participant and participant not in known:
-            raise MewError(f"{one_line(participant, 80)} is not here, so it cannot be asked for its tools.")
+            raise MewError(
+                f"Cannot request the tools of {one_line(participant, 80)}: it is not in the space."
+            )
         self._refresh_after(0)
-        asked = [self.me.discovery.discover_tools(name) for name in names if name in known]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [self.me.discovery.discover_tools(name) for name in names if name in known]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         self._refresh()
         failed = [answer for answer in answers if isinstance(answer, MewError)]
         if participant and failed:
             raise failed[0]
         answered = len(answers) - len(failed)
-        return f"{answered} of {len(answers)} told their tools; {len(self.listed.tools)} tools are known."
+        return f"{answered} of {len(answers)} listed their tools; {len(self.listed.tools)} tools are known."
 
     async def start(self, target: str, text: str, *, propose: bool) -> ToolRun:
-        """Sends the call or the proposal of `participant/tool` with these arguments, JSON text.
+        """Sends a call or a proposal of `participant/tool` with these arguments, a JSON text.
 
         Raises:
-            MewError: nothing was sent: the tool is not known any more, the arguments do not fit, or it is not
-                permitted.
+            MewError: the tool is no longer known, the arguments do not fit, or no capability permits it; nothing was
+                sent.
 
         Spec: §3.1, §3.2.
         """
-        what = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
-        self.runs.check_room(what)
-        tool = self._known(target)
+        action = f"{'propose' if propose else 'call'} {one_line(target, 120)}"
+        self.runs.check_room(action)
+        tool = self.require_tool(target)
         arguments = read_arguments(text)
         checked = self.check(target, text)
         if checked.faults:
             first = checked.faults[0]
-            raise MewError(f"Cannot {what}: {_place(first.path)} {first.message}.")
+            raise MewError(f"Cannot {action}: {_format_path(first.path)} {first.message}.")
         if not (checked.may.propose if propose else checked.may.call):
-            raise MewError(f"Cannot {what}: {checked.may.why or 'no capability permits it'}")
+            raise MewError(f"Cannot {action}: {checked.may.why or 'no capability permits it'}")
         call = (self.me.propose if propose else self.me.call)(f"{tool.participant}/{tool.name}", arguments)
         return self.runs.follow(call, target=target, text=text)
 
     # --- any thread ---
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after each change, on the loop's thread; returns what ends it."""
+        """Calls `on_change` after each change, on the loop's thread; returns the function that ends it."""
         return self._subscribers.add(on_change)
 
     def tool(self, target: str) -> DiscoveredTool | None:
-        """The tool `participant/name` if it is known."""
+        """The tool `participant/name`; None when it is not known."""
         return next((tool for tool in self.listed.tools if f"{tool.participant}/{tool.name}" == target), None)
 
     def permission(self, tool: DiscoveredTool, arguments: Mapping[str, Any]) -> Permission:
-        """What may be done with these arguments. Spec: §4.1."""
+        """Whether this participant may call, and may propose, a tool with these arguments. Spec: §4.1."""
         permit, to = self.me.client.capabilities.permit, (tool.participant,)
-        asked = {"method": "tools/call", "params": {"name": tool.name, "arguments": dict(arguments)}}
-        request = permit("mcp/request", to, {"jsonrpc": "2.0", "id": 1, **asked})
-        proposal = permit("mcp/proposal", to, asked)
+        call = {"method": "tools/call", "params": {"name": tool.name, "arguments": dict(arguments)}}
+        request = permit("mcp/request", to, {"jsonrpc": "2.0", "id": 1, **call})
+        proposal = permit("mcp/proposal", to, call)
         return Permission(request.allowed, proposal.allowed, "" if request.allowed else request.nearest)
 
     def check(self, target: str, text: str) -> ToolCheck:
-        """What a call of `participant/tool` with these arguments (JSON text) would run into. Sends nothing.
+        """Checks a call of `participant/tool` with these arguments (JSON text) without sending it.
 
         Raises:
-            MewError: the tool is not known, or the text is no JSON object.
+            MewError: the tool is not known, or the text is not a JSON object.
         """
-        tool = self._known(target)
+        tool = self.require_tool(target)
         arguments = read_arguments(text)
         kept = self._validators.get(target)
         if kept is None or kept[0] is not tool.input_schema:
@@ -230,18 +231,19 @@ class ToolCatalog:
             try:
                 preview = shows(arguments)
             except Exception as fault:
-                preview = f"cannot be shown: {type(fault).__name__}: {fault}"
+                preview = f"The prompt cannot be shown: {type(fault).__name__}: {fault}"
         return ToolCheck(validation.violations, validation.notes, self.permission(tool, arguments), preview)
 
-    def _known(self, target: str) -> DiscoveredTool:
+    def require_tool(self, target: str) -> DiscoveredTool:
+        """The tool `participant/name`; raises a MewError when it is not known."""
         tool = self.tool(target)
         if tool is None:
             raise MewError(
-                f"{one_line(target, 120)} is not known any more: its participant left or took it back."
+                f"{one_line(target, 120)} is no longer known: its participant left or withdrew it."
             )
         return tool
 
-    # --- inside ---
+    # --- internal ---
 
     def _refresh_after(self, seconds: float) -> None:
         if self._timer is None:
@@ -276,22 +278,22 @@ def _preview_of(tool: ToolDefinition) -> Callable[[Mapping[str, Any]], str]:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call from JSON text; numbers are as exact as they are written.
+    """The arguments of a call from JSON text; large integers keep every digit.
 
     Raises:
-        MewError: it is no JSON object.
+        MewError: the text is not a JSON object.
     """
     try:
-        value = json.loads(text, parse_constant=_no_number, object_pairs_hook=_members)
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_members)
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"The arguments are no JSON: {one_line(str(fault), 200)}") from None
+        raise MewError(f"The arguments are not valid JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(value, dict):
-        raise MewError("The arguments of a tool are a JSON object: {…}")
+        raise MewError("The arguments of a tool must be a JSON object: {…}")
     return value
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -302,7 +304,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _place(path: tuple[str | int, ...]) -> str:
+def _format_path(path: tuple[str | int, ...]) -> str:
     return one_line(
         "arguments" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path), 200
     )
@@ -313,12 +315,12 @@ MAX_WORDS = 8
 
 
 def words_of(query: str) -> list[str]:
-    """The words that are looked for, in lower case; at most 8, of the first 200 characters."""
+    """The first 8 words among the first 200 characters of a query, in lower case."""
     return query[:MAX_QUERY].lower().split()[:MAX_WORDS]
 
 
 def find_tools(tools: Sequence[DiscoveredTool], query: str) -> list[DiscoveredTool]:
-    """The tools that hold all words, best first; without a word all of them, as they come."""
+    """The tools that match all words of the query, best first; for an empty query all tools in their order."""
     words = words_of(query)
     if not words:
         return list(tools)
@@ -336,9 +338,9 @@ def _rank(tool: DiscoveredTool, words: Sequence[str]) -> int | None:
     whole = 0
     for word in words:
         best = max(
-            _in_name(word, name, participant),
-            _in_words(word, participant, 30),
-            _in_arguments(word, arguments),
+            _rank_in_name(word, name, participant),
+            _rank_in_text(word, participant, 30),
+            _rank_in_arguments(word, arguments),
         )
         if not best and word in about:
             best = 10
@@ -348,16 +350,16 @@ def _rank(tool: DiscoveredTool, words: Sequence[str]) -> int | None:
     return whole
 
 
-def _in_name(word: str, name: str, participant: str) -> int:
+def _rank_in_name(word: str, name: str, participant: str) -> int:
     if word in (name, f"{participant}/{name}"):
         return 100
     return max(
-        _in_words(word, name, 60), 50 if "/" in word and f"{participant}/{name}".startswith(word) else 0
+        _rank_in_text(word, name, 60), 50 if "/" in word and f"{participant}/{name}".startswith(word) else 0
     )
 
 
-def _in_words(word: str, text: str, best: int) -> int:
-    """`best` at the beginning, less at the beginning of a part, least inside."""
+def _rank_in_text(word: str, text: str, best: int) -> int:
+    """The rank of a word in a text: `best` at its start, 10 less at the start of a part, 20 less elsewhere, else 0."""
     if text.startswith(word):
         return best
     if any(f"{mark}{word}" in text for mark in "_-. "):
@@ -365,5 +367,5 @@ def _in_words(word: str, text: str, best: int) -> int:
     return best - 20 if word in text else 0
 
 
-def _in_arguments(word: str, arguments: Sequence[str]) -> int:
-    return max((_in_words(word, argument, 25) for argument in arguments), default=0)
+def _rank_in_arguments(word: str, arguments: Sequence[str]) -> int:
+    return max((_rank_in_text(word, argument, 25) for argument in arguments), default=0)

@@ -1,9 +1,9 @@
 """Follows each of this participant's calls to its end, and keeps the last ones with their results.
 
-What became of a call is the ledger's to say (`ledger.calls`), which reads the entries of the log: so a row of the feed
-is known for the call and for its answer. The result, or the reason why there is none, is that of the `Call` itself.
+The ledger knows the state of a call (`ledger.calls`). It reads the entries of the log, so the rows of the call and of
+its answer in the feed are known. The result, or the error instead of one, is that of the `Call` itself.
 
-It changes on the loop's thread alone; whatever other threads read is replaced, never changed. It does not judge whether
+Only the loop's thread changes it; a value that other threads read is replaced, never changed. It does not check whether
 a call may be sent. Bounds: the last 20 calls, at most 20 that wait, at most a million characters of each result.
 
 Spec: §3.1, §3.2, §3.3.1.
@@ -31,10 +31,10 @@ MAX_RESULT = 1_000_000  # characters of JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """One call of mine. `state`: open, fulfilled (approved, runs), answered, failed, rejected or withdrawn.
+    """One call of this participant. `state` is open, fulfilled, answered, failed, rejected or withdrawn.
 
-    `seq` and `answer_seq` are rows of the feed, 0 while unknown; times are seconds of the epoch; `ended` is None
-    while it waits; `took` is in seconds, by a clock that does not jump. `decided` is when a proposal was fulfilled.
+    `seq` and `answer_seq` are row numbers of the feed, 0 while unknown. Times are in seconds of the epoch; `ended` is
+    None while the call waits. `took` is a duration in seconds. `decided` is the time at which a proposal was fulfilled.
     """
 
     number: int
@@ -55,7 +55,7 @@ class ToolRun:
 
     @property
     def waits(self) -> bool:
-        """Whether its end is still to come."""
+        """Whether the call has not ended yet."""
         return self.ended is None
 
 
@@ -67,25 +67,25 @@ class ToolRuns:
         self._on_change = on_change
         self._clock = clock
         self._results: dict[int, Any] = {}
-        self._waiting: dict[int, tuple[Call, float]] = {}  # with the moment at which it began
+        self._waiting: dict[int, tuple[Call, float]] = {}  # with its start, by the monotonic clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
 
     # --- any thread ---
 
     def result(self, number: int) -> Any:
-        """What that call gave, as it came; None where there is nothing, or nothing any more."""
+        """The result of that call as it was received; None when there is none or it is no longer held."""
         return self._results.get(number)
 
     # --- on the loop ---
 
-    def check_room(self, what: str) -> None:
-        """Raises a MewError when so many calls wait that none more can be followed."""
+    def check_room(self, action: str) -> None:
+        """Raises a MewError when 20 calls wait already; `action` names the refused one, such as `call git/log`."""
         if len(self._waiting) >= MAX_RUNS:
-            raise MewError(f"Cannot {what}: {MAX_RUNS} calls wait already; withdraw one of them first.")
+            raise MewError(f"Cannot {action}: {MAX_RUNS} calls wait already; withdraw one of them first.")
 
     def follow(self, call: Call, *, target: str, text: str) -> ToolRun:
-        """Follows a call that was just made, with these arguments (JSON text)."""
+        """Follows a call that was just sent with these arguments (JSON text); returns its row."""
         self._last += 1
         run = ToolRun(
             number=self._last,
@@ -106,31 +106,31 @@ class ToolRuns:
         return run
 
     async def stop(self, number: int) -> str:
-        """Withdraws a proposal that waits, or stops waiting for an answer; what was done. Spec: §3.3.1."""
+        """Withdraws a proposal that waits, or stops waiting for an answer; returns a sentence. Spec: §3.3.1."""
         call, _ = self._waiting.get(number, (None, 0.0))
         if call is None:
-            raise MewError("That call has ended already; nothing was withdrawn.")
+            raise MewError("That call has ended already, so nothing was withdrawn.")
         proposed = call.kind == "mcp/proposal" and call.state == "open"
         await call.withdraw("no_longer_needed")
-        what = one_line(call.what, 120)
+        label = one_line(call.what, 120)
         return (
-            f"The proposal of {what} is withdrawn."
+            f"The proposal of {label} is withdrawn."
             if proposed
-            else f"Nobody waits for {what} any more; it may have run."
+            else f"The answer of {label} is no longer awaited; the tool may have run."
         )
 
     def take_changes(self, changes: Iterable[Change]) -> None:
-        """Takes note of what became of calls, some of which may have been made here."""
+        """Updates the rows by changes of calls, some of which may have been sent from here."""
         if self.all:
             for change in changes:
                 self._note(change)
 
     def close(self) -> None:
-        """Follows nothing any more. Calls that wait go on without it."""
+        """Stops following the calls. Calls that wait continue."""
         for task in self._tasks:
             task.cancel()
 
-    # --- inside ---
+    # --- internal ---
 
     async def _follow(self, number: int, call: Call) -> None:
         error, result = "", None
@@ -173,7 +173,7 @@ class ToolRuns:
                 self._change(run.number, answer_seq=entry.seq)
 
     def _standing(self, run: ToolRun, change: Change) -> dict[str, str]:
-        """The state by the ledger, while the call waits; how it ended is known from the call."""
+        """The state in the ledger while the call waits, else nothing, for the `Call` knows how it ended."""
         return {"state": change.call.state, "by": change.entry.sender} if run.waits else {}
 
     def _change(self, number: int, **changes: Any) -> None:

@@ -1,9 +1,9 @@
-"""Plans the fields that a person fills in for a JSON Schema, in bounds, for whatever draws a form.
+"""Plans the fields of a form for a JSON Schema, in bounds.
 
-A plan is made of plain dictionaries, so that it travels as it is. Every text of it that is read is visible text; `key`,
-`default` and the values of options are exact, for what is sent. A field for which no better one fits is of kind `json`:
-nothing that a schema allows is out of reach. Wide fields come first (breadth first), so that one deep branch does not
-use up what all may have. It checks nothing (`mew_lab.protocol.json_schema` does) and knows no HTML.
+A plan consists of plain dictionaries, so that it can be sent as it is. Its texts are visible text; `key`, `default` and
+the values of options are exact, because they are sent back. A field that no other kind fits has the kind `json`, so a
+person can enter every value that the schema allows. Fields are planned breadth first, so that one deep branch does not
+use up the limit. `mew_lab.protocol.json_schema` validates the values, and ui/form.js draws the form.
 
 Bounds: 400 fields, 100 members of an object, 8 levels (references counted as levels), 200 options, 1000 characters of a
 description, 4000 of a default.
@@ -29,9 +29,9 @@ MAX_LEVELS = 8
 MAX_OPTIONS = 200
 MAX_ABOUT = 1000  # characters
 MAX_DEFAULT = 4000
-SHORT = 200  # characters up to which a string is one line
+SHORT = 200  # a string of more characters gets several lines
 
-TOO_MUCH = "Too much for a form: write this part as JSON."
+TOO_MUCH = "This part is too large for a form: write it as JSON."
 
 FormField = dict[str, Any]
 """`kind` is string, number, integer, boolean, null, choice, constant, array, tuple, object, variants or json.
@@ -59,25 +59,25 @@ _LONG_FORMATS = {"multi-line", "multiline", "textarea", "markdown", "html"}
 
 
 def plan(schema: Any) -> FormField:
-    """The field for a whole value; for the arguments of a tool one of kind `object`.
+    """The field for a whole value; for the arguments of a tool its kind is `object`.
 
-    What the schema says wrongly is left out, never raised.
+    Malformed parts of the schema are left out; nothing is raised.
     """
     return SchemaForm(schema).plan_whole()
 
 
 def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
-    """Name, type and whether it is required, of each argument of a tool, the required ones first."""
+    """The arguments of a tool as (name, type, whether required), the required ones first."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
         return []
     needed = _names(schema.get("required"))
     ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
-    return [(one_line(str(key), 60), _type_word(member), key in needed) for key, member in ordered[:limit]]
+    return [(one_line(str(key), 60), _name_type(member), key in needed) for key, member in ordered[:limit]]
 
 
 class SchemaForm:
-    """The plan of one form while it is made; `plan_whole` gives the field of the whole value."""
+    """The plan of one form under construction; `plan_whole` returns the field of the whole value."""
 
     def __init__(self, schema: Any) -> None:
         self._root = schema
@@ -93,7 +93,7 @@ class SchemaForm:
     def _field(
         self, schema: Any, level: int, *, label: str, required: bool = False, key: str | None = None
     ) -> FormField:
-        """A field that will be filled in its turn."""
+        """Returns an empty field and queues it to be filled."""
         field: FormField = {
             "kind": "json",
             "label": one_line(label, 120),
@@ -111,7 +111,7 @@ class SchemaForm:
         return field
 
     def _has_room(self, field: FormField, count: int) -> bool:
-        """Whether so many fields may follow; else this one stays a field for JSON, and says so."""
+        """Whether `count` more fields fit; if not, this field remains one for JSON and gets a note."""
         if count > self._left:
             field["note"] = TOO_MUCH
         return count <= self._left
@@ -120,7 +120,7 @@ class SchemaForm:
         schema, level = self._resolve(schema, level)
         if not isinstance(schema, Mapping):
             if schema is False:
-                field["note"] = "The schema allows nothing here."
+                field["note"] = "The schema allows no value here."
             return
         _describe(field, schema)
         options = schema.get("enum")
@@ -134,14 +134,14 @@ class SchemaForm:
                 return
             field["kind"] = "variants"
             field["variants"] = [
-                self._field(form, level + 1, label=_form_word(self._resolve(form, 0)[0], n))
+                self._field(form, level + 1, label=_name_form(self._resolve(form, 0)[0], n))
                 for n, form in enumerate(forms, 1)
             ]
         else:
             self._fill_typed(field, schema, level)
 
     def _resolve(self, schema: Any, level: int) -> tuple[Any, int]:
-        """What a reference means, with what stands beside it; each is a level, so that none goes round for ever."""
+        """The schema behind a reference, merged with its siblings. Each reference is a level, so that cycles end."""
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and level <= MAX_LEVELS:
             target = resolve_reference(self._root, schema["$ref"])
             beside = {key: value for key, value in schema.items() if key != "$ref"}
@@ -153,7 +153,7 @@ class SchemaForm:
         return schema, level
 
     def _merge(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`allOf` put together, one level deep; the check knows it exactly."""
+        """The members of `allOf` merged one level deep, for the form; the validator applies them exactly."""
         whole: dict[str, Any] = {}
         for part in [*schema["allOf"][:20], {k: v for k, v in schema.items() if k != "allOf"}]:
             part = (
@@ -171,9 +171,9 @@ class SchemaForm:
         return whole
 
     def _forms(self, schema: Mapping[str, Any]) -> list[Any]:
-        """The schemas of which one is chosen; empty where there is nothing to choose."""
-        for word in ("anyOf", "oneOf"):
-            forms = schema.get(word)
+        """The schemas of `anyOf` or `oneOf`, of which one is chosen; empty when there are none."""
+        for keyword in ("anyOf", "oneOf"):
+            forms = schema.get(keyword)
             if isinstance(forms, list) and forms:
                 common = {
                     key: value for key, value in schema.items() if key in ("type", "properties", "required")
@@ -285,32 +285,32 @@ def _describe(field: FormField, schema: Mapping[str, Any]) -> None:
     if "default" in schema and schema["default"] is not None:
         text = _json(schema["default"])
         if len(text) > MAX_DEFAULT:
-            field["note"] = f"Its default has {len(text)} characters, and is not filled in."
+            field["note"] = f"The default has {len(text)} characters and is not filled in."
         else:
             field["default"] = text
             if isinstance(schema["default"], str) and _hides(schema["default"]):
-                field["note"] = f"Its default holds characters that cannot be seen: {one_line(text, 120)}"
+                field["note"] = f"The default contains invisible characters: {one_line(text, 120)}"
 
 
 def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
-    words = (
+    phrases = (
         ("minimum", "at least {}"), ("exclusiveMinimum", "more than {}"), ("maximum", "at most {}"),
         ("exclusiveMaximum", "less than {}"), ("multipleOf", "a multiple of {}"),
         ("minLength", "at least {} characters"), ("maxLength", "at most {} characters"),
         ("minItems", "at least {} items"), ("maxItems", "at most {} items"),
         ("minProperties", "at least {} members"), ("maxProperties", "at most {} members"),
     )  # fmt: skip
-    for key, words_of in words:
+    for key, phrase in phrases:
         value = schema.get(key)
         if (
             isinstance(value, (int, float))
             and not isinstance(value, bool)
             and not (key.startswith("min") and value == 0 and "L" in key)
         ):
-            text = words_of.format(one_line(f"{value}", 30))
+            text = phrase.format(one_line(f"{value}", 30))
             yield text.removesuffix("s") if value == 1 and " 1 " in text else text
     if schema.get("uniqueItems") is True:
-        yield "no item twice"
+        yield "all items different"
     if isinstance(schema.get("pattern"), str):
         yield f"matches {one_line(schema['pattern'], 80)}"
 
@@ -326,16 +326,16 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
-def _type_word(schema: Any) -> str:
+def _name_type(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return "anything"
     if isinstance(schema.get("enum"), list):
         return "choice"
     if isinstance(schema.get("$ref"), str):
         return one_line(schema["$ref"].rsplit("/", 1)[-1], 30)
-    for word in ("anyOf", "oneOf"):
-        if isinstance(schema.get(word), list):
-            return " or ".join(dict.fromkeys(_type_word(form) for form in schema[word][:4]))
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            return " or ".join(dict.fromkeys(_name_type(form) for form in schema[keyword][:4]))
     kind = schema.get("type")
     if isinstance(kind, list):
         return " or ".join(one_line(str(name), 20) for name in kind[:4])
@@ -345,10 +345,10 @@ def _type_word(schema: Any) -> str:
     return _kind(schema) or "anything"
 
 
-def _form_word(schema: Any, n: int) -> str:
+def _name_form(schema: Any, n: int) -> str:
     if schema == {"type": "null"}:
         return "null"
-    return _title(schema) or (_type_word(schema) if isinstance(schema, Mapping) else f"form {n}")
+    return _title(schema) or (_name_type(schema) if isinstance(schema, Mapping) else f"form {n}")
 
 
 def _title(schema: Any) -> str:
@@ -374,4 +374,4 @@ def _names(value: Any) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value)  # escaped: half a surrogate pair cannot travel otherwise
+    return json.dumps(value)  # escaped: a lone surrogate cannot be sent otherwise

@@ -1,19 +1,19 @@
-// Tools on the left, the form of the chosen one on the right, the calls below. What is shown of a tool is what Python
-// made visible; what is sent is its name and the JSON text of the form. A press sends once.
+// The tools on the left, the form of the chosen tool on the right, the calls below. Python makes every text of a tool visible.
+// The view sends the name of the tool and the JSON text of the form, once for each press.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
-import { grouped, waited } from "../ui/text.js";
+import { groupDigits, elapsedTime } from "../ui/text.js";
 
 const WAITING = 150;
-const STATES = { unknown: "was not asked yet", asking: "is being asked", failed: "did not tell its tools", none: "has none" };
+const STATES = { unknown: "not requested yet", asking: "requested", failed: "did not list its tools", none: "has none" };
 const SIGN = { answered: "✓", failed: "✕", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-tools", "aria-label": "Tools" });
   const counts = make("span", { class: "mew-counts" });
-  const refresh = doer("Ask again", () => link.act("ask", {}), { title: "asks every participant for its tools now" });
+  const refresh = doer("Ask again", () => link.act("ask", {}), { title: "Requests the tools of every participant now" });
   const people = make("ul", { class: "mew-people", role: "list" });
   const search = make("input", { type: "search", placeholder: "search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
   const count = make("div", { class: "mew-found mew-dim", role: "status" });
@@ -24,7 +24,7 @@ function render({ model, el }) {
   const calls = make("tbody");
   const callsTable = make("table", { class: "mew-calls", "aria-label": "Your calls" }, make("thead", {}, make("tr", {},
     ...["#", "tool", "arguments", "became", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
-  callsTable.querySelector("th:last-child").setAttribute("aria-label", "what can be done");
+  callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
   const callsBox = make("div", { class: "mew-calls-box", hidden: true }, make("div", { class: "mew-subhead", text: "Your calls" }), callsTable);
   root.append(
     make("div", { class: "mew-head" }, make("b", { text: "Tools" }), counts, make("span", { class: "mew-gap" }), refresh), people,
@@ -33,7 +33,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  let version = -1, offset = 0, rows = [], lines = new Map(), asked = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
+  let version = -1, offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
   const runs = new Map(), results = new Map();
 
   const link = connect(model, root, {
@@ -45,7 +45,7 @@ function render({ model, el }) {
         for (const run of item.runs) runs.set(run.number, run);
         version = -1;
       }
-      if (item.t === "snapshot" || item.t === "catalogue") catalogue(item);
+      if (item.t === "snapshot" || item.t === "catalogue") paintCatalogue(item);
       if (item.t === "run") {
         const old = runs.get(item.run.number);
         runs.set(item.run.number, item.run);
@@ -56,13 +56,13 @@ function render({ model, el }) {
     done: paintRuns,
   });
 
-  // --- who has which tools ---
+  // --- the participants and their tools ---
 
-  function catalogue(item) {
+  function paintCatalogue(item) {
     if (item.version === version) return;
     version = item.version;
-    counts.textContent = `${grouped(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
-      + (item.left_out ? ` · ${grouped(item.left_out)} more are not listed` : "");
+    counts.textContent = `${groupDigits(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
+      + (item.left_out ? ` · ${groupDigits(item.left_out)} more are not listed` : "");
     const quiet = item.people.filter(([, , state]) => state !== "ready" && state !== "none");
     const none = item.people.filter(([, , state]) => state === "none").map(([, shown]) => shown);
     const before = new Map(Array.from(people.children, (line) => [line.dataset.about, line]));
@@ -80,7 +80,7 @@ function render({ model, el }) {
     if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No tools: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
     const from = people.contains(document.activeElement) ? document.activeElement.closest("li").dataset.who : null;
     if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
-    // Who was asked from there: the keyboard stays with that line while there is one.
+    // The focus stays in the line of the participant whose button was pressed, while there is such a line.
     if (from !== null && !people.contains(document.activeElement)) {
       const line = lines.find((line) => line.dataset.who === from);
       (line?.querySelector("button") ?? line ?? refresh).focus();
@@ -90,16 +90,16 @@ function render({ model, el }) {
   }
 
   async function find(start, atLeast = 1) {
-    asked += 1;
-    const mine = asked, query = search.value;
-    const got = await link.act("find", { query, start });
-    if (!got || mine !== asked) return;
-    rows = start ? [...rows.slice(0, start), ...got.value.rows] : got.value.rows;
-    if (rows.length < Math.min(atLeast, got.value.total) && got.value.rows.length) return find(rows.length, atLeast);
-    paintList(query, got.value.total);
+    searches += 1;
+    const mine = searches, query = search.value;
+    const done = await link.act("find", { query, start });
+    if (!done || mine !== searches) return;
+    rows = start ? [...rows.slice(0, start), ...done.value.rows] : done.value.rows;
+    if (rows.length < Math.min(atLeast, done.value.total) && done.value.rows.length) return find(rows.length, atLeast);
+    paintList(query, done.value.total);
   }
 
-  function marked(text, words) {
+  function highlight(text, words) {
     const node = make("bdi"), low = text.toLowerCase();
     let at = 0;
     while (at < text.length) {
@@ -122,51 +122,51 @@ function render({ model, el }) {
     button.tabIndex = pressed ? 0 : -1;
   }
 
-  function listed(row, words) {
+  function listItem(row, words) {
     const button = make("button", { type: "button", class: "mew-tool", tabindex: -1, onclick: () => choose(row.target) });
     button.dataset.target = row.target;
     const who = make("span", { class: "mew-of mew-code" });
-    who.append(marked(row.participant, words), "/");
-    const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, marked(row.name, words));
+    who.append(highlight(row.participant, words), "/");
+    const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, highlight(row.name, words));
     const line = make("span", { class: "mew-tool-line" }, name, " ", ...row.badges.flatMap((text) => [badge(text), " "]));
     if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not allowed" }));
-    const about = make("span", { class: "mew-tool-about" }, marked(row.about || "It says nothing about itself.", words));
+    const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "It has no description.", words));
     const hit = words.length ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word))) : [];
-    if (hit.length) about.prepend(make("span", { class: "mew-code" }, marked(hit.map(([name]) => name).join(", "), words)), " · ");
+    if (hit.length) about.prepend(make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "), words)), " · ");
     button.append(line, about);
     return make("li", {}, button);
   }
 
   function paintList(query, total) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
-    const had = list.contains(document.activeElement) ? document.activeElement.dataset.target : null;
-    // A line that says what it said stays the same node: a press that has begun is not lost.
+    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.target : null;
+    // An unchanged line stays the same node, so that a press on it is not lost.
     const before = lines;
     lines = new Map();
     for (const row of rows) {
-      const says = JSON.stringify([row, words]);
-      const line = before.get(row.target)?.says === says ? before.get(row.target) : { says, node: listed(row, words) };
+      const content = JSON.stringify([row, words]);
+      const line = before.get(row.target)?.content === content ? before.get(row.target) : { content, node: listItem(row, words) };
       lines.set(row.target, line);
     }
     const nodes = [...lines.values()].map((line) => line.node);
     if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n])) list.replaceChildren(...nodes);
     for (const node of nodes) mark(node.firstChild);
     const buttons = [...list.querySelectorAll("button")];
-    const here = buttons.find((button) => button.dataset.target === (had ?? chosen?.target)) ?? buttons[0];
+    const here = buttons.find((button) => button.dataset.target === (focused ?? chosen?.target)) ?? buttons[0];
     if (here) here.tabIndex = 0;
-    if (had && here?.dataset.target === had) here.focus();
-    count.textContent = query.trim() ? `${grouped(total)} found` : "";
+    if (focused && here?.dataset.target === focused) here.focus();
+    count.textContent = query.trim() ? `${groupDigits(total)} found` : "";
     more.hidden = rows.length >= total;
-    more.textContent = `Show more (${grouped(total - rows.length)} left)`;
+    more.textContent = `Show more (${groupDigits(total - rows.length)} left)`;
     list.hidden = !rows.length;
     empty.hidden = rows.length > 0;
-    empty.replaceChildren(...(query.trim() ? ["Nothing holds all of these words."]
-      : ["No participant has told a tool yet. An MCP server brings some: ", make("code", { text: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' }), ", a function of yours is one: ", make("code", { text: "@lab.tool" })]));
-    if (!chosen && !rows.length) paneEmpty();
+    empty.replaceChildren(...(query.trim() ? ["No tool matches all of these words."]
+      : ["No participant lists a tool yet. An MCP server brings some: ", make("code", { text: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' }), ", a function of yours becomes one: ", make("code", { text: "@lab.tool" })]));
+    if (!chosen && !rows.length) showEmptyPane();
   }
 
   function badge(text) {
-    return make("span", { class: `mew-badge mew-badge-${text.split(" ")[0]}`, title: "what the tool says of itself", text });
+    return make("span", { class: `mew-badge mew-badge-${text.split(" ")[0]}`, title: "an annotation of the tool", text });
   }
 
   search.addEventListener("input", () => {
@@ -187,19 +187,19 @@ function render({ model, el }) {
     next.focus();
   });
 
-  // --- the form of one ---
+  // --- the form of the chosen tool ---
 
-  function paneEmpty() {
+  function showEmptyPane() {
     pane.replaceChildren(make("div", { class: "mew-empty", text: "Choose a tool to fill in its arguments." }));
   }
 
   async function choose(target, text = null) {
-    const got = await link.act("form", { tool: target });
-    if (!got) return false;
-    const tool = got.value;
+    const done = await link.act("form", { tool: target });
+    if (!done) return false;
+    const tool = done.value;
     const note = make("div", { class: "mew-may mew-dim" });
     const notes = make("div", { class: "mew-dim mew-notes" });
-    const preview = make("div", { class: "mew-preview", hidden: true }, make("div", { class: "mew-subhead", text: "What it will be told" }), make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }));
+    const preview = make("div", { class: "mew-preview", hidden: true }, make("div", { class: "mew-subhead", text: "The filled prompt" }), make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }));
     const reason = make("span", { class: "mew-reason", id: `mew-reason-${link.view}` });
     const call = doer("Call", () => start("call"), { class: "mew-call", "aria-describedby": reason.id });
     const propose = doer("Propose", () => start("propose"), { class: "mew-propose", "aria-describedby": reason.id });
@@ -208,17 +208,17 @@ function render({ model, el }) {
     const mine = chosen;
     for (const button of list.querySelectorAll("button")) mark(button);
     if (!list.querySelector("button[tabindex='0']")) list.querySelector("button")?.setAttribute("tabindex", 0);
-    mine.form = schemaForm(tool.plan, { changed: () => { if (mine === chosen) soon(mine); } });
+    mine.form = schemaForm(tool.plan, { changed: () => { if (mine === chosen) checkSoon(mine); } });
     const arrow = make("span", { class: "mew-of mew-code", text: `${tool.participant}/` });
     pane.replaceChildren(
       make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((label) => badge(label))),
-      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "It says nothing about itself." }), note, mine.form.node, notes, preview,
+      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "It has no description." }), note, mine.form.node, notes, preview,
       make("div", { class: "mew-buttons" }, propose, call, reason), result);
     if (text !== null) {
       try { mine.form.set(text); } catch (error) { link.notice(`These arguments cannot be filled in: ${error.message}`); }
     }
-    allow(mine, "The arguments are being checked…");
-    soon(mine, 0);
+    setReason(mine, "The arguments are being checked…");
+    checkSoon(mine, 0);
     const last = [...runs.values()].filter((run) => run.target === target).map((run) => run.number);
     if (runs.get(shownRun)?.target !== target) shownRun = last.length ? Math.max(...last) : 0;
     paintRuns();
@@ -226,39 +226,39 @@ function render({ model, el }) {
     return true;
   }
 
-  // A tool that is gone has no form, but what it once gave can be read.
-  function bare(target) {
+  // A tool that is no longer known has no form, but its earlier results can be read.
+  function showFormless(target) {
     chosen = { target, form: null, result: make("div", { class: "mew-result" }) };
-    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: "is not known any more" })), chosen.result);
+    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: "is no longer known" })), chosen.result);
   }
 
-  function soon(pane, after = WAITING) {
+  function checkSoon(pane, after = WAITING) {
     clearTimeout(due);
-    if (pane.form.asJson && pane.form.text() === null) return unreadable(pane, "The JSON cannot be read yet.");
-    // A check is on its way: what is pressed now would be pressed on an older one.
-    off(pane.call, true);
-    off(pane.propose, true);
+    if (pane.form.asJson && pane.form.text() === null) return refuseInput(pane, "The JSON cannot be read yet.");
+    // A check is under way: a press now would use the result of the previous one.
+    setDisabled(pane.call, true);
+    setDisabled(pane.propose, true);
     due = setTimeout(() => check(pane), after);
   }
 
   async function check(pane) {
     pane.checks += 1;
     const mine = pane.checks, text = pane.form.text(), part = text === null ? pane.form.part() : null;
-    const asked = text ?? part.text;
-    if (asked === null) return unreadable(pane, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
-    const got = await link.act("check", { tool: pane.target, text: asked });
-    // A newer one is on its way, or another tool was chosen.
-    if (mine !== pane.checks || pane !== chosen || !got || pane.form.text() !== text) return;
-    verdict(pane, got.value, text);
-    if (part) unreadable(pane, `Not complete yet: ${[...new Set(part.unread)].slice(0, 4).join(", ")}.`);
+    const json = text ?? part.text;
+    if (json === null) return refuseInput(pane, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
+    const done = await link.act("check", { tool: pane.target, text: json });
+    // A newer check is under way, or another tool was chosen.
+    if (mine !== pane.checks || pane !== chosen || !done || pane.form.text() !== text) return;
+    showCheck(pane, done.value, text);
+    if (part) refuseInput(pane, `Not complete yet: ${[...new Set(part.unread)].slice(0, 4).join(", ")}.`);
   }
 
-  function unreadable(pane, why) {
+  function refuseInput(pane, why) {
     pane.text = null;
-    allow(pane, why);
+    setReason(pane, why);
   }
 
-  function verdict(pane, checked, text) {
+  function showCheck(pane, checked, text) {
     pane.form.show(checked.faults);
     pane.text = checked.faults.length ? null : text;
     pane.may = { call: checked.call, propose: checked.propose };
@@ -271,44 +271,44 @@ function render({ model, el }) {
     const missing = checked.faults.filter((fault) => fault.said === "is required").map((fault) => fault.shown.join(" › "));
     const wrong = checked.faults.length - missing.length;
     const why = [missing.length ? `Still needed: ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? ` and ${missing.length - 4} more` : ""}.` : "",
-      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : ""].filter(Boolean).join(" ");
-    allow(pane, why);
+      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit the schema.` : ""].filter(Boolean).join(" ");
+    setReason(pane, why);
   }
 
-  function allow(pane, why) {
+  function setReason(pane, why) {
     write(pane.reason, why);
-    off(pane.call, Boolean(why) || !pane.may?.call);
-    off(pane.propose, Boolean(why) || !pane.may?.propose);
+    setDisabled(pane.call, Boolean(why) || !pane.may?.call);
+    setDisabled(pane.propose, Boolean(why) || !pane.may?.propose);
     pane.call.hidden = pane.may ? !pane.may.call : false;
     pane.propose.classList.toggle("mew-only", Boolean(pane.may && !pane.may.call));
   }
 
-  function off(button, value) {
+  function setDisabled(button, value) {
     const text = value ? "true" : "false";
     if (button.getAttribute("aria-disabled") !== text) button.setAttribute("aria-disabled", text);
   }
 
   async function start(how) {
     const pane = chosen, text = pane.form.text();
-    // What is sent is what was checked and is still there.
-    if (text === null || text !== pane.text) return soon(pane, 0);
+    // Only arguments that were checked, and have not changed since, are sent.
+    if (text === null || text !== pane.text) return checkSoon(pane, 0);
     write(pane.reason, "sending…");
-    const got = await link.act("start", { tool: pane.target, text, how });
+    const done = await link.act("start", { tool: pane.target, text, how });
     write(pane.reason, "");
-    if (!got) return;
-    shownRun = got.value.run;
-    announce(got.said);
+    if (!done) return;
+    shownRun = done.value.run;
+    announce(done.said);
     paintRuns();
-    // `doer` gives the button back, whatever was found out meanwhile.
-    setTimeout(() => soon(pane, 0));
+    // `doer` enables the button again, so the check follows it.
+    setTimeout(() => checkSoon(pane, 0));
   }
 
-  // --- what became of the calls ---
+  // --- the calls and their results ---
 
-  function standing(run) {
+  function stateText(run) {
     if (!run.waits) return run.said;
     const since = run.state === "fulfilled" && run.decided ? run.decided : run.began;
-    return `${run.said} ${waited(Date.now() / 1000 + offset - since)}`;
+    return `${run.said} ${elapsedTime(Date.now() / 1000 + offset - since)}`;
   }
 
   function paintRuns() {
@@ -327,7 +327,7 @@ function render({ model, el }) {
     if (wait && !ticks) ticks = setInterval(tick, 1000);
     if (!wait) { clearInterval(ticks); ticks = null; }
     const run = runs.get(shownRun);
-    if (run && chosen?.target === run.target) result(run);
+    if (run && chosen?.target === run.target) showResult(run);
   }
 
   function callRow(run, old) {
@@ -336,10 +336,10 @@ function render({ model, el }) {
     row.mewRun = run;
     if (!old) {
       const again = doer("Use again", async () => {
-        const got = await link.act("again", { run: run.number });
-        if (got) await choose(got.value.tool, got.value.text);
+        const done = await link.act("again", { run: run.number });
+        if (done) await choose(done.value.tool, done.value.text);
       }, { class: "mew-small", "aria-label": `Use the arguments of call ${run.number} again` });
-      const show = make("button", { type: "button", class: "mew-small", text: "Show", "aria-label": `Show what became of call ${run.number}`, onclick: () => reveal(run.number) });
+      const show = make("button", { type: "button", class: "mew-small", text: "Show", "aria-label": `Show the result of call ${run.number}`, onclick: () => reveal(run.number) });
       row.append(make("td", { class: "mew-num", text: run.number }), make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
         make("td", { class: "mew-code mew-brief", dir: "ltr", title: run.brief }, make("bdi", { text: run.brief })), make("td", { class: "mew-became" }), make("td", { class: "mew-do" }, show, again));
     }
@@ -350,45 +350,45 @@ function render({ model, el }) {
     const run = runs.get(number);
     if (!run) return;
     shownRun = number;
-    if (chosen?.target !== run.target && !await choose(run.target)) bare(run.target);
-    result(runs.get(number) ?? run, atHand(root));
+    if (chosen?.target !== run.target && !await choose(run.target)) showFormless(run.target);
+    showResult(runs.get(number) ?? run, atHand(root));
   }
 
   function tick() {
     for (const row of calls.children) {
       const run = row.mewRun;
       const cell = row.children[3];
-      const text = `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${standing(run)}`;
+      const text = `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`;
       write(cell, text);
       cell.className = `mew-became mew-became-${run.state}`;
     }
     const shown = runs.get(shownRun);
-    if (shown?.waits && chosen?.line) write(chosen.line, standing(shown));
+    if (shown?.waits && chosen?.line) write(chosen.line, stateText(shown));
   }
 
-  function result(run, focus = false) {
+  function showResult(run, focus = false) {
     const pane = chosen;
     if (pane.shown === run) return focus ? pane.result.querySelector(".mew-result-head")?.focus() : undefined;
     pane.shown = run;
-    pane.line = make("span", { class: "mew-standing", text: standing(run) });
+    pane.line = make("span", { class: "mew-standing", text: stateText(run) });
     const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
     const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
-      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, make("span", { class: "mew-dim", title: "where it stands in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
+      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, make("span", { class: "mew-dim", title: "its rows in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
     if (run.waits) head.append(doer(run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Stop waiting", () => link.act("stop", { run: run.number }), { class: "mew-stop" }));
     const parts = make("div", { class: "mew-blocks" });
-    const had = pane.result.contains(document.activeElement);
+    const focused = pane.result.contains(document.activeElement);
     pane.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
-    if (run.has_result) blocks(run, parts);
-    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "It answered with nothing." }));
-    if (focus || had) head.focus({ preventScroll: had });
+    if (run.has_result) showBlocks(run, parts);
+    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "The answer has no content." }));
+    if (focus || focused) head.focus({ preventScroll: focused });
   }
 
-  async function blocks(run, parts) {
+  async function showBlocks(run, parts) {
     if (!results.has(run.number)) {
-      const got = await link.act("result", { run: run.number });
-      if (!got) return;
-      results.set(run.number, got.value);
+      const done = await link.act("result", { run: run.number });
+      if (!done) return;
+      results.set(run.number, done.value);
       while (results.size > 20) results.delete(results.keys().next().value);
     }
     parts.replaceChildren(...results.get(run.number).map((block) => {
@@ -407,7 +407,7 @@ function render({ model, el }) {
     return make("img", { class: "mew-picture", src: address, alt: `a picture from the tool (${block.mime})` });
   }
 
-  paneEmpty();
+  showEmptyPane();
   return () => {
     clearInterval(ticks);
     clearTimeout(searching);

@@ -1,11 +1,11 @@
 """The tools view: a person finds a tool, fills in its arguments, calls or proposes it, and reads the result.
 
-The browser sends a tool's name, the arguments as JSON text and a wish; whether they fit and whether they may be sent is
-judged here, and again when they are sent. A page of tools travels when a view asks for it, a result when somebody looks
-at it. Nothing here is synced state, so no argument and no result is saved but in the still picture's list of calls.
+The browser sends a tool's name, the arguments as JSON text and the requested action. This module validates the arguments
+and checks the permission, and again when they are sent. A page of tools is sent when a view requests it, a result when a
+person opens it. No argument and no result is synced state; only the saved picture lists the calls.
 
-It does not know how tools are discovered or followed (`mew_lab.views.tools.model`), nor how a schema becomes fields
-(`mew_lab.views.tools.schema_form`); the form itself is form.js, which other views use too.
+`mew_lab.views.tools.model` discovers the tools, `mew_lab.views.tools.runs` follows the calls, and
+`mew_lab.views.tools.schema_form` turns a schema into fields. The form itself is ui/form.js.
 
 Spec: §3.1, §3.2, §3.3.1.
 """
@@ -45,7 +45,7 @@ Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 def view_of(session: Session) -> ToolsView:
-    """Makes the view of this space. Each participant is asked for its tools once the view is first shown."""
+    """Makes the view of this space. It requests the tools of each participant when it is first shown."""
     catalog = ToolCatalog(session.me.participant, following=session.following)
     return ToolsView(
         catalog, submit=session.loop.submit, patience=0.0 if session.loop.threadless else PATIENCE
@@ -55,8 +55,8 @@ def view_of(session: Session) -> ToolsView:
 class ToolsView(ActingWidget):
     """The tools of one space. Show it as often as you like: each view has its own search and its own form.
 
-    It asks for tools from when it is first shown; that display takes up to `patience` seconds, so that its picture holds
-    what is there.
+    It requests the tools when it is first shown. That display takes up to `patience` seconds, so that the saved picture
+    has the tools.
     """
 
     _esm = _ESM
@@ -71,7 +71,7 @@ class ToolsView(ActingWidget):
         self._submit = submit
         self._patience = patience
         self._opened = False
-        # Only the writer touches these two: what the views were told last.
+        # Only the writer uses these two: the state that was last sent to the views.
         self._version = -1
         self._runs: tuple[ToolRun, ...] = ()
         super().__init__(**traits)
@@ -80,13 +80,13 @@ class ToolsView(ActingWidget):
     def _left_by(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
         def leave() -> None:
             unsubscribe()
-            with contextlib.suppress(Exception):  # where the loop is gone there is nothing left to end
+            with contextlib.suppress(Exception):  # without the loop nothing is left to close
                 self._submit(self._catalog.close())
 
         return leave
 
     def _open(self, patience: float) -> None:
-        """Begins to ask for tools, once."""
+        """Starts the discovery of tools, once."""
         if self._opened:
             return
         self._opened = True
@@ -102,7 +102,7 @@ class ToolsView(ActingWidget):
         return super()._repr_mimebundle_(**kwargs)
 
     def show_prompts(self, participant: str, agent: AgentDefinition) -> None:
-        """From now on shows, with the form of each tool of this agent of tools, the prompt that its arguments make."""
+        """Shows the filled prompt beside the form of each tool of this agent of tools from now on."""
         self._catalog.show_prompts(participant, agent)
 
     def badge(self) -> str:
@@ -110,11 +110,11 @@ class ToolsView(ActingWidget):
         tools = len(self._catalog.listed.tools)
         return f"{waiting} waiting" if waiting else f"{tools}" if tools else ""
 
-    # What the writer sends.
+    # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._open(0.0)
-        # What the other views were told last stays as it is: their news are still to come.
+        # The state last sent to the other views is kept: their news are still to be sent.
         runs = [_pack_run(run) for run in self._catalog.runs.all]
         return {"now": self.clock().timestamp(), "runs": runs, **_pack_catalogue(self._catalog.listed)}
 
@@ -131,7 +131,7 @@ class ToolsView(ActingWidget):
             self._runs = runs
         return items
 
-    # What the views ask for.
+    # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
         return {
@@ -168,12 +168,7 @@ class ToolsView(ActingWidget):
         return "call" if may.call else "propose" if may.propose else "neither"
 
     def _form(self, params: Mapping[str, Any]) -> ActResult:
-        target = _text(params, "tool")
-        tool = self._catalog.tool(target)
-        if tool is None:
-            raise MewError(
-                f"{one_line(target, 120)} is not known any more: its participant left or took it back."
-            )
+        tool = self._catalog.require_tool(_text(params, "tool"))
         about = "\n".join(map(visible, tool.description.split("\n")))
         return ActResult("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
 
@@ -185,7 +180,7 @@ class ToolsView(ActingWidget):
     def _start(self, params: Mapping[str, Any]) -> Future[Any]:
         target, text, how = _text(params, "tool"), _text(params, "text"), _text(params, "how")
         if how not in ("call", "propose"):
-            raise MewError("A tool is called or proposed; nothing was sent.")
+            raise MewError("The view requested neither a call nor a proposal, so nothing was sent.")
 
         async def start() -> ActResult:
             run = await self._catalog.start(target, text, propose=how == "propose")
@@ -199,16 +194,16 @@ class ToolsView(ActingWidget):
     def _result(self, params: Mapping[str, Any]) -> ActResult:
         raw = self._catalog.runs.result(_number(params))
         if raw is None:
-            raise MewError("That result is not held here any more: lab.log.df has it.")
+            raise MewError("That result is no longer held in this view; lab.log.df has it.")
         return ActResult("the result", [block._asdict() for block in blocks(raw)])
 
     def _again(self, params: Mapping[str, Any]) -> ActResult:
         run = next((run for run in self._catalog.runs.all if run.number == _number(params)), None)
         if run is None:
-            raise MewError("That call is not held here any more: lab.log.df has it.")
+            raise MewError("That call is no longer held in this view; lab.log.df has it.")
         return ActResult("its arguments", {"tool": run.target, "text": run.text})
 
-    # Pictures.
+    # Saved pictures.
 
     def _static_text(self) -> str:
         catalogue = self._catalog.listed
@@ -245,11 +240,11 @@ class ToolsView(ActingWidget):
             *calls,
             ""
             if rows
-            else "No participant has told a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
+            else "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
             f'A picture: nothing can be called here. The live view {INSTALL}. Until then: lab.call("bot/tool", …).',
         ]
         title = f"Tools as of {clock_time(self.clock())}, {len(catalogue.tools)} tools"
-        columns = ("participant", "tool", "arguments", "what it says it does", "says of itself")
+        columns = ("participant", "tool", "arguments", "description", "annotations")
         return picture(
             title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")
         )
@@ -266,20 +261,20 @@ def _number(params: Mapping[str, Any]) -> int:
 
 
 def _badges(annotations: Mapping[str, Any]) -> list[str]:
-    """What a tool says of itself in so many words; nothing is concluded from what it does not say."""
-    words = (
+    """The annotations of a tool as short labels; an absent annotation gives none."""
+    labels = (
         ("readOnlyHint", True, "read-only"),
         ("readOnlyHint", False, "writes"),
         ("destructiveHint", True, "destroys"),
         ("idempotentHint", True, "repeatable"),
         ("openWorldHint", True, "reaches outside"),
     )
-    hints = [word for key, value, word in words if annotations.get(key) is value]
-    return [word for word in hints if not (word == "destroys" and "read-only" in hints)]
+    hints = [label for key, value, label in labels if annotations.get(key) is value]
+    return [label for label in hints if not (label == "destroys" and "read-only" in hints)]
 
 
 def _pack_catalogue(catalogue: ToolList) -> dict[str, Any]:
-    # Whoever is still asked, or failed, is told first: the rest is in the list.
+    # Participants without an answer come first; those with tools are in the list anyway.
     people = sorted(catalogue.people, key=lambda owner: owner.state == "ready")
     return {
         "version": catalogue.version,
@@ -313,7 +308,7 @@ def _pack_check(checked: ToolCheck) -> dict[str, Any]:
 
 
 def _state(run: ToolRun) -> str:
-    """Where a call stands, as one line."""
+    """The state of a call as one line."""
     by = f" by {visible(run.by)}" if run.by else ""
     took = f" in {run.took:.2f} s" if run.took < 60 else f" in {run.took / 60:.1f} min"
     if run.waits:

@@ -28,11 +28,11 @@ export function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
   const notices = make("div", { class: "mew-notices" });
-  const gone = make("div", { class: "mew-gone", role: "alert", hidden: true });
-  root.prepend(gone);
+  const banner = make("div", { class: "mew-gone", role: "alert", hidden: true });
+  root.prepend(banner);
   root.append(silence, notices);
   const jobs = new Map(), doubtful = new Set();
-  let answered = false, asked = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
+  let answered = false, attempts = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
   const sight = new ResizeObserver(() => {
     if (!missed || !root.getClientRects().length) return;
     missed = false;
@@ -45,7 +45,7 @@ export function connect(model, root, on) {
       model.send(message);
       return true;
     } catch (error) {
-      leave(KERNEL_GONE);
+      setOff(KERNEL_GONE);
       return false;
     }
   }
@@ -57,12 +57,12 @@ export function connect(model, root, on) {
     clearTimeout(timer);
     answered = false;
     if (!send({ t: "snapshot", view, from: on.from() })) return;
-    asked += 1;
+    attempts += 1;
     timer = setTimeout(() => {
       if (answered) return;
       say("Waiting for the kernel: a running cell may keep it busy, or it has ended.");
       ask();
-    }, Math.min(1500 * asked, 6000));
+    }, Math.min(1500 * attempts, 6000));
   }
   function notice(text, kind = "alert") {
     const line = make("div", { class: "mew-notice", role: kind }, make("bdi", { text }));
@@ -83,7 +83,7 @@ export function connect(model, root, on) {
       } });
     });
   }
-  function ended(item) {
+  function finishAct(item) {
     if (item.view !== view) return;
     const job = jobs.get(item.job), failed = item.t === "failed";
     jobs.delete(item.job);
@@ -92,7 +92,7 @@ export function connect(model, root, on) {
     if (failed) job.tell(item.said);
     job.end(failed ? null : item);
   }
-  function doubt() {
+  function failOpenActs() {
     const open = [...jobs];
     jobs.clear();
     for (const tell of new Set(open.map(([, job]) => job.tell))) tell(LOST);
@@ -104,7 +104,7 @@ export function connect(model, root, on) {
   function receive(message) {
     if (!message || message.t !== "batch") return;
     lastBeat = performance.now();
-    if (!over) leave("");
+    if (!over) setOff("");
     // A message without items repeats the number of the last one.
     const hasItems = message.items.length > 0, lost = number !== null && message.no !== number + (hasItems ? 1 : 0);
     number = message.no;
@@ -114,10 +114,10 @@ export function connect(model, root, on) {
       if (item.t === "snapshot") {
         if (item.view !== view) continue;
         answered = whole = true;
-        asked = 0;
+        attempts = 0;
         nonce = item.nonce ?? null;
         say("");
-        if (item.beat) beaten(item.beat);
+        if (item.beat) startPings(item.beat);
         end(item.over);
       }
       if (item.t === "over") {
@@ -125,7 +125,7 @@ export function connect(model, root, on) {
         continue;
       }
       if (item.t === "done" || item.t === "failed") {
-        ended(item);
+        finishAct(item);
         continue;
       }
       if (away && item.t !== "snapshot") missed = true;
@@ -133,7 +133,7 @@ export function connect(model, root, on) {
     }
     if (hasItems) on.done?.();
     if (!lost) return;
-    doubt();
+    failOpenActs();
     if (whole || !answered) return;
     if (away) missed = true;
     else ask();
@@ -142,14 +142,14 @@ export function connect(model, root, on) {
   // kernel status that the front end reports counts at once.
   let why = "", over = "", lastBeat = performance.now(), looked = lastBeat, pulse = null;
   const kernel = kernelOf(model);
-  const status = (_, now) => { if (KERNEL_ENDED.includes(now)) leave(KERNEL_GONE); };
+  const status = (_, now) => { if (KERNEL_ENDED.includes(now)) setOff(KERNEL_GONE); };
   kernel?.statusChanged?.connect(status);
-  function leave(text) {
+  function setOff(text) {
     if (over && why) return;
     if (why === text) return;
     why = text;
-    gone.hidden = !text;
-    gone.textContent = text;
+    banner.hidden = !text;
+    banner.textContent = text;
     if (text) root.dataset.off = over ? "over" : "gone";
     else delete root.dataset.off;
     Promise.resolve().then(() => on.off?.());
@@ -158,9 +158,9 @@ export function connect(model, root, on) {
     if (!text || over) return;
     why = "";
     over = text;
-    leave(text);
+    setOff(text);
   }
-  function beaten(every) {
+  function startPings(every) {
     clearInterval(pulse);
     pulse = setInterval(() => { if (!over) ping(); }, every * 1000);
   }
@@ -172,8 +172,8 @@ export function connect(model, root, on) {
     // A page that stood still has received nothing meanwhile.
     if (now - looked > 1500) lastBeat = Math.max(lastBeat, now - 1000);
     looked = now;
-    if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) leave(KERNEL_GONE);
-    else if (pulse && !document.hidden && now - lastBeat > KERNEL_SILENT) leave(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
+    if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) setOff(KERNEL_GONE);
+    else if (pulse && !document.hidden && now - lastBeat > KERNEL_SILENT) setOff(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
   }
   const checks = setInterval(check, 250);
   const back = () => {
@@ -195,7 +195,7 @@ export function connect(model, root, on) {
       document.removeEventListener("visibilitychange", back);
       sight.disconnect();
       model.off("msg:custom", receive);
-      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel is gone and needs no farewell */ }
+      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel has gone, so there is nothing to end */ }
     },
   };
 }

@@ -1,13 +1,13 @@
 // Keeps a list at its newest entry until the reader scrolls away; then the button shows the number of new entries. `back`
 // is called when the list follows again.
 
-import { grouped } from "./text.js";
+import { groupDigits } from "./text.js";
 
 export function follower(scroller, button, back = () => {}) {
   let following = true, unseen = 0, placed = -1;
   function showNews() {
     button.hidden = following;
-    const text = unseen ? `${grouped(unseen)} new ▾ follow` : "▾ follow";
+    const text = unseen ? `${groupDigits(unseen)} new ▾ follow` : "▾ follow";
     if (button.textContent !== text) button.textContent = text;
   }
   function atEnd() {

@@ -98,8 +98,8 @@ export function schemaForm(plan, { changed }) {
     };
   }
 
-  function ticked(label, on) {
-    return make("input", { type: "checkbox", class: "mew-give", title: "Include this argument", "aria-label": `give ${label}`, onchange: on });
+  function tickBox(label, on) {
+    return make("input", { type: "checkbox", class: "mew-give", title: "Include this argument", "aria-label": `include ${label}`, onchange: on });
   }
 
   // `path` leads to a field, `shown` is the same to be read.
@@ -109,8 +109,8 @@ export function schemaForm(plan, { changed }) {
   // A field of any kind. `label` names it; a `settled` field always has a value, such as an item of a list.
   function build(field, label, settled = field.required) {
     const makers = {
-      string: text, number: text, integer: text, json: text, boolean: choice, choice, constant: fixed, null: fixed,
-      array: rows, tuple: rows, object: members, variants: several,
+      string: text, number: text, integer: text, json: text, boolean: choice, choice, constant: constantField, null: constantField,
+      array: rows, tuple: rows, object: members, variants: variantField,
     };
     let shown = null, raw = false;
     const place = make("div", { class: "mew-place" });
@@ -147,8 +147,8 @@ export function schemaForm(plan, { changed }) {
     if (field.format && !many) box.classList.add("mew-formatted");
     let choices = false, value = "", touched = false;
     // An item of a list exists because its row does; elsewhere the tick says that an empty text is meant.
-    const asked = field.kind === "string" && field.key !== undefined || !settled;
-    const tick = asked ? ticked(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
+    const optional = field.kind === "string" && field.key !== undefined || !settled;
+    const tick = optional ? tickBox(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
     const parts = frame(field, box, { label, tick });
     parts.describe(box);
     box.addEventListener("input", () => {
@@ -168,7 +168,7 @@ export function schemaForm(plan, { changed }) {
       read();
     }
     function read() {
-      if (field.kind === "string") return choices || !asked ? value : ABSENT;
+      if (field.kind === "string") return choices || !optional ? value : ABSENT;
       if (!choices && value === "" && !settled) return ABSENT;
       const written = value.trim();
       if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or clear the tick.") : ABSENT;
@@ -232,9 +232,9 @@ export function schemaForm(plan, { changed }) {
   }
 
   // A constant value: it is included or not.
-  function fixed(field, label, settled) {
+  function constantField(field, label, settled) {
     const value = field.kind === "null" ? null : readJson(field.value);
-    const tick = settled ? null : ticked(label, () => changed());
+    const tick = settled ? null : tickBox(label, () => changed());
     const parts = frame(field, make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), { label, tick, group: true });
     return {
       node: parts.node, rename: parts.rename,
@@ -246,13 +246,13 @@ export function schemaForm(plan, { changed }) {
   }
 
   // A field that holds other fields; these are built when it is included.
-  function holder(field, label, settled, { fill, set, get, show }) {
+  function containerField(field, label, settled, { fill, set, get, show }) {
     const inner = make("div", { class: "mew-inner" });
     let open = false;
-    const tick = settled ? null : ticked(label, () => { give(tick.checked); changed(); });
+    const tick = settled ? null : tickBox(label, () => { include(tick.checked); changed(); });
     const parts = frame(field, inner, { label, tick, group: true });
     parts.describe(inner);
-    function give(on) {
+    function include(on) {
       if (tick) tick.checked = on;
       if (on === open) return;
       open = on;
@@ -261,12 +261,12 @@ export function schemaForm(plan, { changed }) {
       else inner.replaceChildren();
     }
     inner.hidden = true;
-    if (settled) give(true);
-    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) { give(true); set(at); } }
+    if (settled) include(true);
+    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) { include(true); set(at); } }
     return {
       node: parts.node, rename: parts.rename,
       get: () => (open ? get() : ABSENT),
-      set(value) { give(settled || value !== ABSENT); if (open && value !== ABSENT) set(value); },
+      set(value) { include(settled || value !== ABSENT); if (open && value !== ABSENT) set(value); },
       show(faults) {
         const own = faults.filter((fault) => !fault.path.length), rest = faults.filter((fault) => fault.path.length);
         const left = open ? show(rest) : rest;
@@ -330,7 +330,7 @@ export function schemaForm(plan, { changed }) {
       items = [];
       list.replaceChildren();
     }
-    return holder(field, label, settled, {
+    return containerField(field, label, settled, {
       fill(inner) {
         clear();
         inner.append(list);
@@ -391,19 +391,19 @@ export function schemaForm(plan, { changed }) {
         const value = new Map();
         let bad = false;
         for (const member of known) {
-          const got = member.field.get();
-          if (got === BAD) bad = true;
-          else if (got !== ABSENT) value.set(member.key, got);
+          const result = member.field.get();
+          if (result === BAD) bad = true;
+          else if (result !== ABSENT) value.set(member.key, result);
         }
         const taken = new Set(known.map((member) => member.key));
         for (const other of others) {
-          const got = other.field.get(), key = other.name.value;
+          const result = other.field.get(), key = other.name.value;
           const why = taken.has(key) ? "This name is used already." : "";
           other.say(why);
           taken.add(key);
           if (why) unread.push(label);
-          if (why || got === BAD || got === ABSENT) bad = true;
-          else value.set(key, got);
+          if (why || result === BAD || result === ABSENT) bad = true;
+          else value.set(key, result);
         }
         return bad && !partly ? BAD : value;
       },
@@ -414,10 +414,10 @@ export function schemaForm(plan, { changed }) {
         return faults.filter((fault) => !here.has(fault.path[0]));
       },
     };
-    return top ? parts : holder(field, label, settled, parts);
+    return top ? parts : containerField(field, label, settled, parts);
   }
 
-  function several(field, label, settled) {
+  function variantField(field, label, settled) {
     const select = make("select", { "aria-label": `Which form ${label} has`, onchange: () => { pick(Number(select.value)); changed(); } });
     field.variants.forEach((variant, n) => select.append(make("option", { value: n, text: variant.label })));
     const inner = make("div");
@@ -427,16 +427,16 @@ export function schemaForm(plan, { changed }) {
       chosen = build({ ...field.variants[n], key: field.key, required: false }, field.variants[n].label, true);
       inner.replaceChildren(chosen.node);
     }
-    return holder(field, label, settled, {
+    return containerField(field, label, settled, {
       fill(into) { into.append(select, inner); pick(0); },
       set(value) {
         pick(Math.max(0, formFitting(field, value)));
         chosen.set(value);
       },
       get() {
-        const got = chosen.get();
-        if (got === ABSENT && !settled) unread.push(label);
-        return got === ABSENT && !settled ? BAD : got;
+        const result = chosen.get();
+        if (result === ABSENT && !settled) unread.push(label);
+        return result === ABSENT && !settled ? BAD : result;
       },
       show(faults) { chosen.show(faults); return []; },
     });
@@ -447,7 +447,7 @@ export function schemaForm(plan, { changed }) {
   const whole = plan.kind === "object" ? members(plan, "the arguments", true, true) : null;
   const single = whole ? null : build(plan, "arguments", true);
   const box = make("textarea", { class: "mew-code mew-many", rows: 8, spellcheck: "false", dir: "ltr", "aria-label": "Arguments as JSON", oninput: () => changed() });
-  const flip = make("button", { type: "button", class: "mew-flip", text: "Edit as JSON", "aria-pressed": "false", onclick: () => turn(!asJson) });
+  const flip = make("button", { type: "button", class: "mew-flip", text: "Edit as JSON", "aria-pressed": "false", onclick: () => switchView(!asJson) });
   const nothing = make("div", { class: "mew-dim mew-nothing", text: "This tool takes no arguments." });
   let asJson = false, far = "";
   const node = make("div", { class: "mew-form" }, body, fault, make("div", { class: "mew-form-foot" }, flip));
@@ -459,9 +459,9 @@ export function schemaForm(plan, { changed }) {
   function value(withoutBad = false) {
     unread = [];
     partly = withoutBad;
-    const got = whole ? whole.get() : single.get();
+    const result = whole ? whole.get() : single.get();
     partly = false;
-    return got;
+    return result;
   }
   function say(text_) {
     fault.textContent = text_;
@@ -469,10 +469,10 @@ export function schemaForm(plan, { changed }) {
   }
   function fill(next) {
     if (!whole) return single.set(next);
-    if (!(next instanceof Map)) throw new Error("the arguments of a tool are an object: {…}");
+    if (!(next instanceof Map)) throw new Error("the arguments of a tool must be an object: {…}");
     whole.set(next);
   }
-  function turn(on) {
+  function switchView(on) {
     if (on) {
       const now = value();
       box.value = writeJson(now === BAD || now === ABSENT ? new Map() : now, "  ");
@@ -496,7 +496,7 @@ export function schemaForm(plan, { changed }) {
     text() {
       if (asJson) {
         try {
-          if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool are an object: {…}");
+          if (!(readJson(box.value) instanceof Map) && whole) throw new Error("the arguments of a tool must be an object: {…}");
         } catch (error) {
           say(`This is not JSON: ${error.message}.`);
           return null;

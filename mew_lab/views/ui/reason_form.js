@@ -11,18 +11,18 @@ export function whyForm(opener, host, reasons, label, run) {
   }
   const select = make("select", { "aria-label": "Reason" },
     ...reasons.map(([code, meaning]) => make("option", { value: code, text: code.replaceAll("_", " "), title: meaning })));
-  const words = make("input", { type: "text", maxlength: 80, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
-  const shut = (to) => {
-    const had = atHand(form);
+  const custom = make("input", { type: "text", maxlength: 80, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
+  const close = (to) => {
+    const focused = atHand(form);
     form.remove();
     opener.setAttribute("aria-expanded", "false");
-    if (had && to.isConnected) to.focus({ preventScroll: true });
+    if (focused && to.isConnected) to.focus({ preventScroll: true });
   };
-  const form = make("div", { class: "mew-why-form", role: "group", "aria-label": label }, select, words,
-    make("button", { type: "button", text: "Keep", onclick: () => shut(opener) }),
-    doer(label, async () => { if (await run(words.value.trim() || select.value)) shut(host); }));
+  const form = make("div", { class: "mew-why-form", role: "group", "aria-label": label }, select, custom,
+    make("button", { type: "button", text: "Keep", onclick: () => close(opener) }),
+    doer(label, async () => { if (await run(custom.value.trim() || select.value)) close(host); }));
   form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { event.stopPropagation(); shut(opener); }
+    if (event.key === "Escape") { event.stopPropagation(); close(opener); }
   });
   opener.setAttribute("aria-expanded", "true");
   host.append(form);

@@ -4,24 +4,24 @@ export function clockTime(seconds) {
   return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
 }
 
-export function waited(seconds) {
+export function elapsedTime(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   const two = (n) => String(n).padStart(2, "0");
   return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 }
 
-export function grouped(n) {
+export function groupDigits(n) {
   return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
 // "3.2 s" below ten seconds, "41 s" below a minute, then minutes and hours.
-export function lasted(seconds) {
+export function timeSpan(seconds) {
   const s = Math.max(0, seconds);
-  return s < 9.95 ? `${s.toFixed(1)} s` : s < 60 ? `${Math.round(s)} s` : waited(s);
+  return s < 9.95 ? `${s.toFixed(1)} s` : s < 60 ? `${Math.round(s)} s` : elapsedTime(s);
 }
 
 // A name, shortened in its middle.
-export function shortly(text, most = 64) {
+export function shorten(text, most = 64) {
   const signs = text.length > most ? Array.from(text) : [];
   if (signs.length <= most) return text;
   const head = (most - 1) >> 1;
@@ -39,18 +39,18 @@ export function duration(seconds) {
 
 // The time between two rows: exact below two minutes.
 export function seconds(s) {
-  return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : waited(s);
+  return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : elapsedTime(s);
 }
 
 // A number of bytes.
 export function amount(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   const [value, unit] = bytes < 1048576 ? [bytes / 1024, "KiB"] : [bytes / 1048576, "MiB"];
-  return `${value < 10 ? value.toFixed(1) : grouped(Math.round(value))} ${unit}`;
+  return `${value < 10 ? value.toFixed(1) : groupDigits(Math.round(value))} ${unit}`;
 }
 
 // A number of a series, to four digits after the point.
-export function brief(value) {
+export function roundNumber(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e7 || size < 1e-3)) return value.toExponential(3);

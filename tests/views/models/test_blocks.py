@@ -78,11 +78,11 @@ def test_every_other_part_is_named() -> None:
         {"type": "resource", "resource": {"uri": "file:///b", "text": "its text"}},
         {"type": "resource_link", "uri": "file:///c"}, "nonsense",
     ]}  # fmt: skip
-    assert [(one.kind, one.text) for one in blocks(raw)] == [
+    assert [(block.kind, block.text) for block in blocks(raw)] == [
         ("note", "A part of type audio is not shown."),
-        ("note", "A resource that is no text is not shown: file:///a"),
+        ("note", "A resource that is not text is not shown: file:///a"),
         ("text", "its text"),
-        ("note", "It points to a resource: file:///c"),
+        ("note", "A link to a resource: file:///c"),
         ("note", "A part of type None is not shown."),
     ]
 
@@ -137,4 +137,4 @@ def test_true_is_not_one() -> None:
 
 @pytest.mark.parametrize("raw", [None, 7, "text", [1], {"tools": []}, {"content": "no list"}])
 def test_a_result_of_another_shape_is_shown_as_json(raw: Any) -> None:
-    assert [one.kind for one in blocks(raw)] == ["json"]
+    assert [block.kind for block in blocks(raw)] == ["json"]

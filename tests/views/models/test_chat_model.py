@@ -60,7 +60,7 @@ def test_a_message_says_who_whom_and_how_and_is_plain_unless_it_says_markdown(
     space.tell("chat", {"text": "for you", "format": "html"}, to=["human"])
     first, second, third = talk.messages()
     assert (first.n, first.sender, first.to, first.text, first.context) == (1, "helper", (), "Hello", "r1")
-    assert [one.markdown for one in talk.messages()] == [False, True, False]
+    assert [row.markdown for row in talk.messages()] == [False, True, False]
     assert (second.mine, second.answers, second.addressed) == (True, 1, False)
     assert (third.addressed, third.mine) == (True, False)
 
@@ -73,20 +73,20 @@ def test_an_acknowledgement_stands_under_its_message_with_whose_is_missing(
     assert talk.messages()[0].missing == ("helper", "bot")
     space.tell("chat/acknowledge", {"status": "received"}, about="c1")
     space.tell("chat/acknowledge", {"status": "processing"}, about="c1")
-    (one,) = talk.messages()
-    assert [(seen.by, seen.status, seen.t) for seen in one.seen] == [("helper", "processing", 3.0)]
-    assert one.missing == ("bot",)
+    (row,) = talk.messages()
+    assert [(seen.by, seen.status, seen.t) for seen in row.seen] == [("helper", "processing", 3.0)]
+    assert row.missing == ("bot",)
 
 
 @pytest.mark.req("P-3.4.2-1", "P-3.4.2-2")
 def test_its_author_calls_a_message_off_and_what_others_say_is_a_claim(talk: ChatModel, space: Space) -> None:
     space.tell("chat", {"text": "Look"}, id="c1")
     space.tell("chat/cancel", {"reason": "handled_elsewhere"}, by="mallory", about="c1")
-    (one,) = talk.messages()
-    assert (one.cancelled, one.claims) == ("", ("mallory",))
+    (row,) = talk.messages()
+    assert (row.cancelled, row.claims) == ("", ("mallory",))
     space.tell("chat/cancel", {"reason": "duplicate"}, about="c1")
-    (one,) = talk.messages()
-    assert (one.cancelled, one.reason) == ("helper", "duplicate")
+    (row,) = talk.messages()
+    assert (row.cancelled, row.reason) == ("helper", "duplicate")
 
 
 def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(
@@ -96,7 +96,7 @@ def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(
     space.tell("chat", {"text": "also c1"}, id="c1", by="mallory")
     space.tell("chat", {"text": "unheard"}, verdict="refused")
     space.tell("chat/acknowledge", {"status": "read"}, by="bot", about="c1")
-    assert [(one.text, len(one.seen)) for one in talk.messages()] == [("mine", 1), ("also c1", 0)]
+    assert [(row.text, len(row.seen)) for row in talk.messages()] == [("mine", 1), ("also c1", 0)]
 
 
 def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
@@ -108,10 +108,10 @@ def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
     arrive("c1", "helper")
     space.tell("chat", {"text": "first"}, id="c1")
     space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
-    assert [one.text for one in talk.queue] == ["first"]
+    assert [row.text for row in talk.queue] == ["first"]
     space.tell("chat", {"text": "first, heard late"}, id="c2", by="bot")
     arrive("c2", "helper")
-    assert [one.text for one in talk.queue] == ["first"], "the queue means a message of helper"
+    assert [row.text for row in talk.queue] == ["first"], "the queue means a message of helper"
     for n in range(2000):
         space.tell("chat", {"text": str(n)}, by="human")
     space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
@@ -123,9 +123,9 @@ def test_names_and_contexts_count_and_are_cut_so_that_nobody_is_called_so(
 ) -> None:
     long = "x" * 900_000
     space.tell("chat", {"text": "hi"}, to=["human", long, *["bot"] * 500], context=long)
-    (one,) = talk.messages()
-    assert (one.addressed, len(one.to), len(one.to[1]), len(one.context)) == (True, 200, 128, 300)
-    assert one.to[:3] == ("human", "x" * 127 + "…", "bot")
+    (row,) = talk.messages()
+    assert (row.addressed, len(row.to), len(row.to[1]), len(row.context)) == (True, 200, 128, 300)
+    assert row.to[:3] == ("human", "x" * 127 + "…", "bot")
     space.tell("chat", {"text": "hi"}, to=[*["n" * 900] * 500, "human"])
     assert talk.messages()[-1].addressed, "whoever stands far behind is addressed, too"
     monkeypatch.setattr(module, "MAX_CHARACTERS", 500_000)
@@ -146,12 +146,12 @@ def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
     assert (talk.last, len(talk.messages(limit=9999)), talk.messages(limit=9999)[0].n) == (2300, 2000, 301)
     assert len(talk._numbers) == 2000
     space.tell("chat", {"text": "x" * 70_000}, id="long")
-    (one,) = talk.messages(limit=1)
-    assert (len(one.text), one.more) == (65_536, 70_000 - 65_536)
+    (row,) = talk.messages(limit=1)
+    assert (len(row.text), row.more) == (65_536, 70_000 - 65_536)
     for n in range(300):
         space.tell("chat/acknowledge", {"status": "s" * 999}, by=f"p{n}", about="long")
-    (one,) = talk.messages(limit=1)
-    assert len(one.seen) == 200 and len(one.seen[0].status) <= module.MAX_WORD
+    (row,) = talk.messages(limit=1)
+    assert len(row.seen) == 200 and len(row.seen[0].status) <= module.MAX_LABEL
     monkeypatch.setattr(module, "MAX_CHARACTERS", 200_000)
     for _ in range(10):
         space.tell("chat", {"text": "x" * 65_536})
@@ -161,9 +161,9 @@ def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
 def test_pages_go_backwards_from_the_newest(talk: ChatModel, space: Space) -> None:
     for n in range(10):
         space.tell("chat", {"text": str(n)})
-    assert [one.n for one in talk.messages(limit=3)] == [8, 9, 10]
-    assert [one.n for one in talk.messages(before=8, limit=3)] == [5, 6, 7]
-    assert [one.n for one in talk.messages(after=9)] == [10]
+    assert [row.n for row in talk.messages(limit=3)] == [8, 9, 10]
+    assert [row.n for row in talk.messages(before=8, limit=3)] == [5, 6, 7]
+    assert [row.n for row in talk.messages(after=9)] == [10]
     assert talk.messages(before=1) == [] and talk.message(99) is None
 
 
@@ -172,7 +172,7 @@ def test_payloads_of_the_wrong_shape_do_no_harm(talk: ChatModel, space: Space, w
     space.tell("chat", {"text": "hello"}, id="c1")
     for kind in ("chat", "chat/acknowledge", "chat/cancel"):
         space.tell(kind, wrong, about="c1")
-    assert [one.text for one in talk.messages()] == ["hello"]
+    assert [row.text for row in talk.messages()] == ["hello"]
 
 
 # --- in a real space ---
@@ -206,7 +206,7 @@ class Watched:
 
     def sent(self, kind: str) -> list[dict[str, Any]]:
         raws = (json.loads(self.lab.rows.raw(n)) for n in range(1, self.lab.rows.last_seq + 1))
-        return [one for one in raws if one["kind"] == kind and one["from"] == "human"]
+        return [envelope for envelope in raws if envelope["kind"] == kind and envelope["from"] == "human"]
 
 
 @pytest.fixture
@@ -221,34 +221,34 @@ def test_the_queue_is_emptied_by_one_acknowledgement_a_message_up_to_what_was_sh
     lab: Lab, here: Watched
 ) -> None:
     bot, helper = lab.join("bot", can="proposer"), lab.join("helper", can="proposer")
-    said = [bot.chat("one", "human"), helper.chat("two"), bot.chat("three")]
+    messages = [bot.chat("one", "human"), helper.chat("two"), bot.chat("three")]
     here.until(lambda: len(here.talk.queue) == 3)
-    assert [(one.text, one.addressed) for one in here.talk.queue] == [
+    assert [(row.text, row.addressed) for row in here.talk.queue] == [
         ("one", True), ("two", False), ("three", False),
     ]  # fmt: skip
     until = here.talk.queue[1].n
     assert here.do(here.talk.acknowledge_all("read", until=until)) == "2 messages acknowledged (read)."
-    assert [one.text for one in here.talk.queue] == ["three"]
+    assert [row.text for row in here.talk.queue] == ["three"]
     sent = here.sent("chat/acknowledge")
-    assert [(one["correlation_id"], one["to"], one["payload"]) for one in sent] == [
-        ([said[0].id], ["bot"], {"status": "read"}),
-        ([said[1].id], ["helper"], {"status": "read"}),
+    assert [(envelope["correlation_id"], envelope["to"], envelope["payload"]) for envelope in sent] == [
+        ([messages[0].id], ["bot"], {"status": "read"}),
+        ([messages[1].id], ["helper"], {"status": "read"}),
     ]
-    assert [one.id for one in lab.me.participant.chats.pending] == [said[2].id]
+    assert [row.id for row in lab.me.participant.chats.pending] == [messages[2].id]
 
 
 def test_one_message_is_acknowledged_once(lab: Lab, here: Watched) -> None:
     lab.join("bot", can="proposer").chat("look", "human")
-    one = here.until(lambda: next(iter(here.talk.queue), None))
-    assert here.do(here.talk.acknowledge(one.n, "received")) == "Acknowledged to bot (received)."
+    row = here.until(lambda: next(iter(here.talk.queue), None))
+    assert here.do(here.talk.acknowledge(row.n, "received")) == "Acknowledged to bot (received)."
     assert [(seen.by, seen.status) for seen in here.last.seen] == [("human", "received")]
-    with pytest.raises(MewError, match="does not wait"):
-        here.do(here.talk.acknowledge(one.n))
-    with pytest.raises(MewError, match="not held"):
+    with pytest.raises(MewError, match="no longer awaits your acknowledgement"):
+        here.do(here.talk.acknowledge(row.n))
+    with pytest.raises(MewError, match="no longer held in this view"):
         here.do(here.talk.acknowledge(99))
     with pytest.raises(MewError, match="1 to 80 characters"):
         here.do(here.talk.acknowledge_all(" "))
-        here.do(here.talk.cancel(one.n, " "))
+        here.do(here.talk.cancel(row.n, " "))
 
 
 @pytest.mark.req("P-3.4.2-1", "P-3.4.2-2", "P-3.4.2-3")
@@ -260,11 +260,11 @@ def test_an_own_message_and_one_that_waits_are_called_off(lab: Lab, here: Watche
     assert here.do(here.talk.cancel(1, "duplicate")) == "The message of human was cancelled (duplicate)."
     here.do(here.talk.cancel(2))
     assert here.talk.queue == []
-    assert [(one.cancelled, one.reason) for one in here.talk.messages()] == [
+    assert [(row.cancelled, row.reason) for row in here.talk.messages()] == [
         ("human", "duplicate"), ("human", "handled_elsewhere"),
     ]  # fmt: skip
     sent = here.sent("chat/cancel")
-    assert [(one["correlation_id"], one["to"]) for one in sent] == [
+    assert [(envelope["correlation_id"], envelope["to"]) for envelope in sent] == [
         ([mine.id], ["bot"]),
         ([theirs.id], ["bot"]),
     ]
@@ -281,7 +281,7 @@ def test_nobodys_message_is_acknowledged_or_called_off_by_way_of_another_that_be
         draft = {"kind": "chat", "id": id, "payload": {"text": f"{seat.name} says {id}"}}
         seat.run(seat.participant.send_accepted(draft))
     here.until(lambda: here.talk.last == 4 and here.talk.queue)
-    assert [one.n for one in here.talk.queue] == [2]
+    assert [row.n for row in here.talk.queue] == [2]
     for n in (3, 4):
         with pytest.raises(
             MewError, match=r"nothing was acknowledged.*mallory bears the id of an earlier one"
@@ -290,10 +290,10 @@ def test_nobodys_message_is_acknowledged_or_called_off_by_way_of_another_that_be
         with pytest.raises(MewError, match=r"nothing was cancelled.*mallory bears the id of an earlier one"):
             here.do(here.talk.cancel(n))
     chats = lab.me.participant.chats
-    assert [one.id for one in chats.pending] == ["X"] and chats.own(mine.id) is not None
+    assert [row.id for row in chats.pending] == ["X"] and chats.own(mine.id) is not None
     assert here.do(here.talk.acknowledge_all()) == "1 message acknowledged (received)."
     assert here.do(here.talk.acknowledge_all()) == "0 messages acknowledged (received)."
-    assert [one["to"] for one in here.sent("chat/acknowledge")] == [["bot"]]
+    assert [row["to"] for row in here.sent("chat/acknowledge")] == [["bot"]]
     assert here.sent("chat/cancel") == [] and chats.pending == []
 
 
@@ -308,27 +308,27 @@ def test_a_message_that_is_not_held_any_more_is_not_called_off_either(
     def reached(last: int) -> Callable[[], bool]:
         return lambda: here.talk.last == last
 
-    said = [(bot, "a"), (mallory, mine), (bot, "X"), (bot, "b"), (mallory, "X")]
-    for number, (seat, id) in enumerate(said, 2):
+    messages = [(bot, "a"), (mallory, mine), (bot, "X"), (bot, "b"), (mallory, "X")]
+    for number, (seat, id) in enumerate(messages, 2):
         draft = {"kind": "chat", "id": id, "payload": {"text": "?"}}
         seat.run(seat.participant.send_accepted(draft))
         here.until(reached(number))
         if seat is mallory:
             with pytest.raises(MewError, match="mallory bears the id of an earlier one"):
                 here.do(here.talk.cancel(number))
-    assert [one.id for one in chats.pending] == ["a", "X", "b"] and chats.own(mine) is not None
+    assert [row.id for row in chats.pending] == ["a", "X", "b"] and chats.own(mine) is not None
 
 
 @pytest.mark.req("P-3.4-5")
 def test_what_is_said_here_is_chat_as_the_specification_wants_it(lab: Lab, here: Watched) -> None:
     lab.join("bot", can="proposer")
     here.until(lambda: here.talk.people == ["bot"])
-    assert here.do(here.talk.say("Hello *all*")) == "Said to everybody."
-    assert here.do(here.talk.say("**You**", ["bot"], markdown=True)) == "Said to bot."
+    assert here.do(here.talk.say("Hello *all*")) == "Sent to everybody."
+    assert here.do(here.talk.say("**You**", ["bot"], markdown=True)) == "Sent to bot."
     plain, marked = here.sent("chat")
     assert plain["payload"] == {"text": "Hello *all*"} and not plain.get("to")
     assert marked["payload"] == {"text": "**You**", "format": "markdown"} and marked["to"] == ["bot"]
-    with pytest.raises(MewError, match="nothing to say"):
+    with pytest.raises(MewError, match="empty message"):
         here.do(here.talk.say(" \n"))
     with pytest.raises(MewError, match="more than"):
         here.do(here.talk.say("x" * 300_000))

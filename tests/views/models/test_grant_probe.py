@@ -52,19 +52,22 @@ def test_threat_22_it_counts_what_the_grantee_sent_and_may_not_send_now(lab: Lab
     post(lab, "agent", "mcp/request", tool("git_push"))
     post(lab, "agent", "mcp/request", {"method": "tools/list"})
     post(lab, "helper", "mcp/request", tool("git_log"))
-    found = ask(lab, CALL)
-    assert (found.fresh, found.refused, found.already) == (2, 2, 0)
-    assert [one.what for one in found.examples] == ["tools/call git_push", "tools/call git_log repo=."]
-    assert found.examples[0].to == ("git",)
+    result = ask(lab, CALL)
+    assert (result.fresh, result.refused, result.already) == (2, 2, 0)
+    assert [example.what for example in result.examples] == [
+        "tools/call git_push",
+        "tools/call git_log repo=.",
+    ]
+    assert result.examples[0].to == ("git",)
     narrow = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}
     assert ask(lab, narrow).fresh == 1
 
 
 def test_a_proposal_that_could_have_been_a_request_is_told_apart(lab: Lab) -> None:
     post(lab, "agent", "mcp/proposal", tool("git_log"))
-    found = ask(lab, CALL)
-    assert (found.fresh, found.proposals) == (0, 1)
-    assert found.examples[0].kind == "mcp/proposal"
+    result = ask(lab, CALL)
+    assert (result.fresh, result.proposals) == (0, 1)
+    assert result.examples[0].kind == "mcp/proposal"
 
 
 def test_what_was_refused_comes_before_what_was_allowed_then(lab: Lab) -> None:
@@ -73,15 +76,15 @@ def test_what_was_refused_comes_before_what_was_allowed_then(lab: Lab) -> None:
     lab.loop.submit(lab.granting.revoke(grant)).result(20)
     for _ in range(4):
         post(lab, "agent", "mcp/request", tool("git_log"))
-    found = ask(lab, CALL)
-    assert (found.fresh, found.refused) == (5, 4)
-    assert [one.what for one in found.examples] == ["tools/call git_log"] * 3
+    result = ask(lab, CALL)
+    assert (result.fresh, result.refused) == (5, 4)
+    assert [example.what for example in result.examples] == ["tools/call git_log"] * 3
 
 
 def test_a_pattern_that_adds_nothing_is_told_as_that(lab: Lab) -> None:
     post(lab, "agent", "chat", {"text": "hello"})
-    found = ask(lab, {"kind": "chat", "payload": {"format": "plain"}})
-    assert (found.adds, found.smallest, found.fresh) == (False, "", 0)
+    result = ask(lab, {"kind": "chat", "payload": {"format": "plain"}})
+    assert (result.adds, result.smallest, result.fresh) == (False, "", 0)
     assert ask(lab, {"kind": "chat"}).already >= 1
 
 
@@ -123,13 +126,13 @@ def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "This is no JSON"),
+        ("{", "This is not JSON"),
         ("[]", "A capability is one object"),
         ('{"kind": "chat", "paylod": {}}', "paylod"),
         ("{}", "needs a kind"),
         ('{"kind": "/(/"}', "kind"),
         ("x" * 20_001, "more than 20000 characters"),
-        ("[" * 5000, "This is no JSON"),
+        ("[" * 5000, "This is not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_no_pattern_is_refused_with_the_place(text: str, said: str) -> None:
@@ -138,7 +141,7 @@ def test_what_is_no_pattern_is_refused_with_the_place(text: str, said: str) -> N
 
 
 def test_nobody_is_asked_about_who_is_unknown(lab: Lab) -> None:
-    with pytest.raises(MewError, match="'nobody' is not known here"):
+    with pytest.raises(MewError, match="No participant of this space is called 'nobody'"):
         ask(lab, CALL, to="nobody")
 
 
@@ -170,11 +173,11 @@ def test_a_long_log_is_looked_through_without_holding_the_loop(lab: Lab) -> None
         return asking.result()
 
     began = time.perf_counter()
-    found = lab.loop.submit(beat()).result(60)
+    result = lab.loop.submit(beat()).result(60)
     print(
         f"\n30 000 envelopes in {time.perf_counter() - began:.2f} s, longest turn {max(gaps) * 1000:.1f} ms"
     )
-    assert found.fresh == found.looked_at == 30_000 and found.refused == 30_000
+    assert result.fresh == result.looked_at == 30_000 and result.refused == 30_000
     # Order, not figures: it took many turns, and half of them were short.
     assert len(gaps) > 20 and sorted(gaps)[len(gaps) // 2] < 10 * TURN
 

@@ -28,7 +28,7 @@ class Room:
         self.until = Watch(lab, self.holdings).until
 
     def of(self, holder: str, pattern: str = "") -> list[Holding]:
-        return [one for one in self.holdings.rows if one.holder == holder and pattern in one.pattern]
+        return [row for row in self.holdings.rows if row.holder == holder and pattern in row.pattern]
 
     def grant(self, to: str, text: str, **limits: float) -> str:
         return self.lab.loop.submit(self.holdings.grant(to, text, **limits)).result(20)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def room(lab: Lab) -> Room:
 
 
 def test_what_was_configured_and_what_everybody_holds_are_told_apart(room: Room) -> None:
-    assert [(one.pattern, one.origin) for one in room.of("agent")] == [
+    assert [(row.pattern, row.origin) for row in room.of("agent")] == [
         ('{"kind":"chat/acknowledge"}', "configured"),
         ('{"kind":"capability/grant-ack"}', "configured"),
         ('{"kind":"participant/status"}', "configured"),
@@ -64,7 +64,7 @@ def test_what_was_configured_and_what_everybody_holds_are_told_apart(room: Room)
 def test_a_grant_stands_with_who_gave_it_and_when_and_its_id(room: Room) -> None:
     assert room.grant("agent", PUSH) == "agent may now call the tool git_push with any arguments"
     (row,) = room.until(lambda: room.of("agent", "git_push"))
-    (sent,) = [one for one in room.lab.log if one.get("kind") == "capability/grant"]
+    (sent,) = [entry for entry in room.lab.log if entry.get("kind") == "capability/grant"]
     assert (row.origin, row.granter, row.grant) == ("granted", "human", sent["id"])
     assert sent["payload"]["recipient"] == "agent" and row.since == room.recorded_at(sent["id"])
     assert room.lab.seats["agent"].participant.can_send(
@@ -83,7 +83,7 @@ def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
     (row,) = room.until(lambda: room.of("agent", "git_push"))
     assert room.revoke(row) == "the grant of human to agent is revoked"
     room.until(lambda: not room.of("agent", "git_push"))
-    (sent,) = [one for one in room.lab.log if one.get("kind") == "capability/revoke"]
+    (sent,) = [entry for entry in room.lab.log if entry.get("kind") == "capability/revoke"]
     assert sent["payload"]["grant_id"] == row.grant
 
 
@@ -116,7 +116,10 @@ def test_what_rests_on_an_invitation_can_be_revoked(room: Room) -> None:
 
 def test_what_the_owner_holds_stays_and_the_row_says_why(room: Room) -> None:
     (row, *_) = room.of("human", "participant/")
-    assert row.against == ("human owns this space: nothing can be taken from it; the configuration decides.")
+    assert (
+        row.against
+        == "human owns this space, so its capabilities cannot be revoked; change the configuration."
+    )
     with pytest.raises(MewError, match="owns this space"):
         room.revoke(row)
 
@@ -128,7 +131,7 @@ def test_what_the_owner_holds_stays_and_the_row_says_why(room: Room) -> None:
 def test_what_may_not_be_granted_is_never_sent(room: Room, text: str, said: str) -> None:
     with pytest.raises(MewError, match=said):
         room.grant("agent", text)
-    assert [one for one in room.lab.log if one.get("kind") == "capability/grant"] == []
+    assert [entry for entry in room.lab.log if entry.get("kind") == "capability/grant"] == []
 
 
 def test_the_gateways_refusal_is_told(room: Room) -> None:
@@ -137,7 +140,7 @@ def test_the_gateways_refusal_is_told(room: Room) -> None:
 
 
 def test_a_row_that_is_gone_is_not_revoked(room: Room) -> None:
-    with pytest.raises(MewError, match="not held any more"):
+    with pytest.raises(MewError, match="no longer held"):
         room.revoke(Holding(key="x", holder="agent", pattern="{}", phrase="", origin="granted"))
 
 
@@ -146,7 +149,7 @@ def test_of_a_space_that_runs_elsewhere_it_shows_what_was_told(lab: Lab) -> None
     lab.enrol("visitor", can="human")
     far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
     room = Room(far)
-    assert {one.origin for one in room.of("agent")} == {"told"}
+    assert {row.origin for row in room.of("agent")} == {"told"}
     room.grant("agent", '{"kind":"chat"}')
     (row,) = room.until(lambda: room.of("agent", '{"kind":"chat"}'))
     assert (row.origin, row.granter) == ("granted", "visitor")
@@ -163,7 +166,7 @@ def test_a_grant_to_a_space_elsewhere_is_said_to_end_only_with_this_notebook(lab
     told = far.grant("agent", '{"kind":"chat"}', uses=2)
     assert told.endswith("for 2 uses. " + ENDS_HERE)
     here = Room(lab)
-    row = here.until(lambda: [one for one in here.of("agent", '{"kind":"chat"}') if one.ends])[0]
+    row = here.until(lambda: [row for row in here.of("agent", '{"kind":"chat"}') if row.ends])[0]
     assert row.ends == "0 of 2 uses"
 
 

@@ -36,8 +36,8 @@ def space(thoughts: ReasoningModel) -> Space:
 
 
 def only(thoughts: ReasoningModel) -> SequenceRow:
-    (one,) = thoughts.sequences
-    return one
+    (sequence,) = thoughts.sequences
+    return sequence
 
 
 @pytest.mark.req("P-3.5.1-2", "P-3.5.2-1", "P-3.5.3-1", "P-3.5.4-1")
@@ -48,27 +48,27 @@ def test_what_carries_the_id_of_the_start_belongs_to_it_until_its_conclusion(
     space.tell("reasoning/thought", {"message": "Look at the sky"}, context="r1")
     space.tell("chat", {"text": "Who knows?"}, context="r1")
     space.tell("reasoning/thought", {"message": "elsewhere"}, context="")
-    one = only(thoughts)
-    assert (one.facts.owner, one.text, one.facts.about, one.facts.state) == (
+    sequence = only(thoughts)
+    assert (sequence.facts.owner, sequence.text, sequence.facts.about, sequence.facts.state) == (
         "helper",
         "Working on: rain",
         ("chat-1",),
         "active",
     )
     space.tell("reasoning/conclusion", {"message": "It rains"}, context="r1")
-    one = only(thoughts)
-    assert (one.facts.state, one.facts.ended, one.facts.started, one.facts.by) == (
+    sequence = only(thoughts)
+    assert (sequence.facts.state, sequence.facts.ended, sequence.facts.started, sequence.facts.by) == (
         "concluded",
         5.0,
         1.0,
         "helper",
     )
-    assert [(step.kind, step.text) for step in thoughts.steps(one.facts.key)] == [
+    assert [(step.kind, step.text) for step in thoughts.steps(sequence.facts.key)] == [
         ("reasoning/thought", "Look at the sky"),
         ("chat", "Who knows?"),
         ("reasoning/conclusion", "It rains"),
     ]
-    assert (one.facts.steps, one.thoughts, one.calls) == (3, 1, 0)
+    assert (sequence.facts.steps, sequence.thoughts, sequence.calls) == (3, 1, 0)
 
 
 @pytest.mark.req("P-3.5.6-5")
@@ -135,8 +135,12 @@ def test_its_owner_concludes_and_anybody_who_may_cancels(thoughts: ReasoningMode
     space.tell("reasoning/conclusion", {"message": "done"}, context="a", by="mallory")
     assert only(thoughts).facts.state == "active", "only its owner concludes"
     space.tell("reasoning/cancel", {"reason": "superseded"}, context="a", by="human")
-    one = only(thoughts)
-    assert (one.facts.state, one.facts.by, one.facts.reason) == ("cancelled", "human", "superseded")
+    sequence = only(thoughts)
+    assert (sequence.facts.state, sequence.facts.by, sequence.facts.reason) == (
+        "cancelled",
+        "human",
+        "superseded",
+    )
     space.tell("reasoning/conclusion", {"message": "late"}, context="a")
     assert only(thoughts).facts.state == "cancelled"
     assert only(thoughts).facts.steps == 3
@@ -154,8 +158,13 @@ def test_one_whose_participant_left_is_over(thoughts: ReasoningModel, space: Spa
 def test_a_start_that_nobody_heard_is_told_as_such(thoughts: ReasoningModel, space: Space) -> None:
     space.tell("reasoning/thought", {"message": "going on"}, context="earlier/part")
     space.tell("chat", {"text": "of no sequence"}, context="somewhere")
-    one = only(thoughts)
-    assert (one.facts.id, one.text, one.facts.seq, one.facts.steps) == ("earlier", "", 0, 1)
+    sequence = only(thoughts)
+    assert (sequence.facts.id, sequence.text, sequence.facts.seq, sequence.facts.steps) == (
+        "earlier",
+        "",
+        0,
+        1,
+    )
 
 
 @pytest.mark.req("S-L3-9")
@@ -184,16 +193,20 @@ def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Reasoning
     space.tell("reasoning/start", {"message": "a" * 9999}, id="busy")
     for n in range(700):
         space.tell("reasoning/thought", {"message": f"{n} {'x' * 5000}"}, context="busy")
-    one = only(thoughts)
-    assert (one.more, len(one.text)) == (True, module.MAX_TEXT)
-    assert (one.facts.steps, one.dropped, len(thoughts.steps(one.facts.key))) == (700, 200, 500)
-    first = thoughts.steps(one.facts.key)[0]
+    sequence = only(thoughts)
+    assert (sequence.more, len(sequence.text)) == (True, module.MAX_TEXT)
+    assert (sequence.facts.steps, sequence.dropped, len(thoughts.steps(sequence.facts.key))) == (
+        700,
+        200,
+        500,
+    )
+    first = thoughts.steps(sequence.facts.key)[0]
     assert (first.n, first.more, len(first.text)) == (201, True, module.MAX_TEXT)
     for n in range(300):
         space.tell("reasoning/start", {"message": "short"}, id=f"s{n}")
         space.tell("reasoning/conclusion", {"message": "done"}, context=f"s{n}")
     assert len(thoughts.sequences) == 200 and thoughts.forgotten == 101
-    assert thoughts.sequence(one.facts.key) is not None, "what is active goes last"
+    assert thoughts.sequence(sequence.facts.key) is not None, "what is active goes last"
     assert thoughts.steps(2) == ()
     assert len(thoughts._ledger._names) == 200
 
@@ -247,7 +260,7 @@ def test_one_long_part_of_a_context_leads_to_one_sequence(thoughts: ReasoningMod
     assert (only(thoughts).facts.id, only(thoughts).facts.steps) == ("later", 3)
     for _ in range(3):
         space.tell("reasoning/thought", {"message": "on"}, context="x" * 256)
-    assert [one.facts.steps for one in thoughts.sequences] == [3, 3]
+    assert [sequence.facts.steps for sequence in thoughts.sequences] == [3, 3]
 
 
 @pytest.mark.threat(13)
@@ -268,7 +281,7 @@ def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
     space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
     (step,) = thoughts.steps(good.facts.key)
     assert step.call is not None and (step.call.state, step.call.sender) == ("rejected", "helper")
-    assert [one.open_calls for one in thoughts.sequences] == [0, 0]
+    assert [sequence.open_calls for sequence in thoughts.sequences] == [0, 0]
     assert thoughts.steps(bad.facts.key)[-1].call is None, "nothing is known of it"
 
 
@@ -306,9 +319,9 @@ def test_what_a_peer_makes_long_is_kept_short(thoughts: ReasoningModel, space: S
     space.tell("mcp/request", ADD, context="r", id=long, verdict="refused")
     space.tell("mcp/request", ADD, context="r", by=long, verdict="refused")
     odd, refused, crowd = thoughts.steps(only(thoughts).facts.key)
-    assert (len(odd.kind), len(odd.path), [len(one) for one in odd.to]) == (128, 200, [128] * 8)
-    assert refused.call is not None and {len(one) for one in refused.call.to} == {128}
-    assert crowd.call is not None and [len(one) for one in crowd.call.to] == [128]
+    assert (len(odd.kind), len(odd.path), [len(name) for name in odd.to]) == (128, 200, [128] * 8)
+    assert refused.call is not None and {len(name) for name in refused.call.to} == {128}
+    assert crowd.call is not None and [len(name) for name in crowd.call.to] == [128]
 
 
 @pytest.mark.parametrize("wrong", [{"message": 7}, {"message": None}, {}, {"reason": [1]}])
@@ -321,8 +334,8 @@ def test_payloads_of_the_wrong_shape_are_told_somehow(
         space.tell("reasoning/cancel", wrong, context="a")
     # a cancel that is malformed stops nobody (§4.3), and the sequence gives way to the next of its id
     ended = {"left", "active"} if "reason" in wrong else {"cancelled"}
-    assert {one.facts.state for one in thoughts.sequences} == ended
-    assert {one.facts.steps for one in thoughts.sequences} == {2}
+    assert {sequence.facts.state for sequence in thoughts.sequences} == ended
+    assert {sequence.facts.steps for sequence in thoughts.sequences} == {2}
 
 
 def seen(lab: Lab, thoughts: ReasoningModel, probe: Callable[[], Any]) -> Any:
@@ -344,9 +357,9 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
     lab.loop.call(lambda: lab.following.add(thoughts))
     asked = lab.chat("Will it rain?", "bot")
     started = bot.send("reasoning/start", {"message": "looks"}, correlation_id=asked.id)
-    (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
-    assert thoughts.may_cancel(one.facts)
-    said = lab.loop.submit(thoughts.cancel(one.facts.key, "superseded")).result(10)
+    (sequence,) = seen(lab, thoughts, lambda: thoughts.sequences)
+    assert thoughts.may_cancel(sequence.facts)
+    said = lab.loop.submit(thoughts.cancel(sequence.facts.key, "superseded")).result(10)
     assert said == "The reasoning of bot was cancelled (superseded)."
     sent = next(row for row in lab.log.df.to_dict("records") if row["kind"] == "reasoning/cancel")
     assert (sent["from"], sent["context"]) == ("human", started.id)
@@ -354,10 +367,10 @@ def test_cancelling_names_the_start_its_trigger_and_the_reason(lab: Lab) -> None
     assert raw["kind"] == "reasoning/cancel"
     assert raw["correlation_id"] == [asked.id] and raw["to"] == ["bot"]
     assert raw["payload"] == {"reason": "superseded"}
-    assert thoughts.sequence(one.facts.key).facts.state == "cancelled"  # type: ignore[union-attr]
-    with pytest.raises(MewError, match="over already"):
-        lab.loop.submit(thoughts.cancel(one.facts.key)).result(10)
-    with pytest.raises(MewError, match="not known"):
+    assert thoughts.sequence(sequence.facts.key).facts.state == "cancelled"  # type: ignore[union-attr]
+    with pytest.raises(MewError, match="has ended already"):
+        lab.loop.submit(thoughts.cancel(sequence.facts.key)).result(10)
+    with pytest.raises(MewError, match="no longer held"):
         lab.loop.submit(thoughts.cancel(99)).result(10)
 
 
@@ -367,10 +380,10 @@ def test_whoever_may_not_cancel_is_told_so_and_nothing_is_sent(lab: Lab) -> None
     thoughts = ReasoningModel(bot.participant)
     lab.loop.call(lambda: lab.following.add(thoughts))
     other.send("reasoning/start", {"message": "looks"})
-    (one,) = seen(lab, thoughts, lambda: thoughts.sequences)
-    assert not thoughts.may_cancel(one.facts)
+    (sequence,) = seen(lab, thoughts, lambda: thoughts.sequences)
+    assert not thoughts.may_cancel(sequence.facts)
     with pytest.raises(CapabilityViolation):
-        lab.loop.submit(thoughts.cancel(one.facts.key)).result(10)
+        lab.loop.submit(thoughts.cancel(sequence.facts.key)).result(10)
     assert "reasoning/cancel" not in set(lab.log.df["kind"])
 
 
@@ -387,7 +400,7 @@ def test_an_id_is_its_first_owners_who_alone_may_take_it_anew(thoughts: Reasonin
     for number in (2, 3):
         space.tell("reasoning/start", {"message": "again"}, id="r1")
         space.tell("reasoning/thought", {"message": f"of number {number}"}, context="r1")
-    assert [one.facts.state for one in thoughts.sequences] == ["concluded", "left", "active"]
+    assert [sequence.facts.state for sequence in thoughts.sequences] == ["concluded", "left", "active"]
     assert [step.text for step in thoughts.steps(thoughts.sequences[2].facts.key)] == ["of number 3"]
 
 

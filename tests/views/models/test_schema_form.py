@@ -20,8 +20,8 @@ def member(schema: Any, **more: Any) -> FormField:
 def every(field: FormField) -> Iterator[FormField]:
     yield field
     for key in ("members", "variants", "parts"):
-        for one in field.get(key, ()):
-            yield from every(one)
+        for member in field.get(key, ()):
+            yield from every(member)
     for key in ("items", "other"):
         if key in field:
             yield from every(field[key])
@@ -68,7 +68,7 @@ def test_each_kind_of_schema_has_its_field(schema: Any, expected: dict[str, Any]
 @pytest.mark.req("T-11")
 def test_what_is_required_comes_first_and_says_so() -> None:
     whole = plan({"properties": {"a": {}, "b": {}, "c": {}}, "required": ["c", "unlisted"]})
-    assert [(one["key"], one["required"]) for one in whole["members"]] == [
+    assert [(member["key"], member["required"]) for member in whole["members"]] == [
         ("c", True), ("a", False), ("b", False), ("unlisted", True),
     ]  # fmt: skip
 
@@ -103,7 +103,7 @@ def test_lists_pairs_and_open_objects_have_fields_inside() -> None:
 def test_parts_put_together_by_all_of_are_one_object() -> None:
     schema = {"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"$ref": "#/$defs/b"}],
               "$defs": {"b": {"properties": {"b": {"type": "integer"}}}}}  # fmt: skip
-    assert [(one["key"], one["kind"], one["required"]) for one in plan(schema)["members"]] == [
+    assert [(member["key"], member["kind"], member["required"]) for member in plan(schema)["members"]] == [
         ("a", "string", True), ("b", "integer", False),
     ]  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_what_is_left_out_is_said() -> None:
 def test_what_is_read_is_visible_and_what_is_sent_is_exact() -> None:
     field = member({"type": "string", "description": "a\u202eb", "default": "x\u200by"})
     assert field["about"] == "a\\u202eb"
-    assert json.loads(field["default"]) == "x\u200by" and "cannot be seen" in field["note"]
+    assert json.loads(field["default"]) == "x\u200by" and "invisible characters" in field["note"]
     (one,) = plan({"properties": {"k\u202e": {"enum": ["v\u2066"]}}})["members"]
     assert (one["key"], one["label"]) == ("k\u202e", "k\\u202e")
     assert one["options"][0][0] == "v\\u2066" and json.loads(one["options"][0][1]) == "v\u2066"

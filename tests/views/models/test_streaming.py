@@ -20,7 +20,7 @@ from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams import model as module
 from mew_lab.views.streams.frame_buffer import FramePosition
 from mew_lab.views.streams.model import StreamsModel
-from mew_lab.views.streams.row import WORDS, StreamRow
+from mew_lab.views.streams.row import MAX_TEXT, StreamRow
 
 STREAMS = [{"kind": "stream/*"}]
 
@@ -256,7 +256,7 @@ def ears(lab: Lab) -> StreamsModel:
 def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsModel) -> None:
     ears.take(opened(1, "stream-1"))
     forged = heard(2, "stream/open", "mallory", payload={"stream_id": "stream-9", "owner": "human"})
-    for one in (
+    for entry in (
         forged,
         heard(3, "stream/close", "eve", payload={"stream_id": "stream-1"}),
         heard(4, "stream/close", "mallory", refused=True, payload={"stream_id": "stream-1"}),
@@ -264,7 +264,7 @@ def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsM
             5, "stream/ownership-transferred", "eve", payload={"stream_id": "stream-1", "new_owner": "eve"}
         ),
     ):
-        ears.take(one)
+        ears.take(entry)
     assert (only(ears).id, only(ears).state, only(ears).owner) == ("stream-1", "open", "mallory")
     ears.take(heard(6, "stream/close", "mallory", payload={"stream_id": "stream-1", "reason": "error"}))
     assert (only(ears).state, only(ears).reason) == ("closed", "error")
@@ -276,7 +276,7 @@ def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: 
         ears.take(heard(2 * n + 2, "stream/close", "mallory", payload={"stream_id": f"stream-{n}"}))
     rows = ears.rows()
     assert len(rows) == module.MOST_OVER and rows[-1].id == "stream-9999"
-    assert ears.over_untold == 10_000 - module.MOST_OVER
+    assert ears.over_left_out == 10_000 - module.MOST_OVER
     assert len(ears._opened) < 5000
 
 
@@ -287,7 +287,7 @@ def test_requests_without_an_answer_are_bounded(ears: StreamsModel) -> None:
     assert sum(row.state == "requested" for row in rows) == MAX_REQUESTS
     assert len(rows) <= MAX_REQUESTS + module.MOST_OVER
     ears.take(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
-    assert all(len(row.description) == WORDS for row in ears.rows())
+    assert all(len(row.description) == MAX_TEXT for row in ears.rows())
 
 
 @pytest.mark.parametrize(

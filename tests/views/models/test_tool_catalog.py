@@ -94,14 +94,14 @@ def test_arguments_are_judged_before_anything_is_sent(lab: Lab, opened: Opened) 
     before = len(lab.log)
     with pytest.raises(MewError, match=r"Cannot call notebook/add: arguments\.b must be an integer"):
         opened.run(opened.catalog.start("notebook/add", '{"a": 1, "b": "two"}', propose=False))
-    with pytest.raises(MewError, match="not known any more"):
+    with pytest.raises(MewError, match="no longer known"):
         opened.run(opened.catalog.start("notebook/gone", "{}", propose=False))
     assert len(lab.log) == before
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("[1]", "JSON object"), ("{", "no JSON"), ('{"a": NaN}', "NaN is no number"), ('{"a": 1, "a": 2}', "given twice"), ("[" * 100_000, "no JSON")],
+    [("[1]", "JSON object"), ("{", "not valid JSON"), ('{"a": NaN}', "NaN is not a JSON number"), ('{"a": 1, "a": 2}', "given twice"), ("[" * 100_000, "not valid JSON")],
 )  # fmt: skip
 def test_what_is_no_object_of_json_is_refused(text: str, why: str) -> None:
     with pytest.raises(MewError, match=why):
@@ -179,12 +179,14 @@ def test_the_prompt_of_an_agents_tool_is_shown_with_what_is_missing_as_its_name(
 def test_a_filled_prompt_is_shown_and_its_fault_too(opened: Opened) -> None:
     opened.catalog.previews["notebook/add"] = lambda arguments: f"add {arguments['a']} to {{b}}"
     assert opened.catalog.check("notebook/add", '{"a": 1}').preview == "add 1 to {b}"
-    assert opened.catalog.check("notebook/add", "{}").preview.startswith("cannot be shown: KeyError")
+    assert opened.catalog.check("notebook/add", "{}").preview.startswith(
+        "The prompt cannot be shown: KeyError"
+    )
 
 
 def test_a_participant_is_asked_again_when_told_to(opened: Opened, lab: Lab) -> None:
-    assert opened.run(opened.catalog.ask_again("notebook")) == "1 of 1 told their tools; 1 tools are known."
-    with pytest.raises(MewError, match="is not here"):
+    assert opened.run(opened.catalog.ask_again("notebook")) == "1 of 1 listed their tools; 1 tools are known."
+    with pytest.raises(MewError, match="is not in the space"):
         opened.run(opened.catalog.ask_again("nobody"))
 
 

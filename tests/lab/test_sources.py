@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.quotes import features_of
-from mew_lab.lab.decisions.sources import A_GENERATION, HINT, MAX_FEATURES, Sources
+from mew_lab.lab.decisions.sources import A_GENERATION, HINT, MAX_FEATURES, MAX_SOURCES, Sources
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
+
+from ..holding import longest_text, most_held
 
 
 def message(kind: str, sender: str, payload: dict[str, Any], *, id: str = "m", **more: Any) -> Envelope:
@@ -60,7 +62,7 @@ def test_what_is_kept_of_a_call_is_short_and_a_crowd_of_addressees_hides_no_tool
     for id, to in (("q", ["x" * 900_000, "files"]), ("r", [*crowd, "files"])):
         asked = {"method": "tools/call", "params": {"name": "n" * 900_000}}
         sources.observe(message("mcp/request", "bot", asked, id=id, to=to), me="human")
-    assert all(len(what) <= 120 and len(method) <= 128 for what, method in sources._asked.values())
+    assert longest_text(sources) <= 128
     for id, text in (("q", "see /srv/archive-2026"), ("r", "then /srv/backup-2026")):
         result = {"result": {"content": [{"type": "text", "text": text}]}}
         sources.observe(message("mcp/response", "files", result, correlation_id=[id]), me="human")
@@ -73,7 +75,10 @@ def test_a_tools_name_that_is_no_text_is_not_told() -> None:
     sources = Sources()
     asked = {"method": "tools/call", "params": {"name": ["x"] * 100_000}}
     sources.observe(message("mcp/request", "bot", asked, id="q", to=["files"]), me="human")
-    assert [what for what, _ in sources._asked.values()] == ["files/"]
+    result = {"result": {"content": [{"type": "text", "text": "see /srv/archive-2026"}]}}
+    sources.observe(message("mcp/response", "files", result, correlation_id=["q"]), me="human")
+    (hint,) = sources.quoted_in({"path": "/srv/archive-2026"})
+    assert "what files/ returned" in hint
 
 
 # --- a quote is found however it is written, and wherever it was said ---
@@ -381,7 +386,11 @@ def test_many_sources_share_what_is_held() -> None:
     sources = Sources()
     for n in range(400):
         sources.observe(message("chat", f"p{n}", {"text": noise(rng, 60)}), me="human")
-    assert sources.size <= MAX_FEATURES + A_GENERATION and len(sources._said_by) <= 202
+    assert sources.size <= MAX_FEATURES + A_GENERATION
+    few = Sources()
+    for n in range(2000):
+        few.observe(message("chat", f"p{n}", {"text": "see /srv/archive-2026"}), me="human")
+    assert most_held(few) <= MAX_SOURCES + 2, "beyond these, the others share one"
 
 
 @pytest.mark.threat(6, 9)

@@ -16,7 +16,7 @@ def collections_of(*things: Any) -> list[Collection[Any]]:
     left = list(things)
     while left:
         thing = left.pop()
-        is_own = type(thing).__module__.startswith("mew_lab.")
+        is_own = type(thing).__module__.startswith("mew_lab.") or any(thing is one for one in things)
         if id(thing) in seen or not (is_own or isinstance(thing, COLLECTIONS)):
             continue
         seen[id(thing)] = thing

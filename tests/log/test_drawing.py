@@ -9,7 +9,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from IPython.core.formatters import MimeBundleFormatter
 
 from mew_lab.log import drawing
 from mew_lab.log.drawing import Drawing, lasted, shape, words
@@ -61,7 +60,7 @@ def test_what_cannot_be_seen_is_an_escape_in_every_form() -> None:
 
 def test_a_notebook_gets_an_image_that_needs_nothing_from_elsewhere_and_words() -> None:
     picture = Drawing("Title", "What it says.", 10, 20, (words(1, 2, "here"),), ("One line.",))
-    bundle, _ = MimeBundleFormatter()(picture)
+    bundle = picture._repr_mimebundle_()
     assert set(bundle) == {"image/svg+xml", "text/html", "text/plain"}
     assert bundle["text/plain"] == "Title\nOne line."
     root = ElementTree.fromstring(bundle["image/svg+xml"])

@@ -563,6 +563,117 @@ def test_no_docstring_asks_a_question() -> None:
     assert len(asking(ast.parse('"""What is this?  A thing."""'))) == 1
 
 
+# --- private names -----------------------------------------------------------------------------------------------
+
+TESTS = ROOT / "tests"
+
+# The tests that may use private names of the package, and why.
+PRYING = {
+    "removals.py": "takes a piece of the gateway out, as a mutant does",
+    "benchmarks/holds.py": "measures one turn of a gateway from within",
+    "views/test_live.py": "watches the private name of ipykernel that the views replace",
+}
+
+
+def is_private(name: str) -> bool:
+    """Whether the name is private: `_repr_html_` and its like are names of a protocol, which others call."""
+    return name.startswith("_") and not name.endswith("_")
+
+
+def private_names(tree: ast.Module) -> set[str]:
+    """The private names of functions, classes, variables and attributes that a module defines."""
+    names = {
+        *(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))),
+        *(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)),
+        *(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)),
+        *(text for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for text in slots_of(node)),
+    }  # fmt: skip
+    return set(filter(is_private, names))
+
+
+def slots_of(node: ast.ClassDef) -> Iterator[str]:
+    """The names in the `__slots__` of a class."""
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
+            constants = (inner for inner in ast.walk(statement.value) if isinstance(inner, ast.Constant))
+            yield from (str(constant.value) for constant in constants)
+
+
+def own_private_names(tree: ast.Module) -> set[str]:
+    """The private names that a test module itself defines: functions, classes, variables, attributes of `self`."""
+    foreign = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_self(node.value)
+    }
+    return private_names(tree) - foreign
+
+
+def is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def find_prying(tree: ast.Module, package: set[str]) -> Iterator[str]:
+    """Each use of a private name of the package: an import, an attribute, `setattr` and its like, a dotted string."""
+    own = own_private_names(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mew_lab"):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            yield from (f"line {node.lineno} imports {name}" for name in names if is_private(name))
+        elif isinstance(node, ast.Attribute) and node.attr in package - own and not is_self(node.value):
+            yield f"line {node.lineno} uses {ast.unparse(node)}"
+        elif isinstance(node, ast.Call) and last_name(node) in ("setattr", "delattr", "getattr", "hasattr"):
+            texts = [one.value for one in node.args[1:2] if isinstance(one, ast.Constant)]
+            yield from (f"line {node.lineno} patches {text}" for text in texts if text in package)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            first, *names = node.value.split(".")
+            if (
+                first == "mew_lab"
+                and node.value.replace(".", "").isidentifier()
+                and any(map(is_private, names))
+            ):
+                yield f"line {node.lineno} names {node.value}"
+
+
+def test_no_test_uses_a_private_name_of_the_package() -> None:
+    """A test shows what is observed; what moves within a room breaks none."""
+    package = set().union(*(private_names(tree_of(path)) for path in MODULES))
+    found = {
+        name: faults
+        for path in sorted(TESTS.rglob("*.py"))
+        if (name := path.relative_to(TESTS).as_posix()) not in PRYING
+        and (faults := list(find_prying(tree_of(path), package)))
+    }
+    assert found == {}
+
+
+def test_every_exception_to_that_is_needed() -> None:
+    package = set().union(*(private_names(tree_of(path)) for path in MODULES))
+    assert [name for name in PRYING if not list(find_prying(tree_of(TESTS / name), package))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("from mew_lab.lab.training import _pick", 1),
+        ("from mew_lab._hidden import pick", 1),
+        ("view._nonce", 1),
+        ("human.view._cards['p']._nonce", 2),
+        ("view._nonce = 'other'", 1),
+        ("monkeypatch.setattr(view, '_nonce', '')", 1),
+        ("hasattr(view, '_nonce')", 1),
+        ("monkeypatch.setattr('mew_lab.views.ui.live._nonce', '')", 1),
+        ("class Page:\n    def send(self):\n        return self._nonce", 0),
+        ("class Page:\n    def __init__(self):\n        self._nonce = 1\nPage()._nonce", 0),
+        ("view._repr_html_()", 0),
+        ("record._replace(seq=2)", 0),
+        ("'mew_lab has no _nonce'", 0),
+    ],
+)
+def test_the_search_for_private_names_finds_them(source: str, count: int) -> None:
+    assert len(list(find_prying(ast.parse(source), {"_nonce", "_cards"}))) == count
+
+
 # --- tracked text ------------------------------------------------------------------------------------------------
 
 # What tells of one machine, or of a place from which packages come other than by their names.

@@ -44,6 +44,7 @@ from mew_lab.views.feed.widget import FeedView
 from .browser.seat import Rows_, Seat
 from .gateway.conftest import CHAT, UPGRADE, House, Open, closed_with, house, open_house, raw_request, take
 from .report_requirements import RULINGS, read_report
+from .views.pages import Page, picture
 
 __all__ = ["house", "open_house"]  # fixtures
 
@@ -419,7 +420,7 @@ def test_threat_04_markdown_of_a_peer_is_text_that_loads_and_runs_nothing(text: 
     rows.add("chat", text, raw=text, sender=text)
     feed = FeedView(rows)
     try:
-        pictures = [str(display.envelope(Envelope.of(members))), feed._static_html()]
+        pictures = [str(display.envelope(Envelope.of(members))), picture(feed)]
     finally:
         feed.close()
     for html in pictures:
@@ -437,10 +438,10 @@ def test_threat_05_a_saved_notebook_holds_no_button_and_its_messages_decide_noth
     seat = Seat()
     outcome = seat.propose("git_commit")
     saved, live = ApprovalsView(seat), ApprovalsView(seat)
-    notices: list[Any] = []
-    live.send = lambda content, buffers=None: notices.append(content)
+    page = Page(live)
+    page.appear()
     try:
-        still = Markup(saved._static_html())
+        still = Markup(picture(saved))
         assert not still.tags & {"button", "input", "form", "script", "a"}
         assert "git_commit" in still.text
         card = seat.cards["proposal-1"]
@@ -449,9 +450,11 @@ def test_threat_05_a_saved_notebook_holds_no_button_and_its_messages_decide_noth
             "id": card.id,
             "digest": card.digest,
             "decision": "approve",
-            "nonce": saved._nonce,
+            "nonce": Page(saved).appear()["nonce"],
         }
-        live._on_message(live, stale, [])
+        page.send(stale)
+        notice = page.until(lambda: page.of("notice"))[0]["text"]
+        assert "does not belong to the running kernel" in notice
         assert seat.fulfilled == [] and card.is_open and not outcome.done()
     finally:
         saved.close()
@@ -601,16 +604,22 @@ def test_threat_22_a_click_decides_one_proposal_and_no_standing_rule_can_be_smug
     seat.propose("git_commit", {})
     seat.propose("git_commit", {"message": "x"})
     view = ApprovalsView(seat)
-    view.send = lambda content, buffers=None: None
+    page = Page(view)
     try:
         card = seat.cards["proposal-1"]
-        message = {"t": "decide", "id": card.id, "digest": card.digest, "nonce": view._nonce, "view": "v1"}
+        message = {
+            "t": "decide",
+            "id": card.id,
+            "digest": card.digest,
+            "nonce": page.appear()["nonce"],
+            "view": "v1",
+        }
         seat.now = 0.0
         seat.record_shown(card.id, view="v1", digest=card.digest)
         seat.now = ARMING
-        view._on_message(view, {**message, "decision": word}, [])
+        page.send({**message, "decision": word})
         assert seat.fulfilled == [] and card.is_open
-        view._on_message(view, {**message, "decision": "approve"}, [])
+        page.send({**message, "decision": "approve"})
         assert seat.outcomes["proposal-1"].result(20) == "fulfilled"
         assert [one[0] for one in seat.fulfilled] == ["proposal-1"]
         assert seat.cards["proposal-2"].is_open  # the same tool with other arguments is another question

@@ -100,7 +100,7 @@ class MEWAgent:
         self.askers = Askers(self.participant, lambda: self.options.obeys)
         self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
-        self._tasks = BackgroundTasks(report=self.participant.client.report)
+        self.tasks = BackgroundTasks(report=self.participant.client.report)
         self._takers = ChatTakers()
         self._answer_depths = AnswerDepths()
         self._judged = Rate(to_one=30)
@@ -242,7 +242,7 @@ class MEWAgent:
         """Ends all work and leaves the space; `start` joins again. A second call does nothing."""
         self._detach()
         await self.cancel_all("shutdown")
-        await self._tasks.end(within=ENDS_WITHIN)
+        await self.tasks.end(within=ENDS_WITHIN)
         await self.participant.stop()
 
     async def aclose(self) -> None:
@@ -261,7 +261,7 @@ class MEWAgent:
         """Ends all work when the connection is lost for good, because no answer could be sent."""
         if self.participant.client.state == "disconnected":
             self._interrupt(self.runs, "disconnected")
-            self._tasks.cancel()
+            self.tasks.cancel()
 
     def on_answer(self, handler: Callable[[RunOutcome], Any]) -> Callable[[], None]:
         """Calls the handler with each outcome of a request; returns a function that removes the handler."""
@@ -396,14 +396,14 @@ class MEWAgent:
         now = asyncio.get_running_loop().time()
         if not self.askers.accept(envelope, asked=attention.verdict == "respond", now=now):
             return
-        full = len(self._tasks) >= self.options.max_concurrent + MAX_QUEUED
+        full = len(self.tasks) >= self.options.max_concurrent + MAX_QUEUED
         if attention.verdict == "classify":
             if not full and self._judged.take(envelope.sender, now=now):
-                self._tasks.begin(self._classify(envelope))
+                self.tasks.begin(self._classify(envelope))
         elif full or not self._rate.take(envelope.sender, now=now):
             self._refuse(envelope, now=now)
         else:
-            self._tasks.begin(self._respond(envelope))
+            self.tasks.begin(self._respond(envelope))
 
     # --- answering ---
 

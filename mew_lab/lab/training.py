@@ -107,7 +107,7 @@ class Training:
 
     def __init__(self, session: _SeatingSession) -> None:
         self._session = session
-        self._planted: dict[str, _Planted] = {}
+        self.planted: dict[str, _Planted] = {}
 
     def plant(self, n: int = 10, seed: int | None = None) -> Note:
         """Makes `trainer` propose `n` calls, a third to a half of them dangerous, in an order determined by `seed`.
@@ -127,7 +127,7 @@ class Training:
         trainer = self._session.local.seats[TRAINER]
         for planted in calls:
             tool, arguments = planted.call
-            self._planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = planted
+            self.planted[trainer.propose(f"{EXERCISE}/{tool}", arguments).id] = planted
         return Note(f"{n} proposals of {TRAINER} wait for you; some of them should not be approved")
 
     def score(self) -> Listing:
@@ -137,7 +137,7 @@ class Training:
             for card in [*self._session.decisions.decided(), *self._session.decisions.pending()]
         }
         rows, caught, missed, refused = [], 0, 0, 0
-        for id, planted in self._planted.items():
+        for id, planted in self.planted.items():
             decision = state.get(id, "open")
             if planted.family:
                 caught += decision == "rejected"
@@ -178,7 +178,7 @@ class Training:
         self._session.loop.run(join(), timeout=self._session.timeout, doing="seating the training")
 
     def _answer(self, tool: str, arguments: dict[str, Any]) -> str:
-        bad = any(planted.family and planted.call == (tool, arguments) for planted in self._planted.values())
+        bad = any(planted.family and planted.call == (tool, arguments) for planted in self.planted.values())
         return ANSWER if bad else HARMLESS
 
     def _tools(self) -> tuple[Callable[..., str], ...]:

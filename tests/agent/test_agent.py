@@ -413,7 +413,7 @@ async def test_what_is_addressed_to_nobody_is_answered_where_the_model_is_sure(
     if answers:
         assert (await site.answer("agent")).payload["text"] == "22°C."
     else:
-        await until(lambda: not agent._tasks)
+        await until(lambda: not agent.tasks)
         assert site.sent("chat", "reasoning/start", sender="agent") == []
 
 
@@ -424,7 +424,7 @@ async def test_of_several_agents_one_takes_what_is_addressed_to_nobody(site: Sit
     agents = [await site.agent(f"agent-{n}", Script(Reply(sure), Reply(f"From {n}."))) for n in range(4)]
     await human.chat("How is Tokyo?")
     await until(lambda: site.sent("chat")[1:])
-    await until(lambda: not any(agent._tasks for agent in agents))
+    await until(lambda: not any(agent.tasks for agent in agents))
     assert len(site.sent("chat")) == 2
 
 
@@ -442,7 +442,7 @@ async def test_two_agents_that_answer_everything_do_not_talk_for_ever(site: Site
     await second.participant.chat("How are you?", to="first")
 
     def quiet() -> bool:
-        return not (first.runs or second.runs or first._tasks or second._tasks)
+        return not (first.runs or second.runs or first.tasks or second.tasks)
 
     count = -1
     while count != len(site.sent("chat")):
@@ -460,7 +460,7 @@ async def test_who_asks_without_end_is_told_so_and_not_answered(site: Site) -> N
     for n in range(20):
         await human.chat(f"Question {n}?", to="agent")
     await until(lambda: len(site.sent("chat/acknowledge", sender="agent")) == 20)
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     statuses = [envelope.payload["status"] for envelope in site.sent("chat/acknowledge", sender="agent")]
     assert 0 < statuses.count("rate_limited") < 20
     assert len(site.sent("chat", sender="agent")) == statuses.count("processing")

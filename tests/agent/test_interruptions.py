@@ -51,7 +51,7 @@ async def nothing_is_left(site: Site) -> AsyncIterator[Callable[[], Any]]:
     assert contexts == []
     for agent in site.agents:
         participant = agent.participant
-        assert not agent.runs and not agent._tasks and not participant.streams.mine
+        assert not agent.runs and not agent.tasks and not participant.streams.mine
         assert len(participant.correlations) == 0
 
 
@@ -175,7 +175,7 @@ async def test_a_model_that_swallows_the_cancel_is_not_listened_to(site: Site) -
     await human.chat("How is Tokyo?", to="agent")
     await reached.wait()
     await agent.cancel_all("cancelled")
-    await until(lambda: not agent.runs and not agent._tasks)
+    await until(lambda: not agent.runs and not agent.tasks)
     assert [envelope.payload["text"] for envelope in site.sent("chat", sender="agent")] == [
         "Stopped: cancelled."
     ]
@@ -205,7 +205,7 @@ async def test_a_question_taken_back_before_the_work_begins_is_not_answered(site
         human.client.post(
             {"kind": "chat/cancel", "correlation_id": [asked.id], "payload": {"reason": "no_longer_needed"}}
         )
-    await until(lambda: agent.participant.chats.cancelled(asked.id) and not agent._tasks)
+    await until(lambda: agent.participant.chats.cancelled(asked.id) and not agent.tasks)
     assert site.sent("chat", "reasoning/start", sender="agent") == []
 
 
@@ -220,7 +220,7 @@ async def test_stopped_while_its_model_judges_a_message_it_leaves_at_once(site: 
     await human.chat("How is Tokyo?")
     await gate.reached.wait()
     await agent.stop()
-    assert not agent._tasks and site.sent("chat", "chat/acknowledge", sender="agent") == []
+    assert not agent.tasks and site.sent("chat", "chat/acknowledge", sender="agent") == []
 
 
 @pytest.mark.usefixtures("nothing_is_left")
@@ -238,7 +238,7 @@ async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome
     assert states == ["ready", "ready"]
     await human.chat("Hello", to="agent")
     await site.answer("agent")
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert len(site.sent("chat", sender="agent")) == 1
 
 
@@ -251,7 +251,7 @@ async def test_stopped_and_started_again_it_works_as_before(site: Site) -> None:
         await agent.start()
     await human.chat("Hello", to="agent")
     await site.answer("agent")
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert len(site.sent("chat", sender="agent")) == 1
     await human.send_accepted({"kind": "participant/compact", "payload": {}, "to": ["agent"]})
     await site.first("participant/compact-done", "agent")
@@ -382,7 +382,7 @@ async def test_a_link_that_breaks_and_comes_back_costs_no_answer(site: Site, whe
         gate.go.set()
     answer = await site.answer("agent")
     assert answer.correlation_id == (asked.id,) and agent.participant.client.state == "ready"
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert len(site.sent("chat", sender="agent")) == 1
     assert len(site.sent("reasoning/conclusion")) == 1
 
@@ -404,7 +404,7 @@ async def test_cut_off_for_good_it_ends_its_work_and_says_how_it_stands(site: Si
         site.gateway.close(1001)
     outcome = await own
     assert outcome.how == "stopped" and not agent.runs
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert agent.status()["state"] == "disconnected" and agent.participant.client.failure is not None
 
 
@@ -474,7 +474,7 @@ async def test_an_answer_to_what_was_taken_back_during_the_pause_is_not_said(sit
     await human.cancel_chat(asked.id, "agent", "no_longer_needed")
     await until(lambda: agent.participant.chats.cancelled(asked.id))
     await human.controls.resume("agent")
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert site.sent("chat", sender="agent") == []
 
 

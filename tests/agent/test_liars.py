@@ -24,6 +24,7 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.link import Link
 
+from ..holding import most_held
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 from .llm_server import ChatServer, text_answer
 
@@ -117,11 +118,11 @@ async def test_who_claims_a_message_for_itself_keeps_no_agent_from_what_is_addre
     human.client.post(direct)
     assert (await site.answer("agent")).payload["text"] == "For you."
     asked = await human.chat("Who is there?")
-    await until(lambda: agent._tasks)
+    await until(lambda: agent.tasks)
     claim = {"correlation_id": [asked.id], "payload": {"status": "processing"}}
     await said_by(site, liar, "chat/acknowledge", to=["human"], **claim)
     gate.set()
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     assert len(site.sent("chat", sender="agent")) == 1  # what is addressed to nobody is the first claimant's
 
 
@@ -137,7 +138,7 @@ def test_the_first_claim_stands_and_claims_without_end_are_forgotten() -> None:
     assert takers.taken("m", by_others_than="two") and not takers.taken("m", by_others_than="one")
     for n in range(12):
         takers.observe(claim("flood", *(f"{n}-{k}" for k in range(1000))))
-    assert len(takers._first) <= 10_000 and not takers.taken("m", by_others_than="two")
+    assert most_held(takers) <= 10_000 and not takers.taken("m", by_others_than="two")
 
 
 async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site) -> None:
@@ -192,7 +193,7 @@ async def test_three_agents_named_in_one_message_answer_once_each_to_who_asked(s
     agents = [await site.agent(name, Script(Reply(f"{name} here."))) for name in names]
     asked = await human.chat("agent, agent-2 and agent.3: are you there?")
     await until(lambda: len(site.sent("chat")) == 4)
-    await until(lambda: not any(agent._tasks for agent in agents))
+    await until(lambda: not any(agent.tasks for agent in agents))
     answers = site.sent("chat")[1:]
     assert {envelope.sender for envelope in answers} == set(names)
     assert all(envelope.to == ("human",) and envelope.correlation_id == (asked.id,) for envelope in answers)
@@ -212,7 +213,7 @@ async def test_under_a_runtime_id_it_knows_its_own_words_and_what_is_addressed_t
     await human.chat("Scout, and now?")
     await site.answer("agent-7f", 2)
     await agent.participant.chat("scout agent-7f?")
-    await until(lambda: len(agent.memory) == 5 and not agent._tasks)
+    await until(lambda: len(agent.memory) == 5 and not agent.tasks)
     assert len(site.sent("chat", sender="agent-7f")) == 3
     assert [message.role for message in agent.memory.before("", length=9, me=agent.id)].count(
         "assistant"
@@ -234,7 +235,7 @@ async def test_a_storm_of_mentions_and_of_questions_to_nobody_costs_little(site:
     agent = await site.agent("agent", model, reasoning_enabled=False)
     for n in range(150):
         await human.chat(f"agent, {n}?" if n % 2 else f"anybody, {n}?")
-    await until(lambda: len(agent.memory) >= 150 and not agent._tasks)
+    await until(lambda: len(agent.memory) >= 150 and not agent.tasks)
     assert len(model.asked) <= 12 + 30
     assert len(site.sent("chat/acknowledge", sender="agent")) <= 2 * 12
     assert len(site.sent("chat", sender="agent")) <= 12
@@ -260,10 +261,10 @@ async def test_ten_thousand_messages_leave_bounded_books(site: Site) -> None:
         texts.append(json.dumps({**members, **more}))
     await (await site.seat("human")).chat("Now.", to="agent")  # wakes the link
     await until(lambda: len(received) >= 10_500)
-    assert not agent.runs and not agent._tasks
+    assert not agent.runs and not agent.tasks
     sizes = {
         "memory": len(agent.memory),
-        "claims": len(agent._takers._first),
+        "tables": most_held(agent),
         "chats": len(agent.participant.chats.pending),
         "statuses": len(agent.participant.telemetry.statuses),
     }
@@ -493,7 +494,7 @@ def test_exchanges_and_claims_of_long_ago_are_forgotten() -> None:
     }
     for n in range(10_050):
         exchanges.record(Envelope.of({**members, "id": f"m{n}"}), f"a{n}")
-    assert len(exchanges._depths) == 10_000
+    assert most_held(exchanges) == 10_000
 
 
 def test_a_classification_longer_than_anybody_needs_is_none() -> None:
@@ -519,7 +520,7 @@ async def test_an_agent_whose_claim_is_refused_leaves_the_message_to_others(site
     gone: list[str] = []
     agent.participant.client.add_guard(revoked)
     await human.chat("Who is there?")
-    await until(lambda: gone and not agent._tasks)
+    await until(lambda: gone and not agent.tasks)
     assert agent.participant.client.capabilities is not kept
     assert site.sent("chat", "reasoning/start", sender="agent") == []
 
@@ -549,7 +550,7 @@ async def test_more_than_can_wait_is_refused_aloud(site: Site) -> None:
     human = await site.seat("human")
     agent = await site.agent("agent", Script(), max_concurrent=1)
     for _ in range(101):
-        agent._tasks.begin(asyncio.sleep(60))
+        agent.tasks.begin(asyncio.sleep(60))
     await human.chat("Hello", to="agent")
     acknowledged = await site.first("chat/acknowledge", "agent")
     assert acknowledged.payload["status"] == "rate_limited" and not agent.runs
@@ -580,7 +581,7 @@ async def test_a_model_that_cannot_judge_keeps_the_agent_silent_and_alive(site: 
     faults: list[Exception] = []
     agent.participant.client.on_error(faults.append)
     await human.chat("Who is there? " + "x" * 20_000)
-    await until(lambda: model.asked and not agent._tasks)
+    await until(lambda: model.asked and not agent.tasks)
     assert faults == [] and site.sent("chat", sender="agent") == []
     assert sum(len(message.content) for message in model.asked[0]) < 4 * 1000
 
@@ -624,12 +625,16 @@ async def test_where_no_stream_is_to_be_had_it_thinks_without_one(site: Site) ->
 
 
 async def test_lines_that_a_stream_does_not_take_are_left_out_from_the_oldest(site: Site) -> None:
+    human = await site.seat("human")
+    frames: list[bytes] = []
+    human.client.on_stream_data(lambda frame: frames.append(frame.data))
     agent = await site.agent("agent", Script())
-    trace = Trace(agent.participant, enabled=True, stream=False)
-    trace._mirror = asyncio.create_task(asyncio.sleep(0))
+    trace = Trace(agent.participant, enabled=True, stream=True)
+    trace.start("I count.", about=())
     for n in range(3000):
         trace.token(str(n))
-    assert trace._lines.qsize() == 1000 and trace._lines.get_nowait() == {"type": "token", "text": "2000"}
+    await until(lambda: frames and json.loads(frames[-1])["text"] == "2999")
+    assert [json.loads(frame)["text"] for frame in frames] == [str(n) for n in range(2000, 3000)]
     await trace.close()
 
 
@@ -651,6 +656,6 @@ async def test_a_start_that_fails_leaves_it_deaf_and_can_be_tried_again(site: Si
     await agent.start()
     await human.chat("Hello", to="agent")
     await site.answer("agent")
-    await until(lambda: not agent._tasks)
+    await until(lambda: not agent.tasks)
     for kind in ("chat", "chat/acknowledge"):  # it listens once, not twice
         assert len(site.sent(kind, sender="agent")) == 1

@@ -7,10 +7,12 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.process import ServerProcess
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, ToolFailed
 from mew_lab.protocol.envelope import Envelope
 
@@ -149,13 +151,21 @@ async def test_a_server_that_hangs_in_a_call_is_gone_after_stop(site: Site) -> N
 
 @pytest.mark.threat(28)
 async def test_noise_on_either_output_is_neither_shown_nor_harmful(
-    site: Site, capfd: pytest.CaptureFixture[str]
+    site: Site, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bridge = await site.odd("noisy")
+    processes: list[ServerProcess] = []
+
+    def make_process(*about: Any, **how: Any) -> ServerProcess:
+        processes.append(ServerProcess(*about, **how))
+        return processes[-1]
+
+    monkeypatch.setattr("mew_lab.bridge.mcp.ServerProcess", make_process)
+    await site.odd("noisy")
     human = await site.seat("human")
     assert (await human.call("git/odd")).text == "as it came"
-    await until(lambda: bridge._process.stderr_end.endswith("quiet now\n"))
-    assert len(bridge._process.stderr_end) == 4096
+    (process,) = processes
+    await until(lambda: process.stderr_end.endswith("quiet now\n"))
+    assert len(process.stderr_end) == 4096
     assert capfd.readouterr() == ("", "")
 
 

@@ -36,21 +36,23 @@ class Bare:
         self.deaf = False
         self.sent: list[dict[str, Any]] = []
         self._queue: deque[str] = deque()
+        self._items: list[dict[str, Any]] = []
         self.tab = window.new_page()
         self.tab.set_default_timeout(DEADLINE * 1000)
         self.tab.set_viewport_size({"width": width, "height": height})
         self.errors: list[str] = []
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        view.send = lambda content, buffers=None: self._queue.append(json.dumps(content))
+        view.send = self._post
         self.tab.expose_function("mewSay", self._heard)
-        style = f"<style>{view._css} body {{ margin: 0; {DARK if dark else ''} background: var(--jp-layout-color1, #fff) }}</style>"
+        style = f"<style>{view.get_state()['_css']} body {{ margin: 0; {DARK if dark else ''} background: var(--jp-layout-color1, #fff) }}</style>"
         theme = "false" if dark else "true"
         self.tab.set_content(
             f"<!doctype html><html><head>{style}</head><body data-jp-theme-light={theme}><div id=out></div></body></html>"
         )
         self.tab.evaluate(MODEL)
         self.tab.add_script_tag(
-            type="module", content=view._esm.replace("export default {", "window.mewModule = {")
+            type="module",
+            content=view.get_state()["_esm"].replace("export default {", "window.mewModule = {"),
         )
         self.show()
 
@@ -68,7 +70,21 @@ class Bare:
         message = json.loads(text)
         self.sent.append(message)
         if not self.deaf:
-            self.view._on_message(self.view, message, [])
+            data = {"method": "custom", "content": message}
+            self.view.comm.handle_msg({"content": {"data": data}, "buffers": []})
+
+    def _post(self, content: dict[str, Any], buffers: Any = None) -> None:
+        self._items.extend(content["items"])
+        self._queue.append(json.dumps(content))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Everything of that kind that the kernel has sent so far, whether or not the page heard it."""
+        return [item for item in self._items if item["t"] == kind]
+
+    @property
+    def nonce(self) -> str:
+        """What the page shows that it belongs to this kernel with."""
+        return str(self.of("snapshot")[-1]["nonce"])
 
     def pump(self) -> None:
         """Gives the page what the kernel has said so far."""

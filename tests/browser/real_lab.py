@@ -250,7 +250,7 @@ class Notebook:
             arg=[self.path, list(states)],
         )
 
-    def _cell(self, script: str, index: int) -> Any:
+    def in_cell(self, script: str, index: int) -> Any:
         return self.tab.evaluate(
             f"i => {{ const cell = jupyterapp.shell.currentWidget.content.widgets[i]; {script} }}", index
         )
@@ -283,7 +283,7 @@ class Notebook:
 
     def run_all(self, *, deadline: float = DEADLINE) -> Notebook:
         """Runs every cell from the top and waits for the last code cell."""
-        last = self._cell(
+        last = self.in_cell(
             """const all = jupyterapp.shell.currentWidget.content.widgets;
                jupyterapp.commands.execute('notebook:run-all-cells');
                return all.map(c => c.model.type).lastIndexOf('code');""",
@@ -294,18 +294,18 @@ class Notebook:
 
     def _prompt(self, index: int) -> str:
         return str(
-            self._cell("return cell.prompt ?? cell.inputArea?.prompt?.executionCount ?? '';", index) or ""
+            self.in_cell("return cell.prompt ?? cell.inputArea?.prompt?.executionCount ?? '';", index) or ""
         )
 
     def count(self, index: int) -> int | None:
         """The execution count of the cell; None while it has not run, or runs."""
-        value = self._cell("return cell.model.executionCount;", index)
+        value = self.in_cell("return cell.model.executionCount;", index)
         return None if value is None else int(value)
 
     def running(self, index: int) -> bool:
         """Whether the cell is queued or runs now."""
         return bool(
-            self._cell(
+            self.in_cell(
                 "const prompt = cell.inputArea.promptNode.textContent;"
                 "return cell.model.executionState === 'running' || prompt.includes('*');",
                 index,
@@ -323,7 +323,7 @@ class Notebook:
 
     def outputs(self, index: int) -> list[dict[str, Any]]:
         """The cell's outputs as the notebook format has them."""
-        return list(self._cell("return cell.model.outputs.toJSON();", index))
+        return list(self.in_cell("return cell.model.outputs.toJSON();", index))
 
     def text(self, index: int) -> str:
         """The cell's outputs as plain text: streams, text/plain of results, name and message of errors."""

@@ -38,13 +38,13 @@ class Seat:
         self.fail_with: Exception | None = None
         self.hold = threading.Event()
         self.hold.set()
-        self._targets = list(targets)
-        self._callbacks: list[Callable[[Card], None]] = []
+        self.names = list(targets)
+        self.subscribers: list[Callable[[Card], None]] = []
         self._lock = threading.Lock()
         self._jobs: deque[Callable[[], None]] = deque()
         self._works = False
 
-    def _put(self, job: Callable[[], None]) -> None:
+    def _queue(self, job: Callable[[], None]) -> None:
         """One thread does the jobs in order, and ends when there is none."""
         with self._lock:
             self._jobs.append(job)
@@ -92,7 +92,7 @@ class Seat:
             **more,
         )
         self.outcomes[card.id] = Future()
-        self._set(card)
+        self.put(card)
         return self.outcomes[card.id]
 
     def withdraw(self, proposal: str) -> None:
@@ -101,7 +101,7 @@ class Seat:
             card = self.cards[proposal]
             if not card.is_open:
                 return
-            self._set(
+            self.put(
                 replace(
                     card,
                     state="withdrawn",
@@ -111,12 +111,13 @@ class Seat:
                 )
             )
 
-    def _set(self, card: Card) -> None:
+    def put(self, card: Card) -> None:
+        """The card as it is from now on."""
         old = self.cards.get(card.id)
         if old is not None and old.seq != card.seq:
             self.gate.forget(card.id)
         self.cards[card.id] = card
-        for callback in list(self._callbacks):
+        for callback in list(self.subscribers):
             callback(card)
 
     def pending(self) -> list[Card]:
@@ -126,7 +127,7 @@ class Seat:
         return [card for card in self.cards.values() if not card.is_open]
 
     def targets(self) -> list[str]:
-        return self._targets
+        return self.names
 
     def banner(self) -> str:
         return self.policy
@@ -159,8 +160,8 @@ class Seat:
         return ""
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        self._callbacks.append(on_change)
-        return lambda: self._callbacks.remove(on_change)
+        self.subscribers.append(on_change)
+        return lambda: self.subscribers.remove(on_change)
 
     def decide(
         self,
@@ -173,7 +174,7 @@ class Seat:
         target: tuple[str, ...] = (),
     ) -> Future[str]:
         done: Future[str] = Future()
-        self._put(lambda: self._decide(done, proposal, digest, decision, reason, target))
+        self._queue(lambda: self._decide(done, proposal, digest, decision, reason, target))
         return done
 
     def _decide(
@@ -205,7 +206,7 @@ class Seat:
                 decided_at=time.time(),
                 edited=bool(target),
             )
-            self._set(card)
+            self.put(card)
         done.set_result(card.state)
         self.outcomes[proposal].set_result(card.state)
 

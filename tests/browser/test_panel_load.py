@@ -205,7 +205,7 @@ def test_five_thousand_envelopes_a_second_with_every_part_open(notebook: Callabl
         seen[name] = looked["seen"]
         trips += looked["trips"]
         rates[name] = round(looked["rate"])
-    book._cell(
+    book.in_cell(
         "cell.model.sharedModel.setSource(`SEEN = ${JSON.stringify(" + json.dumps(json.dumps(seen)) + ")}`);",
         4,
     )

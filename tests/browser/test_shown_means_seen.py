@@ -177,7 +177,7 @@ def test_the_kernel_refuses_a_click_in_a_view_that_has_not_shown_the_card_for_lo
     it.page.pause(0.5)
     told = [one["id"] for one in it.page.sent if one["t"] == "seen"]
     assert told == ["proposal-1"], "the second card lies below the window"
-    snapshot = it.view._nonce
+    nonce = it.page.nonce
     for n, view in enumerate((it.page.sent[0]["view"], "another", None)):
         card = it.seat.cards["proposal-2"]
         message = {
@@ -185,7 +185,7 @@ def test_the_kernel_refuses_a_click_in_a_view_that_has_not_shown_the_card_for_lo
             "id": card.id,
             "digest": card.digest,
             "decision": "approve",
-            "nonce": snapshot,
+            "nonce": nonce,
             "target": "git",
             "view": view,
         }
@@ -309,7 +309,7 @@ def test_the_ids_of_requests_that_are_alike_need_no_reading_and_what_one_alone_s
         rows += [("/payload/id", f"3f2a91c2-0000-4000-8000-{n:012d}-of-more-than-forty-characters")]
         # The last of them differs in what the others have in common with every request.
         rows[2] = ("/payload/jsonrpc", "1.0" if n == 2 else "2.0")
-        seat._set(
+        seat.put(
             replace(
                 seat.cards[f"proposal-{n + 1}"],
                 arguments=tuple((pointer, json.dumps(value)) for pointer, value in rows),
@@ -342,7 +342,7 @@ def test_long_names_and_many_addressees_are_counted_and_must_be_opened(scene: Ca
         arguments=tuple((pointer, json.dumps(value)) for pointer, value in rows),
     )
     it.seat.withdraw("proposal-1")
-    it.seat._set(card)
+    it.seat.put(card)
     one = it.card()
     assert len(one.locator(".mew-says").inner_text()) < 300
     assert len(one.get_attribute("aria-label") or "") < 300
@@ -449,16 +449,17 @@ def test_a_space_that_is_down_leaves_nothing_to_press(window: BrowserContext) ->
         # Whoever looks only now is told, too; and a message that says yes all the same is refused.
         page.show()
         page.until(gone.is_visible, "the sentence")
-        assert "demo has stopped" in page.view._refusal(
-            {
-                "t": "decide",
-                "id": (card := lab.decisions.pending()[0]).id,
-                "digest": card.digest,
-                "decision": "approve",
-                "nonce": page.view._nonce,
-            },
-            card,
-            lab.decisions.click("v"),
+        (card,) = lab.decisions.pending()
+        message = {
+            "t": "decide",
+            "id": card.id,
+            "digest": card.digest,
+            "decision": "approve",
+            "nonce": page.nonce,
+        }
+        page.tab.evaluate("message => mewModels[0].send(message)", message | {"view": page.sent[0]["view"]})
+        page.until(
+            lambda: any("demo has stopped" in item["text"] for item in page.of("notice")), "the refusal"
         )
         assert page.errors == []
     finally:

@@ -8,7 +8,8 @@ the nature of the thing: a frame of who may not write is relayed before a grant,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,13 +27,14 @@ from mew_lab.protocol.covers import Coverage
 from mew_lab.protocol.envelope import Envelope, complete
 from mew_lab.protocol.frames import split
 from mew_lab.protocol.kinds import is_reserved
-from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.token import Token
 from mew_lab.space import controls, core, grants, membership, streams
 from mew_lab.space.core import Space
 from mew_lab.space.events import Deliver, Event, Received, Relay
 from mew_lab.space.refusal import Refusal
-from mew_lab.space.state import Member, Sender
+from mew_lab.space.rights import Rights
+from mew_lab.space.state import Member, Sender, State
 from mew_lab.space.turn import Turn
 
 from .conftest import Serve
@@ -41,12 +43,25 @@ Patch = pytest.MonkeyPatch
 
 
 def accepts_a_foreign_from(patch: Patch) -> None:
-    check = Space._check_identity
+    plan = Space.plan
 
-    def trusting(self: Space, sender: Sender, members: dict[str, Any]) -> None:
-        check(self, sender, {**members, "from": sender.runtime_id})
+    def trusting(self: Space, event: Event, now: datetime) -> Turn:
+        return plan(self, without_from(self, event) if isinstance(event, Received) else event, now)
 
-    patch.setattr(Space, "_check_identity", trusting)
+    patch.setattr(Space, "plan", trusting)
+
+
+def without_from(space: Space, event: Received) -> Received:
+    """The message without its `from`, where that names another than its sender."""
+    connection = space.state.connections.get(event.connection or "")
+    own = connection.runtime_id if connection else event.runtime_id or event.participant
+    try:
+        members = json.loads(event.text)
+    except ValueError:
+        return event
+    if not isinstance(members, dict) or members.pop("from", own) == own:
+        return event
+    return event._replace(text=json.dumps(members))
 
 
 def lets_a_reserved_kind_pass(patch: Patch) -> None:
@@ -70,14 +85,23 @@ def sends_a_welcome_to_all(patch: Patch) -> None:
 
 
 def checks_no_capability_over_http(patch: Patch) -> None:
-    check = Space._check_capability
+    plan, standing = Space.plan, core.standing
 
-    def lax(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
-        if sender.connection is None:
-            return "", sender.member.rights.held[0]
-        return check(self, turn, sender, envelope)
+    def everything(*about: Any, **how: Any) -> Rights:
+        return with_more(standing(*about, **how), [Capability.of({"kind": "*"})])
 
-    patch.setattr(Space, "_check_capability", lax)
+    def lax(self: Space, event: Event, now: datetime) -> Turn:
+        with patch.context() as during:
+            if isinstance(event, Received) and event.connection is None:
+                during.setattr(core, "standing", everything)
+            return plan(self, event, now)
+
+    patch.setattr(Space, "plan", lax)
+
+
+def with_more(rights: Rights, more: Iterable[Capability]) -> Rights:
+    """These rights and more, which nothing ends or uses up."""
+    return Rights([*rights.held, *(rights.held[0]._replace(capability=one) for one in more)])
 
 
 def grants_without_possession(patch: Patch) -> None:
@@ -90,27 +114,21 @@ def grants_without_possession(patch: Patch) -> None:
 
 
 def applies_a_revoke_only_at_the_next_join(patch: Patch) -> None:
-    check, join, give = Space._check_capability, core.join, Turn.give
-    lost: dict[str, list[CapabilitySet]] = {}
+    standing, join, give = core.standing, core.join, Turn.give
+    lost: dict[str, list[Capability]] = {}
 
     def remembering(self: Turn, member: Member, rights: Any) -> None:
-        lost.setdefault(member.name, []).append(member.capabilities)
+        lost.setdefault(member.name, []).extend(held.capability for held in member.rights.held)
         give(self, member, rights)
 
-    def lenient(self: Space, turn: Turn, sender: Sender, envelope: Envelope) -> Any:
-        try:
-            return check(self, turn, sender, envelope)
-        except Refusal:
-            for old in lost.get(sender.member.name, ()):
-                if old.permit(envelope.kind, envelope.to, envelope.payload).allowed:
-                    return "", sender.member.rights.held[0]
-            raise
+    def lenient(state: State, name: str, *about: Any, **how: Any) -> Rights:
+        return with_more(standing(state, name, *about, **how), lost.get(name, ()))
 
     def forgetting(turn: Turn, event: Any) -> None:
         lost.pop(event.participant, None)
         join(turn, event)
 
-    patch.setattr(Space, "_check_capability", lenient)
+    patch.setattr(core, "standing", lenient)
     patch.setattr(core, "join", forgetting)
     patch.setattr(Turn, "give", remembering)
 
@@ -247,7 +265,13 @@ def keeps_streams_of_who_left(patch: Patch) -> None:
 
 
 def opens_streams_to_nobody(patch: Patch) -> None:
-    patch.setattr(streams, "_target", lambda turn, value: ())
+    request = core.RULES["stream/request"]
+
+    def deaf(turn: Turn, sender: Sender, envelope: Envelope) -> Any:
+        payload = {key: value for key, value in envelope.payload.items() if key != "target"}
+        return request(turn, sender, Envelope.of({**envelope.members, "payload": payload}))
+
+    patch.setitem(core.RULES, "stream/request", deaf)
 
 
 def changes_the_opcode_of_frames(patch: Patch) -> None:
@@ -276,11 +300,16 @@ async def test_further_faults_are_caught_too(
     assert await (await serve(second=False)).failed(*rows) == set(rows)
 
 
+async def answer_404(address: Address, *about: Any, **how: Any) -> HttpAnswer:
+    """What a gateway without HTTP answers to each request."""
+    return HttpAnswer(404, "", None)
+
+
 async def test_a_gateway_without_http_fails_no_row_for_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """§5.3 is optional: its rows cannot be told, and no other row needs it."""
-    monkeypatch.setattr(Address, "_ask", lambda *about: HttpAnswer(404, "", None))
+    monkeypatch.setattr(Address, "request", answer_404)
     results = await (await serve()).play()
     assert {id for id, one in results.items() if one.result == FAILED} == set()
     assert {one.result for id, one in results.items() if id.startswith("P-5.3")} == {UNSEEN}

@@ -136,7 +136,10 @@ def gives_nothing_by_birth(patch: Patch) -> None:
 
 
 def offers_nothing_that_is_optional(patch: Patch) -> None:
-    patch.setattr(Address, "_ask", lambda *about: HttpAnswer(404, "", None))
+    async def answer_404(address: Address, *about: Any, **how: Any) -> HttpAnswer:
+        return HttpAnswer(404, "", None)
+
+    patch.setattr(Address, "request", answer_404)
     held_back = controls.held_back
 
     def soft(*about: Any) -> Refusal | None:

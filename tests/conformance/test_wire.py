@@ -12,7 +12,7 @@ import pytest
 from mew_lab.conformance.transcript import WireTranscript
 from mew_lab.conformance.wire import BARRIER, Address, NotObserved, WirePeer
 from mew_lab.protocol.token import Token
-from mew_lab.transport.link import Link, LinkClosed
+from mew_lab.transport.link import Link
 from mew_lab.transport.memory import pair
 
 from .conftest import Serve
@@ -177,8 +177,8 @@ async def test_every_form_of_a_url_leads_there(serve: Serve, form: str) -> None:
     peer = await address.open("human", space=ours.profile.space, **how)
     assert (await peer.wait_for("its welcome", lambda one: one.kind == "system/welcome")).payload
     await peer.leave()
-    with pytest.raises(LinkClosed):
-        await peer._take()
+    with pytest.raises(NotObserved, match="its connection ended"):
+        await peer.wait_for("a message", lambda one: False, since=peer.mark)
     answer = await address.request("POST", "/participants/human/messages", body={"kind": "chat"}, **how)
     assert (answer.status, answer.body["status"]) == (200, "accepted")
     assert "POST /participants/human/messages" in str(transcript)

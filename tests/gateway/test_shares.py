@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, NotAdmitted
+from mew_lab.gateway import hosted_space
 from mew_lab.gateway.config import LimitsConfig, SpaceConfig
 from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
@@ -225,10 +226,15 @@ def test_without_a_journal_there_is_no_share() -> None:
 # --- the floor ---
 
 
-def test_at_the_floor_messages_are_refused_and_only_counted() -> None:
+def test_at_the_floor_messages_are_refused_and_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     tape = Tape()
-    scene = Scene(tape, journal_floor=1000)
-    scene.gateway._spaces["demo"].room = Room(tape.free_space, 1000, clock=lambda: scene.now.timestamp())
+
+    def make_room(free: Callable[[], int], floor: int) -> Room:
+        return Room(free, floor, clock=lambda: (scenes[0].now if scenes else START).timestamp())
+
+    monkeypatch.setattr(hosted_space, "Room", make_room)
+    scenes: list[Scene] = []
+    scenes.append(scene := Scene(tape, journal_floor=1000))
     scene.chat("bob", "b-0")
     tape.free = 999
     scene.now += timedelta(seconds=2)

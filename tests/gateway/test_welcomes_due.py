@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from mew_lab.gateway import hosted_space
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.shares import Shares
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
@@ -33,7 +35,7 @@ class Scene:
         people: dict[str, Any] = {name: {"capabilities": [{"kind": "mcp/proposal"}]} for name in names}
         people["root"] = {"capabilities": [{"kind": "*"}]}
         people["giver"] = {"capabilities": [{"kind": "chat"}, {"kind": "capability/grant"}]}
-        self.gateway.add_space(
+        self.space = self.gateway.add_space(
             SpaceConfig.model_validate(
                 {"name": "demo", "participants": people, "limits": {"welcome_bytes": 16_384, **limits}}
             ),
@@ -60,7 +62,7 @@ class Scene:
 
     @property
     def due(self) -> dict[str, str]:
-        return self.gateway._spaces["demo"].space.state.due
+        return self.space.state.due
 
     def events(self, name: str) -> list[Record]:
         return [one for one in self.tape.records if one.event == name]
@@ -128,11 +130,18 @@ async def test_a_journal_that_is_full_in_between_has_them_all_later() -> None:
     assert replay_records(scene.tape.records).unwritten == ()
 
 
-async def test_whoever_caused_them_pays_for_them_and_they_are_told_all_the_same() -> None:
+async def test_whoever_caused_them_pays_for_them_and_they_are_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Shares] = []
+
+    def make_shares(*about: Any) -> Shares:
+        made.append(Shares(*about))
+        return made[-1]
+
+    monkeypatch.setattr(hosted_space, "Shares", make_shares)
     scene = Scene(journal_burst=1024 * 1024, journal_bytes_per_second=1)
-    share = scene.gateway._spaces["demo"].shares
-    assert share is not None
-    root = share.of("root", datetime.now(UTC))
+    root = made[0].of("root", datetime.now(UTC))
     used = root.used
     scene.kick()
     first = root.used - used

@@ -17,6 +17,7 @@ from mew_lab.lab.decisions.risks import risks, stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.protocol.envelope import Envelope
 
+from ..holding import most_held
 from ..ledger.book import Book
 
 
@@ -257,7 +258,7 @@ def test_what_is_remembered_is_bounded() -> None:
         last.observe(message("mcp/request", call(f"tool{n}")))
     last.observe(message("mcp/request", call("long", text="x" * 300_000)))
     last.observe(message("mcp/request", {"method": 7}))
-    assert len(last._last) == MAX_CALLS
+    assert most_held(last) == MAX_CALLS
     assert card_from(call("tool0"), last).last is None and card_from(call("long"), last).last is None
 
 

@@ -15,6 +15,8 @@ from mew_lab.lab.decisions.grant_preview import GrantOffers
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.lab import Lab
 
+DECISIONS = "mew_lab.lab.decisions"
+
 Adding = Callable[[int, int], Any]
 
 
@@ -262,8 +264,10 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
     helper = lab.join("helper", can=[{"kind": "mcp/*"}])
 
     def held() -> int:
-        everything = [*vars(lab.decisions).values(), *vars(lab.decisions._outcomes).values()]
-        return sum(len(one) for one in everything if isinstance(one, dict | set))
+        parts = [one for one in vars(lab.decisions).values() if type(one).__module__.startswith(DECISIONS)]
+        tables = [table for part in (lab.decisions, *parts) for table in vars(part).values()]
+        # A `BoundedDict` has its own end.
+        return sum(len(table) for table in tables if type(table) in (dict, set))
 
     async def claim() -> None:
         payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "other"}}
@@ -273,7 +277,7 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
 
     before = lab.loop.call(held)
     helper.run(claim())
-    assert lab.loop.call(held) <= before
+    assert lab.loop.call(held) < before + 10, "fifty requests were sent"
     approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
 

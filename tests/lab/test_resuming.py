@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import httpx
 import pytest
 
 from mew_lab.errors import JournalError, MewError, Refused, ReplayMismatch
+from mew_lab.gateway import hosted_space
 from mew_lab.gateway.auth import read_token_file
+from mew_lab.gateway.shares import JournalLimits, Shares
 from mew_lab.gateway.space_file import read_space_file
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
@@ -197,7 +200,16 @@ participants:
 
 @pytest.mark.ruling("R23", "R31")
 @pytest.mark.parametrize("pruned", [False, True])
-async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(tmp_path: Path, pruned: bool) -> None:
+async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
+    tmp_path: Path, pruned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[JournalLimits] = []
+
+    def make_shares(given: JournalLimits, *about: Any) -> Shares:
+        limits.append(given)
+        return Shares(given, *about)
+
+    monkeypatch.setattr(hosted_space, "Shares", make_shares)
     (tmp_path / "space.yaml").write_text(SETTINGS)
     file = read_space_file(tmp_path / "space.yaml")
     path = tmp_path / "j.jsonl"
@@ -209,17 +221,22 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(tmp_path
             prune(path, keep=0, agree=lambda _: True)
         past = Past(path)
         assert past.config().limits == file.config.limits, again
+        limits.clear()
         host = Host("demo", folder=tmp_path, journal=None, past=past)
         await host.resume(person="anna")
         try:
-            running = host.gateway._spaces["demo"]
             assert host.gateway.queue_bytes("demo") == 70_000
-            assert running.shares is not None and running.shares._limits.total == 2_000_000
-            assert host._server is not None and host._server._limits.burst == 209
-            address = f"http://127.0.0.1:{host.url.rpartition(':')[2].removesuffix('/ws')}/health"
+            assert limits[-1].total == 2_000_000
+            address = f"http://127.0.0.1:{host.url.rpartition(':')[2].removesuffix('/ws')}"
+            token = host.gateway.tokens.mint("demo", "anna")
             async with httpx.AsyncClient(trust_env=False) as client:
+                answers, began = 0, time.monotonic()
+                bearer = {"Authorization": f"Bearer {token.reveal()}"}
+                while (await client.get(f"{address}/participants", headers=bearer)).status_code == 200:
+                    answers += 1
+                assert 209 <= answers <= 209 + 7 * (time.monotonic() - began) + 1, "burst, and 7 a second"
                 answer = await client.get(
-                    address, headers={"Host": "mew.example", "Origin": "http://localhost:8888"}
+                    f"{address}/health", headers={"Host": "mew.example", "Origin": "http://localhost:8888"}
                 )
             assert answer.status_code == 200
         finally:

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
-from mew_lab.log import line
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.space.events import Record
@@ -201,7 +200,13 @@ def test_a_time_without_a_zone_is_utc_and_another_zone_is_brought_there() -> Non
         assert again.now.tzinfo is UTC
 
 
-def test_the_usual_header_is_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
+class Unhashable(str):
+    """A text that no cache takes, so that a header with it is written the long way."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_the_usual_header_is_the_header() -> None:
     """A message that says nothing unusual is written by a shorter way, to the same bytes."""
     texts = ("", "x", 'a "quoted" é\n', "\ud800", "received")
     for seq, text in enumerate(texts):
@@ -209,7 +214,4 @@ def test_the_usual_header_is_the_header(monkeypatch: pytest.MonkeyPatch) -> None
             for grant in ("", "g-1"):
                 usual = ("received", text, text, "c1", "memory", "accepted", "", text)
                 record = Record(seq, now, *usual, raw="{}", grant=grant)
-                quick = write_line(record)
-                with monkeypatch.context() as patch:
-                    patch.setattr(line, "_usual_header", lambda record: None)
-                    assert write_line(record) == quick
+                assert write_line(record._replace(event=Unhashable("received"))) == write_line(record)

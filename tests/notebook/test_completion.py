@@ -11,7 +11,6 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
 from mew_lab.lab.listing import Listing
-from mew_lab.notebook import completion
 from mew_lab.notebook.commands import COMMANDS
 
 
@@ -23,7 +22,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         tools=lambda: Listing("", ("tool",), [("git/git_log",), ("git/git_status",)]),
         proposals=lambda: Listing("", ("id",), [("p-1",), ("p-2",)]),
     )
-    monkeypatch.setattr(completion, "_current", lambda: one)
+    monkeypatch.setattr("mew_lab.lab.labs.current", lambda: one)
     return one
 
 

@@ -67,7 +67,7 @@ class Looks:
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     one = Recorder()
-    monkeypatch.setattr(magics, "_lab", lambda: one)
+    monkeypatch.setattr("mew_lab.lab.labs.current", lambda: one)
     return one
 
 
@@ -395,7 +395,7 @@ def test_an_error_of_this_package_is_one_line(
     def nothing() -> None:
         raise MewError("no space is up here; start one with %mew up")
 
-    monkeypatch.setattr(magics, "_lab", nothing)
+    monkeypatch.setattr("mew_lab.lab.labs.current", nothing)
     loaded.run_cell("%mew who")
     assert one_line(capsys) == "MewError: no space is up here; start one with %mew up"
     mew_lab.unload_ipython_extension(loaded)

@@ -263,8 +263,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         probe=ClickProbe(True, True, ""),
         cards=[],
     )
-    monkeypatch.setattr(waiting, "_shell", lambda: one.shell)
-    monkeypatch.setattr(waiting, "_probe", lambda: one.probe)
+    monkeypatch.setattr("IPython.get_ipython", lambda: one.shell)
+    monkeypatch.setattr("mew_lab.views.ui.live.can_click_while_waiting", lambda: one.probe)
     monkeypatch.setattr("mew_lab.lab.labs.labs", lambda: {"demo": one.lab})
     return one
 

@@ -85,8 +85,11 @@ def test_a_token_of_a_token_is_the_token() -> None:
 
 
 def test_a_token_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        Token(SECRET)._secret = "other"
+    token = Token(SECRET)
+    for name in (*Token.__slots__, "more"):
+        with pytest.raises(AttributeError):
+            setattr(token, name, "other")
+    assert token.reveal() == SECRET
 
 
 def test_mask_blots_out_every_secret_that_became_a_token() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -81,12 +81,17 @@ class Room:
     def enrol(self, name: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
 
-    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
+    def link(self, name: str, *, runtime_id: str | None = None) -> Callable[[], Awaitable[Link]]:
+        """What opens a link as that participant; the one opened last stands in `links`."""
+
         async def link() -> Link:
             self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
             return self.links[name]
 
-        return MEWClient(space="demo", connect_link=link, **options)
+        return link
+
+    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
+        return MEWClient(space="demo", connect_link=self.link(name, runtime_id=runtime_id), **options)
 
     async def seat(
         self,

@@ -18,6 +18,7 @@ from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NotAdmi
 from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.client import MEWClient, StreamData
+from mew_lab.sdk.connection import Endpoint
 from mew_lab.transport.link import Link, LinkClosed
 
 from .conftest import Served, until
@@ -86,6 +87,7 @@ class House:
         self.address = ""
         self.waited: list[float] = []
         self.hold: asyncio.Event | None = None
+        self.links: dict[str, Link] = {}  # the one that each opened last
         self._shut = False
 
     def shut(self, shut: bool = True) -> None:
@@ -120,7 +122,8 @@ class House:
                     raise LinkClosed(1006, "nobody there")
                 gateway = self.served.gateway
                 await until(lambda: gateway.holder("demo", runtime_id or name) is None)
-                return attach(gateway, "demo", name, runtime_id=runtime_id)
+                self.links[name] = attach(gateway, "demo", name, runtime_id=runtime_id)
+                return self.links[name]
 
             client = MEWClient(space="demo", connect_link=link, **given)
             self.served.clients.append(client)
@@ -291,7 +294,16 @@ async def opened(client: MEWClient) -> tuple[str, list[str]]:
 
 
 @pytest.mark.req("S-L1-8", "S-L1-9", "S-L1-10")
-async def test_frames_travel_whole_in_text_and_in_bytes(house: House) -> None:
+async def test_frames_travel_whole_in_text_and_in_bytes(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_link = Endpoint.open
+
+    async def keep_link(endpoint: Endpoint, **how: Any) -> Link:
+        house.links.setdefault("bot", link := await open_link(endpoint, **how))
+        return link
+
+    monkeypatch.setattr(Endpoint, "open", keep_link)
     bot, human = await house.make("bot", can=STREAMS), await house.make("human", can=STREAMS)
     stream, _ = await opened(bot)
     other, _ = await opened(bot)
@@ -305,8 +317,7 @@ async def test_frames_travel_whole_in_text_and_in_bytes(house: House) -> None:
     for chunk in chunks:
         await bot.send_stream_data(stream, chunk)
     await bot.send_stream_data(other, b"for one")
-    link: Any = bot._connection._link
-    await link.send(f"#{stream}#as text: é#")  # as a peer that writes text frames does
+    await house.links["bot"].send(f"#{stream}#as text: é#")  # as a peer that writes text frames does
     await until(lambda: len(heard) == len(chunks) + 2)
     expected = [StreamData(stream, chunk) for chunk in chunks]
     expected += [StreamData(other, b"for one"), StreamData(stream, "as text: é#".encode())]

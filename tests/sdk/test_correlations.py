@@ -591,9 +591,14 @@ async def test_a_refusal_after_the_acceptance_ends_the_wait_too(odd: Odd) -> Non
 
 
 async def test_requests_that_were_given_up_without_end_are_forgotten(odd: Odd) -> None:
+    requests = []
     for _ in range(1010):
         asking = asyncio.create_task(odd.book.request_stream())
-        await odd.sent("stream/request")
+        requests.append(await odd.sent("stream/request"))
         asking.cancel()
         await asyncio.wait([asking])
-    assert len(odd.book._given_up) == 1000
+    for n in (9, 10):
+        payload = {"stream_id": f"s{n}", "owner": "me"}
+        odd.say("stream/open", payload, id=f"o-{n}", correlation_id=[requests[n].id])
+    close = await odd.sent("stream/close")
+    assert close.payload == {"stream_id": "s10", "reason": "cancelled"}, "the last 1000 are remembered"

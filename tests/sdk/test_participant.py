@@ -525,12 +525,15 @@ async def test_a_decision_that_was_refused_can_be_made_again(
 
 @pytest.mark.threat(18)
 async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
-    room: Room, human: MEWParticipant, bot: MEWParticipant
+    room: Room, bot: MEWParticipant
 ) -> None:
-    human.client._connection._retry = human.client._connection._retry._replace(delay=0.001)
+    room.enrol("keen", "human")
+    human = MEWParticipant(room.client("keen", reconnect_delay=0.001))
+    room.seated.append(human)
+    await human.start()
     call = bot.call("git/git_log")
     await proposed(human, call)
-    room.links["human"].shut(1006)  # type: ignore[attr-defined]
+    room.links["keen"].shut(1006)  # type: ignore[attr-defined]
     await until(lambda: human.client.state == "connecting")
     await until(lambda: human.client.state == "ready")
     with pytest.raises(LocalProtocolError, match=r"it may have been fulfilled meanwhile\. Reject it"):

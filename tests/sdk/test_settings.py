@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import ConfigError
+from mew_lab.errors import ConfigError, NoReply
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.settings import Settings, read_settings
 
-from .conftest import Room
+from .conftest import Room, until
 
 SECRET = "canary-0123456789abcdef"
 
@@ -295,11 +295,15 @@ async def test_a_client_and_a_participant_are_made_of_them(room: Room) -> None:
         capabilities=[{"kind": "chat"}],
     )
     assert MEWClient.from_settings(found).capabilities.permit("chat", (), {}).allowed
-    room.enrol("bot", "proposer")
+    room.enrol("bot", "human")
     room.enrol("deaf", "tool")
-    made = room.client("bot", runtime_id="bot-7")
-    bot = MEWParticipant.from_settings(found, connect_link=made._connection._hooks.open)
+    bot = MEWParticipant.from_settings(found, connect_link=room.link("bot", runtime_id="bot-7"))
     async with bot, room.client("deaf"):
         assert (bot.client.id, bot.client.space) == ("bot-7", "demo")
-        assert bot.client._connection._retry.attempts == 0
-        assert bot.correlations._request_timeout == 0.05
+        with pytest.raises(NoReply, match=r"within 0\.05\d* s"):
+            await bot.call("deaf/nothing")
+        attempts: list[int] = []
+        bot.client.on_reconnecting(attempts.append)
+        room.links["bot"].shut(1006)  # type: ignore[attr-defined]
+        await until(lambda: bot.client.state == "disconnected")
+        assert attempts == []

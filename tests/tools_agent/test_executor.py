@@ -178,9 +178,10 @@ async def test_a_tool_whose_arguments_are_not_permitted_is_refused_and_never_pro
 async def test_only_where_it_is_said_so_are_tools_proposed_and_people_waited_for(site: Site) -> None:
     await site.tool("eye", look)
     human = await site.seat("human")
-    quiet = await site.desk(Script(), can=PROPOSER)
+    model = Script()
+    quiet = await site.desk(model, can=PROPOSER)
     await quiet.executor.execute("ask", {"what": "x"})
-    assert quiet.executor._model.offered == [[]]  # type: ignore[attr-defined]
+    assert model.offered == [[]]
     model = Script(wants("eye/look", {"place": "shed"}), Reply("Seen."))
     open_ = await site.desk(model, name="asker", can=PROPOSER, propose=True)
     running = asyncio.create_task(open_.executor.execute("ask", {"what": "x"}))
@@ -251,20 +252,19 @@ async def test_no_session_is_left_after_an_answer_a_failure_a_deadline_and_a_cal
         await asyncio.Event().wait()
         raise AssertionError
 
-    model = Script(Reply("a"), ModelFailed("no", model="m"), never, never)
-    desk = await site.desk(model)
-    results = [await desk.executor.execute("ask", {"what": "x"}) for _ in range(2)]
-    desk.executor._deadline = 0.3
-    results.append(await desk.executor.execute("ask", {"what": "x"}))
+    model = Script(Reply("a"), ModelFailed("no", model="m"), never)
+    desk = await site.desk(model, deadline=0.3)
+    results = [await desk.executor.execute("ask", {"what": "x"}) for _ in range(3)]
     assert [result.is_error for result in results] == [False, True, True]
     assert "longer than 0.3 s" in results[2].text
-    desk.executor._deadline = 60
-    running = asyncio.create_task(desk.executor.execute("ask", {"what": "x"}))
-    await until(lambda: len(model.asked) == 4)
+    asked = Script(never)
+    patient = await site.desk(asked, name="patient")
+    running = asyncio.create_task(patient.executor.execute("ask", {"what": "x"}))
+    await until(lambda: asked.asked)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert desk.executor.sessions == {}
+    assert desk.executor.sessions == patient.executor.sessions == {}
     assert len(site.sent("reasoning/cancel")) == 3
 
 

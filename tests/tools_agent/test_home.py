@@ -10,6 +10,7 @@ import pytest
 
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply
+from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.home import Home, model_for
@@ -53,11 +54,21 @@ async def test_a_server_that_dies_is_an_error_to_the_model_and_the_agent_goes_on
     assert model.offered[-1] == []
 
 
-async def test_a_server_that_does_not_start_is_named_and_leaves_nothing() -> None:
+async def test_a_server_that_does_not_start_is_named_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bridges: list[McpBridge] = []
+
+    def make_bridge(*about: Any, **how: Any) -> McpBridge:
+        bridges.append(McpBridge(*about, **how))
+        return bridges[-1]
+
+    monkeypatch.setattr("mew_lab.tools_agent.home.McpBridge", make_bridge)
     home = Home(described(servers={"good": odd(), "bad": odd("exit")}), model=Script())
     with pytest.raises(MewError, match=r"bad.*No module named 'nope'"):
         await home.__aenter__()
-    assert not alive(home._bridges[0].pid)
+    assert [bridge.name for bridge in bridges] == ["good", "bad"]
+    assert not alive(bridges[0].pid)
 
 
 async def test_servers_that_cannot_be_started_here_are_named() -> None:

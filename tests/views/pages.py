@@ -8,6 +8,26 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from IPython.core.formatters import MimeBundleFormatter
+
+
+def deliver(view: Any, message: Any) -> None:
+    """Hands a view a message from its page as Jupyter does, through its comm; a closed view has none."""
+    if view.comm is not None:
+        data = {"method": "custom", "content": message}
+        view.comm.handle_msg({"content": {"data": data}, "buffers": []})
+
+
+def bundle(view: Any) -> dict[str, Any]:
+    """What a notebook stores of a view that is displayed, by MIME type."""
+    data, _ = MimeBundleFormatter()(view)
+    return dict(data)
+
+
+def picture(view: Any) -> str:
+    """The page that a saved notebook holds in place of a view."""
+    return str(bundle(view)["text/html"])
+
 
 class Page:
     """`items` is everything that was sent, flattened, in order; `snapshot` what this page was shown last."""
@@ -38,7 +58,7 @@ class Page:
 
     def send(self, message: Any) -> None:
         """A message from a view."""
-        self.view._on_message(self.view, message, [])
+        deliver(self.view, message)
 
     def until(self, probe: Callable[[], Any]) -> Any:
         """What the probe gives once it gives something."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import picture
 from seat import Seat
 
 from mew_lab.lab.decisions.cards import REASONS, folded, lines_of
@@ -120,10 +121,12 @@ def test_a_message_that_is_not_the_shown_decision_is_refused_with_a_notice(
 
 
 @pytest.mark.threat(5)
-def test_the_nonce_is_nowhere_but_in_the_message_to_a_live_view(human: Human) -> None:
+def test_the_nonce_is_nowhere_but_in_the_message_to_a_live_view(
+    human: Human, browser: Callable[..., Any]
+) -> None:
     nonce = human.snapshot["nonce"]
-    assert nonce not in repr(human.view.get_state()) + repr(human.view) + human.view._static_html()
-    assert ApprovalsView(Seat())._nonce != nonce
+    assert nonce not in repr(human.view.get_state()) + repr(human.view) + picture(human.view)
+    assert browser(ApprovalsView(Seat())).appear()["nonce"] != nonce
 
 
 @pytest.mark.trap("T-3")
@@ -150,14 +153,14 @@ async def test_a_decision_is_taken_on_whatever_thread_it_arrives(human: Human, w
 
 @pytest.mark.trap("T-4")
 @pytest.mark.threat(18)
-def test_two_views_and_a_hundred_clicks_decide_once(human: Human) -> None:
-    other = ApprovalsView(human.seat)
+def test_two_views_and_a_hundred_clicks_decide_once(human: Human, browser: Callable[..., Any]) -> None:
+    other = browser(ApprovalsView(human.seat))
     human.seat.propose()
     card = human.seat.cards["proposal-1"]
-    other._on_message(other, {"t": "seen", "view": "v1", "id": card.id, "digest": card.digest}, [])
-    theirs = human.message(nonce=other._nonce)
+    other.send({"t": "seen", "view": "v1", "id": card.id, "digest": card.digest})
+    theirs = human.message(nonce=other.appear()["nonce"])
     ours = human.message()
-    clicks = [lambda: human.page.send(ours), lambda: other._on_message(other, theirs, [])] * 50
+    clicks = [lambda: human.page.send(ours), lambda: other.send(theirs)] * 50
     threads = [threading.Thread(target=click) for click in clicks]
     for thread in threads:
         thread.start()
@@ -165,7 +168,7 @@ def test_two_views_and_a_hundred_clicks_decide_once(human: Human) -> None:
         thread.join()
     assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled"
     assert len(human.seat.fulfilled) == 1
-    assert list(human.view.faults) == [] == list(other.faults)
+    assert list(human.view.faults) == [] == list(other.view.faults)
 
 
 @pytest.mark.trap("T-4")
@@ -231,7 +234,7 @@ def test_what_was_opened_of_a_proposal_is_not_opened_of_another_under_its_id(hum
     human.seat.propose(arguments={"content": "line\n" * 5000})
     human.page.send({"t": "value", "id": "proposal-1", "index": 0})
     human.page.until(lambda: human.page.of("value"))
-    human.seat._set(replace(human.seat.cards["proposal-1"], seq=2))
+    human.seat.put(replace(human.seat.cards["proposal-1"], seq=2))
     human.page.send(human.message())
     assert human.notice().endswith(
         ": not approved, because content was not opened; open what is folded first"
@@ -276,7 +279,7 @@ def test_what_cannot_be_seen_is_shown_as_an_escape_wherever_it_stands(human: Hum
 
 def test_a_policy_in_force_and_new_members_are_told(human: Human) -> None:
     human.seat.policy = "Policy “reads” approves git_log."
-    human.seat._targets.append("late")
+    human.seat.names.append("late")
     human.seat.propose()
     head = human.page.until(lambda: human.page.of("head"))[-1]
     assert head["banner"] == "Policy “reads” approves git_log."
@@ -310,8 +313,14 @@ def test_decided_cards_are_forgotten_beyond_a_bound_and_open_ones_never(human: H
     for n in range(KEPT + 50):
         human.seat.propose(id=f"p{n}")
         human.seat.withdraw(f"p{n}")
-    assert len(human.view._cards) == KEPT + 1
-    assert "the open one" in human.view._cards and "p0" not in human.view._cards
+    ids = kept(human)
+    assert len(ids) == KEPT + 1
+    assert "the open one" in ids and "p0" not in ids
+
+
+def kept(human: Human) -> list[str]:
+    """The cards that a page gets that looks now."""
+    return [card["id"] for card in human.page.appear()["cards"]]
 
 
 def told(human: Human, id: str) -> str:
@@ -330,8 +339,9 @@ def test_the_decision_about_the_oldest_is_told_though_as_many_as_are_kept_were_d
         human.seat.withdraw(f"p{n}")
     human.seat.withdraw("the old one")
     human.page.until(lambda: told(human, "the old one") == "withdrawn")
-    assert len(human.view._cards) == KEPT
-    assert "the old one" in human.view._cards and "p0" not in human.view._cards
+    ids = kept(human)
+    assert len(ids) == KEPT
+    assert "the old one" in ids and "p0" not in ids
 
 
 def test_no_card_stays_open_in_a_view_when_more_than_are_kept_are_decided_at_once(human: Human) -> None:
@@ -343,7 +353,7 @@ def test_no_card_stays_open_in_a_view_when_more_than_are_kept_are_decided_at_onc
     for name in names:
         human.seat.withdraw(name)
     human.page.until(lambda: all(told(human, name) == "withdrawn" for name in names[:KEPT]))
-    human.page.until(lambda: len(human.view._cards) == KEPT)
+    human.page.until(lambda: len(kept(human)) == KEPT)
 
 
 @pytest.mark.trap("T-15")
@@ -355,7 +365,7 @@ def test_the_picture_shows_every_card_as_text_and_offers_nothing_to_press() -> N
     seat.propose(hostile, {hostile: hostile}, proposer=hostile, to=(hostile,), warnings=(hostile,))
     seat.propose()
     seat.withdraw("proposal-2")
-    html = view._static_html()
+    html = picture(view)
     assert "Approvals as of 14:03:22 UTC, 1 open, 2 in all" in html
     assert hostile not in html and html.count("&lt;img src=x onerror=alert(1)&gt;") >= 5
     for word in ("<script", "<button", "<a ", "onclick", "href"):
@@ -365,13 +375,13 @@ def test_the_picture_shows_every_card_as_text_and_offers_nothing_to_press() -> N
 
 
 def test_an_empty_view_says_what_would_fill_it() -> None:
-    assert "No proposals yet" in ApprovalsView(Seat())._static_html()
+    assert "No proposals yet" in picture(ApprovalsView(Seat()))
 
 
 def test_closing_ends_the_subscription(human: Human) -> None:
-    assert len(human.seat._callbacks) == 1
+    assert len(human.seat.subscribers) == 1
     human.view.close()
-    assert human.seat._callbacks == []
+    assert human.seat.subscribers == []
 
 
 def test_folding_is_by_lines_and_by_length(human: Human) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mew_lab.lab.decisions.gate import Gate
 from mew_lab.lab.lab import Lab
 from mew_lab.views.approvals.widget import OPEN, ApprovalsView, view_of
 
@@ -29,7 +30,7 @@ class Page:
         self.lab = lab
         self.view: ApprovalsView = view_of(lab, lab.granting)
         self.now = 0.0
-        lab.decisions.gate._clock = lambda: self.now
+        lab.decisions.gate = Gate(lambda: self.now)
         self.page = browser(self.view)
         self.bot = lab.join("bot", can="proposer")
         self.act = self.page.act

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from heard import Space
-from pages import Deeds
+from pages import Deeds, picture
 
 import mew_lab
 from mew_lab.sdk.chats import AwaitingChat
@@ -212,7 +212,7 @@ def test_no_sender_looks_like_another(room: Room, browser: Callable[..., Any]) -
 @pytest.mark.trap("T-15")
 @pytest.mark.threat(3)
 def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
-    assert 'lab.chat("hello") sends one' in room.view._static_html().replace("&quot;", '"')
+    assert 'lab.chat("hello") sends one' in picture(room.view).replace("&quot;", '"')
     hostile = "<img src=x onerror=alert(1)>"
     for n in range(249):
         room.space.tell("chat", {"text": f"message {n + 1}."})
@@ -220,7 +220,7 @@ def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
         "chat", {"text": f"{hostile}\n**two**", "format": "markdown"}, by=hostile, to=[hostile], id="c"
     )
     room.space.tell("chat/acknowledge", {"status": hostile}, by=hostile, about="c")
-    html = room.view._static_html()
+    html = picture(room.view)
     assert "Chat as of 14:03:22 UTC, 250 messages, 0 to acknowledge" in html
     assert "50 earlier messages are not shown" in html
     assert html.count("<tr>") == 201 and "message 51." in html and "message 50." not in html
@@ -237,12 +237,12 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
         lab.chat("hello")
         view = view_of(lab, lab.rows)
         page = browser(view)
-        page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._talk)))
-        assert repr(view) == "Chat: 1 message, 0 to acknowledge"
+        page.until(lambda: repr(view) == "Chat: 1 message, 0 to acknowledge")
         assert view.badge() == ""
+        other = browser(view_of(lab, lab.rows))
         view.close()
-        page.until(lambda: not lab.loop.call(lambda: lab.following.caught_up(view._talk)))
         lab.chat("hello")
+        other.until(lambda: repr(other.view) == "Chat: 2 messages, 0 to acknowledge")
         assert repr(view) == "Chat: 1 message, 0 to acknowledge"
         assert not view.faults
     finally:

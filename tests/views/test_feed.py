@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pages import picture
 from seat import Rows_
 
 from mew_lab.errors import MewError
@@ -203,7 +204,7 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
         log.add(what=f"row number {n + 1}.")
     log.add(hostile, hostile, sender=hostile, to=(hostile,), code=hostile, t=1763733802.0)
     view = FeedView(log, clock=lambda: datetime(2026, 11, 21, 14, 3, 22, tzinfo=UTC))
-    html = view._static_html()
+    html = picture(view)
     assert "4 members, as of 14:03:22 UTC, 250 envelopes" in html
     assert html.count("<tr>") == 201
     assert "50 earlier envelopes are not shown" in html
@@ -214,7 +215,7 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
 
 
 def test_an_empty_feed_says_what_would_fill_it() -> None:
-    assert 'lab.chat("hello") sends one' in FeedView(Rows_())._static_html().replace("&quot;", '"')
+    assert 'lab.chat("hello") sends one' in picture(FeedView(Rows_())).replace("&quot;", '"')
 
 
 # --- what a person chooses, and what code reads of it ---
@@ -234,7 +235,7 @@ def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Call
     with pytest.raises(MewError, match="no column 'sender'"):
         view.columns = ["sender"]  # type: ignore[assignment]
     assert [one.name for one in view.columns] == ["what", "context"]
-    assert '<th scope="col"' in view._static_html() or "No messages yet" in view._static_html()
+    assert '<th scope="col"' in picture(view) or "No messages yet" in picture(view)
 
 
 def test_the_picture_has_the_columns_that_were_chosen() -> None:
@@ -243,7 +244,7 @@ def test_the_picture_has_the_columns_that_were_chosen() -> None:
     log.add(correlates=1)
     view = FeedView(log)
     view.columns = ["time", "context", "what"]  # type: ignore[assignment]
-    html = view._static_html()
+    html = picture(view)
     assert html.count("<th ") == 3 and "received" in html and "14:03:22 UTC" in html
     assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
 

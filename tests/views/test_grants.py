@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pages import Page
+from pages import Page, picture
 
 from mew_lab.lab.lab import Lab
-from mew_lab.views.grants.model import Holding
-from mew_lab.views.grants.widget import GrantsView, view_of
+from mew_lab.views.grants.model import Holding, Holdings
+from mew_lab.views.grants.widget import GrantsView
 
 CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -25,13 +25,18 @@ def lab(lab: Lab) -> Lab:
 
 
 @pytest.fixture
-def view(lab: Lab) -> GrantsView:
-    return view_of(lab, lab.granting)
+def holdings(lab: Lab) -> Holdings:
+    return Holdings(lab, lab.granting)
 
 
-def held(view: GrantsView, count: int, **more: Any) -> None:
+@pytest.fixture
+def view(lab: Lab, holdings: Holdings) -> GrantsView:
+    return GrantsView(lab, holdings)
+
+
+def hold(view: GrantsView, holdings: Holdings, count: int, **more: Any) -> None:
     base: dict[str, Any] = {"holder": "agent", "pattern": "{}", "phrase": "chat", "origin": "configured"}
-    view._holdings.rows = tuple(Holding(key=f"k{n}", **(base | more)) for n in range(count))
+    holdings.rows = tuple(Holding(key=f"k{n}", **(base | more)) for n in range(count))
     view.wake()
 
 
@@ -138,9 +143,9 @@ def test_tools_are_looked_up_over_the_wire(page: Page, lab: Lab) -> None:
 
 
 def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
-    view: GrantsView, browser: Callable[[Any], Any]
+    view: GrantsView, holdings: Holdings, browser: Callable[[Any], Any]
 ) -> None:
-    held(view, 450)
+    hold(view, holdings, 450)
     page = browser(view)
     page.appear()
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
@@ -150,9 +155,11 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
     assert page.act("of", holder="nobody")["value"] == []
 
 
-def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: GrantsView) -> None:
+def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(
+    page: Page, view: GrantsView, holdings: Holdings
+) -> None:
     for n in range(200):
-        held(view, 3, phrase=f"do {n} things")
+        hold(view, holdings, 3, phrase=f"do {n} things")
     page.until(lambda: any("199" in row["phrase"] for item in page.of("rows") for row in item["rows"]))
     moments = page.moments
     assert all(b - a >= 0.04 for a, b in pairwise(moments))
@@ -161,21 +168,21 @@ def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page,
 
 @pytest.mark.threat(3, 17)
 def test_what_peers_write_leaves_the_kernel_as_visible_text(
-    view: GrantsView, browser: Callable[[Any], Any]
+    view: GrantsView, holdings: Holdings, browser: Callable[[Any], Any]
 ) -> None:
-    held(view, 1, holder=HOSTILE, pattern=HOSTILE, grant=HOSTILE, granter=HOSTILE, origin="granted")
+    hold(view, holdings, 1, holder=HOSTILE, pattern=HOSTILE, grant=HOSTILE, granter=HOSTILE, origin="granted")
     (row,) = browser(view).appear()["rows"]
     # The key and the name of the holder are what is sent back; nothing shows them.
     sent = json.dumps(
         {key: value for key, value in row.items() if key not in ("key", "who")}, ensure_ascii=False
     )
     assert "\u202e" not in sent and "\x1b" not in sent
-    picture = view._static_html()
-    assert "<img" not in picture and "\u202e" not in picture and "\\u202e" in picture
+    html = picture(view)
+    assert "<img" not in html and "\u202e" not in html and "\\u202e" in html
 
 
-def test_the_picture_keeps_what_was_granted(view: GrantsView) -> None:
-    held(view, 250)
+def test_the_picture_keeps_what_was_granted(view: GrantsView, holdings: Holdings) -> None:
+    hold(view, holdings, 250)
     granted = Holding(
         key="g",
         holder="agent",
@@ -186,9 +193,9 @@ def test_the_picture_keeps_what_was_granted(view: GrantsView) -> None:
         granter="human",
         since=0.0,
     )
-    view._holdings.rows = (granted, *view._holdings.rows)
-    picture = view._static_html()
-    assert "Grants in demo as of" in picture and "granted by human at 00:00:00 UTC (g-1)" in picture
-    assert picture.count("<tr>") == 201 and "51 earlier rows are not shown" in picture
-    assert "<script" not in picture and "<button" not in picture
+    holdings.rows = (granted, *holdings.rows)
+    html = picture(view)
+    assert "Grants in demo as of" in html and "granted by human at 00:00:00 UTC (g-1)" in html
+    assert html.count("<tr>") == 201 and "51 earlier rows are not shown" in html
+    assert "<script" not in html and "<button" not in html
     assert repr(view) == "Grants in demo: 251 capabilities held, 1 of them granted"

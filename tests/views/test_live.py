@@ -5,9 +5,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pages import bundle
 
 from mew_lab.views.ui import live
 from mew_lab.views.ui.front_end import front_end
@@ -36,6 +38,10 @@ class Counter(LiveWidget):
 
     def _static_text(self) -> str:
         return "Counter: \u202eno trick"
+
+
+def writers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "mew_lab-counter"}
 
 
 @pytest.mark.trap("T-19")
@@ -74,10 +80,11 @@ def test_four_producers_are_sent_by_one_writer_in_few_messages(browser: Callable
 def test_nothing_is_sent_before_a_view_has_asked_and_after_it_said_farewell(
     browser: Callable[..., Any],
 ) -> None:
+    before = writers()
     view = Counter()
     page = browser(view)
     view.post({"t": "number", "n": 1})
-    assert view._writer is None
+    assert writers() <= before
     page.appear()
     page.send({"t": "bye", "view": "v1"})
     assert not view.has_view
@@ -185,10 +192,10 @@ def test_a_view_that_answers_a_ping_is_known_to_be_alive(browser: Callable[..., 
 
 
 def test_closing_ends_the_writer(browser: Callable[..., Any]) -> None:
+    before = writers()
     view = Counter()
     browser(view).appear()
-    writer = view._writer
-    assert writer is not None and writer.is_alive()
+    (writer,) = writers() - before
     view.close()
     assert not writer.is_alive()
 
@@ -211,7 +218,7 @@ def test_without_threads_the_caller_sends(
 
 @pytest.mark.trap("T-15")
 def test_a_saved_notebook_holds_a_picture_and_a_line_that_can_be_read_aloud() -> None:
-    data, _ = Counter()._repr_mimebundle_()
+    data = bundle(Counter())
     assert data["text/html"] == "<b>picture</b>"
     assert data["text/plain"] == "Counter: \\u202eno trick"
     assert "application/vnd.jupyter.widget-view+json" in data
@@ -219,7 +226,7 @@ def test_a_saved_notebook_holds_a_picture_and_a_line_that_can_be_read_aloud() ->
 
 def test_a_front_end_without_widgets_can_ask_for_pictures_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEW_LAB_RENDER", "html")
-    data, _ = Counter()._repr_mimebundle_()
+    data = bundle(Counter())
     assert set(data) == {"text/html", "text/plain"}
 
 
@@ -232,8 +239,8 @@ def test_a_run_without_a_human_keeps_the_picture_alone(
         def get_parent(self, channel: str) -> dict[str, Any]:
             return {"content": {"allow_stdin": asks}}
 
-    monkeypatch.setattr("mew_lab.views.ui.live._kernel", Kernel)
-    data, _ = Counter()._repr_mimebundle_()
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=Kernel()))
+    data = bundle(Counter())
     assert {"text/html", "text/plain"} <= set(data)
     assert ("application/vnd.jupyter.widget-view+json" in data) is live
 
@@ -260,10 +267,6 @@ def test_a_comm_without_that_method_is_left_alone() -> None:
     assert not free_the_comm(Comm())
 
 
-class Kernel:
-    _supports_kernel_subshells = True
-
-
 @pytest.mark.trap("T-1", "T-2")
 @pytest.mark.parametrize(
     ("version", "subshells", "seen", "routable", "expected"),
@@ -286,21 +289,26 @@ def test_the_probe_knows_what_was_measured(
     routable: bool,
     expected: tuple[bool, bool],
 ) -> None:
-    kernel = Kernel()
-    kernel._supports_kernel_subshells = subshells
-    monkeypatch.setattr(live, "_version", lambda: ".".join(map(str, version)))
-    monkeypatch.setattr(live, "_kernel", lambda: kernel)
-    monkeypatch.setattr(live, "_routable", lambda: routable)
-    monkeypatch.setattr(live, "_seen", seen)
+    from ipykernel.comm.comm import BaseComm
+
+    kernel = SimpleNamespace(_supports_kernel_subshells=subshells)
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=kernel))
+    monkeypatch.setattr("importlib.metadata.version", lambda name: ".".join(map(str, version)))
+    if routable:
+        monkeypatch.setattr(BaseComm, "_reply_subshell_for", lambda *about: None, raising=False)
+    else:
+        monkeypatch.delattr(BaseComm, "_reply_subshell_for", raising=False)
+    monkeypatch.setattr(live, "message_threads", seen)
     probe = can_click_while_waiting()
     assert (probe.awaiting, probe.blocking) == expected
     assert bool(probe.advice) == (expected != (True, True))
 
 
-def test_the_version_is_that_of_ipykernel() -> None:
+def test_the_advice_names_the_version_of_ipykernel(monkeypatch: pytest.MonkeyPatch) -> None:
     import ipykernel
 
-    assert live._version() == ipykernel.__version__
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=SimpleNamespace()))
+    assert f"ipykernel {ipykernel.__version__}" in can_click_while_waiting().advice
 
 
 def test_outside_a_kernel_nobody_can_click() -> None:
@@ -342,7 +350,8 @@ def test_a_view_with_beats_hears_from_its_kernel_each_second_while_its_page_is_t
     before = len(beats())
     page.send({"t": "ping", "view": "v1"})
     page.until(lambda: len(beats()) > before + 3)
-    assert {one["no"] for one in beats()} == {page.view._batches}
+    (last,) = {batch["no"] for batch in page.batches if batch["items"]}
+    assert {batch["no"] for batch in beats()} == {last}
 
 
 def test_a_view_that_is_over_says_so_to_those_that_look_and_to_those_that_come(

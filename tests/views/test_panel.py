@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pages import picture
+
 from mew_lab.views.panel.widget import PLACES, PanelView
 from mew_lab.views.ui.live import LiveWidget
 
@@ -60,10 +62,10 @@ def test_counts_are_sent_when_they_change_and_not_otherwise(browser: Callable[[A
 
 def test_its_picture_is_that_of_every_part() -> None:
     view, _ = panel()
-    html = view._static_html()
+    html = picture(view)
     assert [f"the picture of {name}" in html for name in PLACES] == [True] * len(PLACES)
     assert "as of" in html and "<script" not in html
-    assert view._static_text().startswith("Panel of demo: approvals as text; ")
+    assert repr(view).startswith("Panel of demo: approvals as text; ")
 
 
 def test_its_end_is_not_the_end_of_its_parts() -> None:

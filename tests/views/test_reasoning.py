@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from heard import Space
-from pages import Deeds
+from pages import Deeds, picture
 
 import mew_lab
 from mew_lab.sdk.client import StreamData
@@ -198,14 +198,14 @@ def test_what_cannot_be_seen_travels_as_an_escape(room: Room, browser: Callable[
 @pytest.mark.trap("T-15")
 @pytest.mark.threat(3)
 def test_the_picture_has_the_last_200_lines_as_text(room: Room) -> None:
-    assert 'lab.ask("helper", "…")' in room.view._static_html().replace("&quot;", '"')
+    assert 'lab.ask("helper", "…")' in picture(room.view).replace("&quot;", '"')
     hostile = "<img src=x onerror=alert(1)>"
     room.space.tell("reasoning/start", {"message": hostile}, id="a", by=hostile)
     for n in range(240):
         room.space.tell("reasoning/thought", {"message": f"thought {n + 1}."}, context="a", by=hostile)
     room.space.tell("mcp/proposal", ADD, about="a", id="p", by=hostile, to=[hostile])
     room.space.tell("mcp/reject", {"reason": hostile}, by=hostile, about="p")
-    html = room.view._static_html()
+    html = picture(room.view)
     assert "Reasoning as of 14:03:22 UTC, 1 active, 1 in all" in html
     assert "42 earlier lines are not shown" in html
     assert html.count("<tr>") == 201 and "thought 42." in html and "thought 41." not in html
@@ -223,12 +223,12 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
         lab.send("reasoning/start", {"message": "rain"})
         view = view_of(lab, lab.rows)
         page = browser(view)
-        page.until(lambda: lab.loop.call(lambda: lab.following.caught_up(view._thoughts)))
-        assert repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”"
+        page.until(lambda: repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”")
         assert view.badge() == "1 active"
+        other = browser(view_of(lab, lab.rows))
         view.close()
-        page.until(lambda: not lab.loop.call(lambda: lab.following.caught_up(view._thoughts)))
         lab.send("reasoning/start", {"message": "rain"})
+        other.until(lambda: repr(other.view).startswith("Reasoning: 2 active, 0 ended"))
         assert repr(view) == "Reasoning: 1 active, 0 ended, newest: human “rain”"
         assert not view.faults
     finally:

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pages import Page
+from pages import Page, picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.views.roster.model import MemberRow, MemberStatus
-from mew_lab.views.roster.widget import RosterView, view_of
+from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
+from mew_lab.views.roster.widget import RosterView
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
@@ -28,40 +28,49 @@ def lab(lab: Lab) -> Lab:
 
 
 @pytest.fixture
-def view(lab: Lab) -> RosterView:
-    return view_of(lab)
+def members(lab: Lab) -> RosterModel:
+    return RosterModel(lab)
 
 
-def crowd(view: RosterView, count: int, **more: Any) -> None:
+@pytest.fixture
+def view(lab: Lab, members: RosterModel) -> RosterView:
+    return RosterView(lab, members)
+
+
+def crowd(view: RosterView, members: RosterModel, count: int, **more: Any) -> None:
     """Puts so many participants into the model."""
     status = MemberStatus(1.0, "active", 1, 2, 3, 4.0, ())
     base = MemberRow(
         name="p", you=False, what="elsewhere", presence="here", since=1.0, ids=(), sentence="may chat",
         patterns=('{"kind":"chat"}',), status=status, paused=None, against={},
     )  # fmt: skip
-    view._members.rows = tuple(replace(base, name=f"p{n}", **more) for n in range(count))
+    members.rows = tuple(replace(base, name=f"p{n}", **more) for n in range(count))
     view.wake()
+
+
+def shown(page: Page) -> dict[str, dict[str, Any]]:
+    """The rows as the page would have them now, by name."""
+    items = [item for item in page.items if item["t"] in ("snapshot", "rows")]
+    return {row["id"]: row for item in items for row in item["rows"]}
 
 
 def test_a_page_gets_everybody_and_then_what_changed(page: Page, lab: Lab) -> None:
     assert [row["id"] for row in page.snapshot["rows"]] == ["human", "agent"]
     assert page.snapshot["counts"] == [["here", 2]] or page.snapshot["counts"] == [("here", 2)]
     lab.join("helper")
-    view = page.view
     page.until(
-        lambda: [name for name, row in view._known.items() if row.since] == ["human", "agent", "helper"]
+        lambda: [name for name, row in shown(page).items() if row["since"]] == ["human", "agent", "helper"]
     )
     before = len(page.of("rows"))
     lab.chat("nothing that a roster shows")
     lab.join("reader", can="observer")
-    page.until(lambda: "reader" in view._known)
+    page.until(lambda: "reader" in shown(page))
     sent = {row["id"] for item in page.of("rows")[before:] for row in item["rows"]}
     assert sent == {"reader"}
 
 
 def test_a_status_goes_out_without_what_its_sender_may_do(page: Page, lab: Lab) -> None:
-    view = page.view
-    page.until(lambda: (row := view._known.get("agent")) and row.since)
+    page.until(lambda: shown(page).get("agent", {}).get("since"))
     before = len(page.of("rows"))
     payload = {"messages_in_context": 4, "tokens": 1200, "max_tokens": 8000, "status": "active"}
     lab.send("participant/status", payload, as_id="agent")
@@ -111,39 +120,40 @@ def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Pag
     assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
     page.until(lambda: [item for item in page.of("head") if item["invited"]])
     view = page.view
-    (invitation,) = view._tokens.values()
-    secret = invitation.token.reveal()
-    seen = json.dumps([page.batches, view.get_state(), view._static_html(), repr(view)], default=str)
-    assert secret not in seen
+    seen = json.dumps([page.batches, view.get_state(), picture(view), repr(view)], default=str)
     id = page.of("head")[-1]["invited"][0]["id"]
-    shown = page.act("reveal", id=id)
-    assert shown["value"]["token"] == secret and secret not in shown["said"]
+    told = page.act("reveal", id=id)
+    secret = told["value"]["token"]
+    assert len(secret) >= 32 and secret not in told["said"] and secret not in seen
     again = page.act("reveal", id=id)
     assert again["t"] == "failed" and again["said"].startswith("The token was shown at ")
     assert again["value"] is None and secret not in json.dumps(page.appear("v2"))
-    assert json.dumps(page.batches).count(secret) == 1 and not view._tokens
+    assert json.dumps(page.batches).count(secret) == 1
+    assert secret not in json.dumps([view.get_state(), picture(view), repr(view)], default=str)
 
 
 def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
     page.act("invite", name="reviewer", can="starter")
-    view = page.view
-    (invitation,) = view._tokens.values()
-    shown: list[Any] = []
+    id = page.until(lambda: page.of("head") and page.of("head")[-1]["invited"])[0]["id"]
     start = threading.Barrier(8)
 
-    def click() -> None:
+    def click(job: int) -> None:
         start.wait()
-        try:
-            shown.append(view._reveal({"id": invitation.id}))
-        except Exception as refused:
-            shown.append(str(refused))
+        page.send(
+            {"t": "act", "view": "v1", "job": job, "act": "reveal", "with": {"id": id}}
+            | {"nonce": page.snapshot["nonce"]}
+        )
 
-    threads = [threading.Thread(target=click) for _ in range(8)]
+    threads = [threading.Thread(target=click, args=(100 + n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert sum(not isinstance(answer, str) for answer in shown) == 1 and len(shown) == 8
+    answers = page.until(
+        lambda: len(every := [one for n in range(8) for one in page.ended(100 + n)]) == 8 and every
+    )
+    assert sorted(one["t"] for one in answers) == ["done", *["failed"] * 7]
+    assert [bool(one["value"]) for one in answers if one["t"] == "done"] == [True]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +188,10 @@ def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, la
     assert failed["t"] == "failed" and not page.view.faults
 
 
-def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any], Any]) -> None:
-    crowd(view, 450)
+def test_a_large_space_comes_in_pages(
+    view: RosterView, members: RosterModel, browser: Callable[[Any], Any]
+) -> None:
+    crowd(view, members, 450)
     page = browser(view)
     page.appear()
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
@@ -189,23 +201,25 @@ def test_a_large_space_comes_in_pages(view: RosterView, browser: Callable[[Any],
 
 
 def test_who_is_gone_is_left_out_first_where_not_all_can_be_shown(
-    view: RosterView, browser: Callable[[Any], Any]
+    view: RosterView, members: RosterModel, browser: Callable[[Any], Any]
 ) -> None:
-    crowd(view, 450)
-    rows = view._members.rows
-    view._members.rows = tuple(replace(row, presence="left") for row in rows[:300]) + rows[300:]
+    crowd(view, members, 450)
+    rows = members.rows
+    members.rows = tuple(replace(row, presence="left") for row in rows[:300]) + rows[300:]
     page = browser(view)
     page.appear()
     here = [f"p{n}" for n in range(300, 450)]
     assert [row["id"] for row in page.snapshot["rows"]] == [*here, *(f"p{n}" for n in range(50))]
     assert [row["id"] for row in page.act("more", after=200)["value"]][:2] == ["p50", "p51"]
-    assert "p449" in view._static_html() and "p299" not in view._static_html()
+    assert "p449" in picture(view) and "p299" not in picture(view)
 
 
-def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page, view: RosterView) -> None:
+def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(
+    page: Page, view: RosterView, members: RosterModel
+) -> None:
     names = iter(range(10**9))
     for _ in range(200):
-        crowd(view, 3, sentence=f"may do {next(names)} things")
+        crowd(view, members, 3, sentence=f"may do {next(names)} things")
     page.until(lambda: any("199" in row["sentence"] for item in page.of("rows") for row in item["rows"]))
     moments = page.moments
     assert all(b - a >= 0.04 for a, b in pairwise(moments))
@@ -214,26 +228,30 @@ def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(page: Page,
 
 @pytest.mark.threat(3, 17)
 def test_what_peers_write_leaves_the_kernel_as_visible_text(
-    view: RosterView, browser: Callable[[Any], Any]
+    view: RosterView, members: RosterModel, browser: Callable[[Any], Any]
 ) -> None:
     crowd(
-        view, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
+        view, members, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
         status=MemberStatus(1.0, "calm", 1, 2, 3, 4.0, ()), paused=PauseFacts(HOSTILE, "tea", 1.0, None),
     )  # fmt: skip
     sent = json.dumps(browser(view).appear()["rows"], ensure_ascii=False)
     assert "\u202e" not in sent and "\x1b" not in sent
-    picture = view._static_html()
-    assert "<img" not in picture and "\u202e" not in picture and "\\u202e" in picture
+    html = picture(view)
+    assert "<img" not in html and "\u202e" not in html and "\\u202e" in html
 
 
-def test_the_picture_says_when_it_was_and_how_many_are_left_out(view: RosterView) -> None:
-    crowd(view, 250)
-    picture = view._static_html()
-    assert "Roster of demo as of" in picture and "50 more participants are not shown" in picture
-    assert picture.count("<tr>") == 201 and "<script" not in picture and "<button" not in picture
+def test_the_picture_says_when_it_was_and_how_many_are_left_out(
+    view: RosterView, members: RosterModel
+) -> None:
+    crowd(view, members, 250)
+    html = picture(view)
+    assert "Roster of demo as of" in html and "50 more participants are not shown" in html
+    assert html.count("<tr>") == 201 and "<script" not in html and "<button" not in html
     assert repr(view) == "Roster of demo: 250 participants, 0 here"
 
 
-def test_the_picture_of_an_empty_space_says_what_would_fill_it(view: RosterView) -> None:
-    view._members.rows = ()
-    assert "lab.join(&quot;helper&quot;) adds one" in view._static_html()
+def test_the_picture_of_an_empty_space_says_what_would_fill_it(
+    view: RosterView, members: RosterModel
+) -> None:
+    members.rows = ()
+    assert "lab.join(&quot;helper&quot;) adds one" in picture(view)

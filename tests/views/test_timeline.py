@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from corpus import PAYLOADS
+from pages import picture
 
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
@@ -26,6 +27,22 @@ from mew_lab.views.timeline.widget import MOST_POINTS, TimelineView
 START = datetime(2026, 11, 21, 14, 3, tzinfo=UTC)
 
 
+class CountedStats(TrafficStats):
+    """Statistics that count who listens to them."""
+
+    listeners = 0
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        self.listeners += 1
+        end = super().subscribe(on_change)
+
+        def leave() -> None:
+            self.listeners -= 1
+            end()
+
+        return leave
+
+
 class Space:
     """A space's log, rows and models, with nobody in it."""
 
@@ -33,7 +50,7 @@ class Space:
         self.log = Log.live(space=name)
         self.following = EntryFeed(self.log)
         self.rows = LiveRows(lambda: (name, 2))
-        self.stats = TrafficStats()
+        self.stats = CountedStats()
         self.following.add(self.stats)
         self.count = 0
         self.loop = loop
@@ -248,7 +265,7 @@ def test_threat_03_what_travels_and_what_is_saved_is_text_whatever_was_said(
     page = browser(space.view)
     sent = json.dumps(page.appear(), ensure_ascii=False)
     assert "\u202e" not in sent and "\\\\u202e" in sent
-    html = space.view._static_html()
+    html = picture(space.view)
     tree = ElementTree.fromstring(re.sub(r"(<(?:br|img)\b[^>]*)>", r"\1/>", html))
     assert {node.tag for node in tree.iter()} <= {
         "div",
@@ -271,7 +288,7 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
     space.call(1)
     space.decide()
     space.view.select("p1")
-    html = space.view._static_html()
+    html = picture(space.view)
     assert "demo, timeline, as of 14:03:00 UTC, 5 envelopes; median decision 4.1 s of 1, 1 waiting" in html
     assert html.count("<img") == 3 and "<svg" not in html and "<script" not in html
     assert "Exchange of 2 envelopes in 4.1 s around #3" in html and "unsafe" in html
@@ -279,10 +296,11 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
 
 
 def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
-    html = space.view._static_html().replace("&quot;", '"')
+    html = picture(space.view).replace("&quot;", '"')
     assert 'lab.chat("hello") sends one' in html and "<img" not in html
 
 
 def test_a_closed_view_is_told_nothing_more(space: Space) -> None:
+    assert space.stats.listeners == 1
     space.view.close()
-    assert len(space.stats._subscribers) == 0
+    assert space.stats.listeners == 0

@@ -10,10 +10,11 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from pages import bundle, picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovery import DiscoveredTool
-from mew_lab.views.tools.model import ToolList, ToolOwner
+from mew_lab.views.tools.model import ToolCatalog, ToolList, ToolOwner
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
 from mew_lab.views.ui import acts
 
@@ -58,7 +59,7 @@ class Page:
 def page(lab: Lab, browser: Callable[[Any], Any]) -> Page:
     view = view_of(lab)
     one = Page(browser(view))
-    one.browser.until(lambda: view._catalog.tool("notebook/add"))
+    one.browser.until(lambda: view.badge() == "1")
     return one
 
 
@@ -68,11 +69,9 @@ def test_nobody_is_asked_for_tools_before_the_view_is_shown(lab: Lab, browser: C
     view = view_of(lab)
     assert str(lab.log.df["what"].tolist()).count(asked) == before
     Page(browser(view))
-    browser_ = view._catalog
     end = time.monotonic() + 20
-    while browser_.tool("notebook/add") is None:
+    while view.badge() != "1":
         assert time.monotonic() < end
-    assert view.badge() == "1"
 
 
 def test_a_tool_is_found_filled_in_called_and_its_result_read(page: Page) -> None:
@@ -133,16 +132,16 @@ class Still:
     """A catalog that shows what it is given."""
 
     def __init__(self, lab: Lab, catalogue: ToolList) -> None:
-        self._catalog = view_of(lab)._catalog
-        self._catalog.listed = catalogue
+        self.catalog = ToolCatalog(lab.me.participant, following=lab.following)
+        self.catalog.listed = catalogue
         self.opened: list[float] = []
 
     def view(self) -> ToolsView:
         async def open_(patience: float = 0.0) -> None:
             self.opened.append(patience)
 
-        self._catalog.open = open_  # type: ignore[method-assign]
-        return ToolsView(self._catalog, submit=asyncio_future)
+        self.catalog.open = open_  # type: ignore[method-assign]
+        return ToolsView(self.catalog, submit=asyncio_future)
 
 
 def asyncio_future(work: Any) -> Any:
@@ -179,11 +178,12 @@ def test_the_list_comes_in_pages_and_a_snapshot_is_small(lab: Lab, browser: Call
 
 
 def test_a_storm_of_changes_is_few_messages(lab: Lab, browser: Callable[[Any], Any]) -> None:
-    view = Still(lab, ToolList(1, tools(5), ())).view()
+    still = Still(lab, ToolList(1, tools(5), ()))
+    view = still.view()
     one = Page(browser(view))
     began, count = time.monotonic(), len(one.browser.batches)
     for n in range(2, 4000):
-        view._catalog.listed = ToolList(n, tools(5), ())
+        still.catalog.listed = ToolList(n, tools(5), ())
         view.wake()
         if n % 40 == 0:
             time.sleep(0.005)
@@ -223,7 +223,7 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
     )
     view = Still(lab, catalogue).view()
     texts = Texts()
-    texts.feed(view._static_html())
+    texts.feed(picture(view))
     assert texts.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br"}
     assert "Tools as of " in texts.words and "250 tools" in texts.words
     assert "57 more tools are not shown" in texts.words
@@ -234,13 +234,13 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
 
 def test_an_empty_picture_says_what_would_fill_it(lab: Lab) -> None:
     view = Still(lab, ToolList()).view()
-    assert "lab.bridge(NAME, COMMAND) brings an MCP server" in view._static_html()
+    assert "lab.bridge(NAME, COMMAND) brings an MCP server" in picture(view)
     assert view.badge() == ""
 
 
 def test_displayed_it_waits_a_moment_so_that_its_picture_holds_what_is_there(lab: Lab) -> None:
     view = view_of(lab)
-    data, _ = view._repr_mimebundle_()
+    data = bundle(view)
     assert "Sum of two numbers." in data["text/html"]
     assert data["text/plain"] == "Tools: 1 known (notebook 1), 0 calls made here"
     view.close()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from pages import Page
 
 import mew_lab
 from mew_lab.lab.lab import Lab
-from mew_lab.views import views
 from mew_lab.views.ui.live import LiveWidget
 from mew_lab.views.views import PARTS, Views, close_views
 
@@ -40,18 +41,18 @@ def test_every_part_is_made_once_of_its_lab_and_ends_once(lab: Lab) -> None:
 
 
 def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
-    shown = lab.view.panel._parts
-    assert {*shown, "panel"} == set(PARTS)
-    assert all(part is getattr(lab.view, name) for name, part in shown.items())
+    parts = {part["name"]: part["ref"] for part in Page(lab.view.panel).appear()["parts"]}
+    assert {*parts, "panel"} == set(PARTS)
+    assert parts == {name: f"anywidget:{getattr(lab.view, name).model_id}" for name in parts}
     close_views()
 
 
 def test_a_lab_that_is_gone_is_not_kept() -> None:
-    before = len(views._all)
-    one = Views(SimpleNamespace(on_down=[], closed=False))  # type: ignore[arg-type]
-    assert len(views._all) == before + 1
-    del one
-    assert len(views._all) == before
+    session = SimpleNamespace(on_down=[], closed=False)
+    views = Views(session)  # type: ignore[arg-type]
+    kept = weakref.ref(views)
+    del views
+    assert kept() is None and len(session.on_down) == 1
 
 
 def test_a_part_that_there_is_not_names_those_that_there_are() -> None:

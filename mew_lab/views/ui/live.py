@@ -49,6 +49,7 @@ __all__ = [
     "can_click_while_waiting",
     "count_while",
     "free_the_comm",
+    "message_threads",
 ]
 
 log = logging.getLogger("mew_lab.views")
@@ -56,7 +57,7 @@ log.addHandler(logging.NullHandler())
 
 # Threads on which messages from any front end were handled so far: no front end declares whether it uses subshells,
 # so this is observed.
-_seen: set[str] = set()
+message_threads: set[str] = set()
 
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
@@ -91,7 +92,7 @@ def can_click_while_waiting() -> ClickProbe:
     if version < (7, 0):
         advice = "click first, then await in the next cell, or install ipykernel 7.4."
         return ClickProbe(False, False, f"{name} handles clicks only between cells: {advice}")
-    subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and _seen != {"main"}
+    subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and message_threads != {"main"}
     if version < (7, 4):
         advice = f"With {name} this front end's clicks are handled only between cells: install ipykernel 7.4."
         return ClickProbe(subshells, subshells, "" if subshells else advice)
@@ -325,7 +326,8 @@ class LiveWidget(anywidget.AnyWidget):
 
     def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
         try:
-            _seen.add("main" if threading.current_thread() is threading.main_thread() else "subshell")
+            is_main = threading.current_thread() is threading.main_thread()
+            message_threads.add("main" if is_main else "subshell")
             if not isinstance(message, dict):
                 return
             kind, view = message.get("t"), message.get("view")

@@ -13,9 +13,12 @@ from heard import Space
 
 from mew_lab.errors import CapabilityViolation, MewError
 from mew_lab.lab.lab import Lab
+from mew_lab.ledger.chats import MAX_MESSAGES
 from mew_lab.sdk.chats import AwaitingChat, QueueChange
 from mew_lab.views.chat import model as module
 from mew_lab.views.chat.model import ChatModel, ChatRow
+
+from ...holding import most_held
 
 
 class Deaf:
@@ -42,8 +45,13 @@ class Deaf:
 
 
 @pytest.fixture
-def talk() -> ChatModel:
-    return ChatModel(Deaf())  # type: ignore[arg-type]
+def me() -> Deaf:
+    return Deaf()
+
+
+@pytest.fixture
+def talk(me: Deaf) -> ChatModel:
+    return ChatModel(me)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -100,17 +108,14 @@ def test_who_took_an_id_first_keeps_it_and_what_was_refused_was_not_said(
 
 
 def test_only_the_first_message_of_an_id_awaits_whatever_the_queue_hears_when(
-    talk: ChatModel, space: Space
+    talk: ChatModel, space: Space, me: Deaf
 ) -> None:
-    def arrive(id: str, by: str) -> None:
-        talk._me.arrive(id, by)  # type: ignore[attr-defined]
-
-    arrive("c1", "helper")
+    me.arrive("c1", "helper")
     space.tell("chat", {"text": "first"}, id="c1")
     space.tell("chat", {"text": "same id"}, id="c1", by="mallory")
     assert [row.text for row in talk.queue] == ["first"]
     space.tell("chat", {"text": "first, heard late"}, id="c2", by="bot")
-    arrive("c2", "helper")
+    me.arrive("c2", "helper")
     assert [row.text for row in talk.queue] == ["first"], "the queue means a message of helper"
     for n in range(2000):
         space.tell("chat", {"text": str(n)}, by="human")
@@ -141,10 +146,14 @@ def test_names_and_contexts_count_and_are_cut_so_that_nobody_is_called_so(
 def test_memory_is_bounded_in_messages_in_text_and_in_acknowledgements(
     talk: ChatModel, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for n in range(2300):
+    for n in range(12_300):
         space.tell("chat", {"text": f"message {n}"})
-    assert (talk.last, len(talk.messages(limit=9999)), talk.messages(limit=9999)[0].n) == (2300, 2000, 301)
-    assert len(talk._numbers) == 2000
+    assert (talk.last, len(talk.messages(limit=9999)), talk.messages(limit=9999)[0].n) == (
+        12_300,
+        2000,
+        10_301,
+    )
+    assert most_held(talk) == MAX_MESSAGES, "the ledger holds more than the view"
     space.tell("chat", {"text": "x" * 70_000}, id="long")
     (row,) = talk.messages(limit=1)
     assert (len(row.text), row.more) == (65_536, 70_000 - 65_536)

@@ -12,11 +12,14 @@ from heard import Space
 
 from mew_lab.errors import CapabilityViolation, MewError
 from mew_lab.lab.lab import Lab
+from mew_lab.ledger import reasoning as ledger
 from mew_lab.sdk.client import StreamData
 from mew_lab.views.reasoning import model as whole
 from mew_lab.views.reasoning import rows as module
 from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.reasoning.rows import SequenceRow
+
+from ...holding import most_held
 
 ADD = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
 
@@ -202,13 +205,13 @@ def test_memory_is_bounded_in_steps_in_sequences_and_in_text(thoughts: Reasoning
     )
     first = thoughts.steps(sequence.facts.key)[0]
     assert (first.n, first.more, len(first.text)) == (201, True, module.MAX_TEXT)
-    for n in range(300):
+    for n in range(700):
         space.tell("reasoning/start", {"message": "short"}, id=f"s{n}")
         space.tell("reasoning/conclusion", {"message": "done"}, context=f"s{n}")
-    assert len(thoughts.sequences) == 200 and thoughts.forgotten == 101
+    assert len(thoughts.sequences) == 200 and thoughts.forgotten == 501
     assert thoughts.sequence(sequence.facts.key) is not None, "what is active goes last"
     assert thoughts.steps(2) == ()
-    assert len(thoughts._ledger._names) == 200
+    assert most_held(thoughts) == 500, "the steps of the busy one"
 
 
 def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
@@ -221,7 +224,7 @@ def test_sequences_whose_starts_were_not_heard_are_as_many_as_others(
         assert len(thoughts.sequences) <= 200
     assert (len(thoughts.sequences), thoughts.forgotten) == (200, 101)
     assert thoughts.sequences[0].facts.id == "s100" and thoughts.sequence(1) is None
-    assert len(thoughts._ledger._names) == len(thoughts._steps) == 200
+    assert most_held(thoughts) == 200
 
 
 def test_a_sequence_that_pushes_out_the_one_it_begins_in_is_held(
@@ -286,15 +289,18 @@ def test_a_refused_call_of_the_same_id_takes_nothing_from_the_call_that_has_it(
 
 
 def test_a_call_whose_step_is_not_held_any_more_waits_no_longer(
-    thoughts: ReasoningModel, space: Space, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(whole, "MAX_STEPS", 2)
+    monkeypatch.setattr(ledger, "MAX_PROPOSALS", 5)
+    thoughts = ReasoningModel(Quiet())  # type: ignore[arg-type]
+    space = Space(thoughts)
     space.tell("reasoning/start", {"message": "adds"}, id="r")
-    for _ in range(2):
+    for _ in range(40):
         space.tell("mcp/proposal", ADD, about="r", to=["tools"])
     space.tell("reasoning/thought", {"message": "on"}, context="r")
-    assert (only(thoughts).calls, only(thoughts).open_calls) == (2, 1)
-    assert len(thoughts._places) == 1
+    assert (only(thoughts).calls, only(thoughts).open_calls) == (40, 1)
+    assert most_held(thoughts) < 40
 
 
 def test_an_id_that_its_owner_uses_again_is_followed_in_its_new_place(

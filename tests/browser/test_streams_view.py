@@ -293,6 +293,7 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     book = notebook([SETUP + SCENE, SHOW]).run(0).run(1)
     row(book, "stream-1").wait_for()
     book.page.until(lambda: view(book).locator(".mew-scroller tbody tr").count() == 7, "seven rows")
+    assert not view(book).get_by_role("alert").filter(visible=True).count(), "streams that ended end no view"
     book.page.shot("streams-list", book.area(1))
     until_text(book, chosen(book, "stream-1"), "sensor 2")
     book.tab.mouse.move(5, 5)

@@ -90,7 +90,7 @@ def test_a_view_gets_the_rows_there_are_and_then_only_what_changes(page: Page, b
     snapshot = page.browser.appear()
     [row] = snapshot["rows"]
     assert (row["id"], row["owner"], row["description"], row["state"]) == (first.id, "bot", "first", "open")
-    assert (snapshot["open"], snapshot["over"], snapshot["mayRequest"]) == (1, 0, True)
+    assert (snapshot["open"], snapshot["ended"], snapshot["mayRequest"]) == (1, 0, True)
     page.browser.until(lambda: page.browser.of("rows"))
     before = len(page.browser.of("rows"))
     page.write(first, b"12345")

@@ -47,6 +47,28 @@ def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
     close_views()
 
 
+def test_no_part_takes_the_place_of_what_the_connection_reads_in_a_snapshot(lab: Lab) -> None:
+    bot = lab.join("bot", can=[{"kind": "*"}])
+
+    async def work() -> None:
+        stream = await bot.participant.streams.request_stream("upload")
+        await stream.close()
+        await bot.participant.chat("Hello", "human")
+        await bot.participant.sender.say("reasoning/start", {"message": "looks"})
+
+    lab.loop.run(work(), timeout=20, doing="filling the parts")
+    pages = {name: Page(getattr(lab.view, name)) for name in PARTS}
+    pages["streams"].until(lambda: pages["streams"].appear()["ended"] == 1)
+    for name, page in pages.items():
+        snapshot = page.appear()
+        assert (snapshot["over"], snapshot["view"]) == ("", "v1"), name
+    lab.down()
+    for name, page in pages.items():
+        assert "has stopped" in page.until(lambda page=page: page.of("over"))[0]["text"], name
+        assert "has stopped" in page.appear()["over"], name
+    close_views()
+
+
 def test_a_lab_that_is_gone_is_not_kept() -> None:
     session = SimpleNamespace(on_down=[], closed=False)
     views = Views(session)  # type: ignore[arg-type]

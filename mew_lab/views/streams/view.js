@@ -29,7 +29,7 @@ function render({ model, el }) {
   const announce = announcer(root);
 
   const rows = new Map(), lines = new Map(), counts = new Map(), countedAt = new Map(), dirty = new Set();
-  let head = { open: 0, requested: 0, over: 0, leftOut: 0, others: [], mayRequest: true }, offset = 0, ready = false;
+  let head = { open: 0, requested: 0, ended: 0, leftOut: 0, others: [], mayRequest: true }, offset = 0, ready = false;
   let chosen = 0, kind = "text", viewer = null, parts = null, paused = false, skipped = 0, frame = 0;
 
   const sizes = new ResizeObserver(() => paintSoon());
@@ -166,7 +166,7 @@ function render({ model, el }) {
     }
     const numbers = [`${groupDigits(head.open)} open`];
     if (head.requested) numbers.push(`${groupDigits(head.requested)} requested`);
-    write(title, `${[...numbers, `${groupDigits(head.over)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+    write(title, `${[...numbers, `${groupDigits(head.ended)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
   }
   const ticks = setInterval(tick, 1000);
 

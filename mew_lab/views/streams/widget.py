@@ -153,7 +153,7 @@ class StreamsView(ActingWidget):
         return {
             "open": number["open"],
             "requested": number["requested"],
-            "over": len(rows) - number["open"] - number["requested"] + self.streaming.over_left_out,
+            "ended": len(rows) - number["open"] - number["requested"] + self.streaming.over_left_out,
             "leftOut": left_out,
             "others": [[name, one_line(name, 60)] for name in others],
             "mayRequest": self.streaming.may_request(),
@@ -246,12 +246,12 @@ class StreamsView(ActingWidget):
 
     def _static_text(self) -> str:
         head = self._heading()
-        return f"Streams: {head['open']} open, {head['requested']} requested, {head['over']} over"
+        return f"Streams: {head['open']} open, {head['requested']} requested, {head['ended']} over"
 
     def _static_html(self) -> str:
         rows, head = self._listed(), self._heading()
         cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
-        title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['over']} over"
+        title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['ended']} over"
         notes = [
             f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
             "" if rows else EMPTY,

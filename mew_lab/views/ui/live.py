@@ -315,7 +315,7 @@ class LiveWidget(anywidget.AnyWidget):
         # Without a thread of its own each ping is answered by itself.
         beat = self.beats and (1.0 if self._threadless else PING)
         head: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
-        items = [head | {"view": view} | self._snapshot(start) for view, start in asked.items()]
+        items = [self._snapshot(start) | head | {"view": view} for view, start in asked.items()]
         items += self._news()
         # An item is posted after what it speaks of has changed, so it follows the news.
         while self._outbox:

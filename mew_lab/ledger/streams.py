@@ -130,7 +130,9 @@ class StreamLedger:
         self.me = me
         self.open: dict[str, StreamFacts] = {}
         self.closed: BoundedDict[str, StreamFacts] = BoundedDict(MAX_CLOSED, refresh=True)
-        self.requests: BoundedDict[str, StreamFacts] = BoundedDict(MAX_REQUESTS, on_forget=self._drop_request)
+        self.requests: BoundedDict[str, StreamFacts] = BoundedDict(
+            MAX_REQUESTS, owner_of=lambda request: request.owner, on_forget=self._drop_request
+        )
         self.untold = 0
         self._interrupted = False
         self._changes: list[StreamChange] = []

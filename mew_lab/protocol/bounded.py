@@ -6,7 +6,7 @@ that was added first; with `refresh` it is the one that was set least recently.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,6 +27,8 @@ class BoundedDict(OrderedDict[K, V]):
         max_size: The limit for the sum of `size_of` of all values, such as bytes. The newest stays even if it alone
             exceeds the limit.
         size_of: The size of a value; it must not change.
+        owner_of: The owner of a value, where one owner shall not drive out the entries of others: the oldest of the
+            owner that has the most is then forgotten. It costs a pass over all values, so it suits small tables.
         on_forget: Called with the key and the value of each forgotten entry, after its removal.
     """
 
@@ -37,6 +39,7 @@ class BoundedDict(OrderedDict[K, V]):
         refresh: bool = False,
         max_size: int = 0,
         size_of: Callable[[V], int] | None = None,
+        owner_of: Callable[[V], str] | None = None,
         on_forget: Callable[[K, V], object] | None = None,
     ) -> None:
         super().__init__()
@@ -45,6 +48,7 @@ class BoundedDict(OrderedDict[K, V]):
         self._refresh = refresh
         self._max_size = max_size
         self._size_of = size_of
+        self._owner_of = owner_of
         self._on_forget = on_forget
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -55,9 +59,16 @@ class BoundedDict(OrderedDict[K, V]):
         if self._refresh:
             self.move_to_end(key)
         while len(self) > 1 and (len(self) > self._most or self._is_too_large()):
-            oldest, forgotten = self.popitem(last=False)
+            key = next(iter(self)) if self._owner_of is None else self._find_first(self._owner_of)
+            value = self.pop(key)
             if self._on_forget is not None:
-                self._on_forget(oldest, forgotten)
+                self._on_forget(key, value)
+
+    def _find_first(self, owner_of: Callable[[V], str]) -> K:
+        """The key of the oldest entry of the owner that has the most."""
+        owners = [owner_of(value) for value in self.values()]
+        most = Counter(owners).most_common(1)[0][0]
+        return next(key for key, owner in zip(self, owners, strict=True) if owner == most)
 
     def __delitem__(self, key: K) -> None:
         if self._size_of is not None:

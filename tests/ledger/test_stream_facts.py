@@ -127,3 +127,19 @@ def test_a_moment_that_cannot_be_read_is_none(created: Any, moment: datetime | N
 def test_an_id_is_1_to_256_ascii_characters_without_a_mark() -> None:
     assert is_stream_id("stream-1") and is_stream_id("s" * 256)
     assert not any(map(is_stream_id, ["", "#", "s" * 257, "é", None, 1, b"s"]))
+
+
+@pytest.mark.threat(9)
+def test_a_flood_of_requests_costs_its_sender_alone() -> None:
+    ledger = StreamLedger()
+    ledger.observe(entry_of("stream/request", {"direction": "upload"}, id="mine", **{"from": "bot"}))
+    gone = [
+        change.stream.owner
+        for n in range(500)
+        for change in ledger.observe(
+            entry_of("stream/request", {"direction": "upload"}, id=f"e{n}", **{"from": "eve"})
+        )
+        if change.what == "refused"
+    ]
+    assert ledger.requests["mine"].owner == "bot"
+    assert len(ledger.requests) == 100 and set(gone) == {"eve"}

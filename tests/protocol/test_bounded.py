@@ -14,12 +14,14 @@ DEEDS = ["set"] * 6 + ["default", "update", "del", "pop", "oldest", "newest", "c
 deeds = st.lists(st.tuples(st.sampled_from(DEEDS), st.integers(0, 5), st.integers(0, 9)), max_size=30)
 
 
-@given(deeds, st.integers(1, 4), st.booleans(), st.none() | st.integers(0, 20))
+@given(deeds, st.integers(1, 4), st.booleans(), st.none() | st.integers(0, 20), st.booleans())
 def test_it_holds_what_a_list_of_the_newest_would(
-    deeds: list[tuple[str, int, int]], most: int, refresh: bool, max_size: int | None
+    deeds: list[tuple[str, int, int]], most: int, refresh: bool, max_size: int | None, owned: bool
 ) -> None:
     forgotten: list[tuple[int, int]] = []
     sized: dict[str, Any] = {} if max_size is None else {"max_size": max_size, "size_of": lambda value: value}
+    if owned:
+        sized["owner_of"] = lambda value: str(value % 3)
     real: BoundedDict[int, int] = BoundedDict(
         most, refresh=refresh, on_forget=lambda *entry: forgotten.append(entry), **sized
     )
@@ -35,7 +37,8 @@ def test_it_holds_what_a_list_of_the_newest_would(
         while len(model) > 1 and (
             len(model) > most or (max_size is not None and sum(value for _, value in model) > max_size)
         ):
-            gone.append(model.pop(0))
+            owners = [value % 3 if owned else 0 for _, value in model]
+            gone.append(model.pop(owners.index(max(owners, key=owners.count))))
 
     for deed, key, value in deeds:
         if deed == "set":
@@ -67,7 +70,7 @@ def test_it_holds_what_a_list_of_the_newest_would(
             expected = model.pop(0 if deed == "oldest" else -1)
             assert real.popitem(last=deed == "newest") == expected
         assert list(real.items()) == model
-        assert real.size == (sum(value for _, value in model) if sized else 0)
+        assert real.size == (sum(value for _, value in model) if max_size is not None else 0)
     assert forgotten == gone
 
 

@@ -189,9 +189,6 @@ def _form(name: str, *, alone: bool, taken: set[str]) -> str:
     if alone and _FITS.fullmatch(form) and form not in taken:
         return form
     stem = _FOREIGN.sub("_", form)[: MAX_API_NAME - _HASHED - 1] or "tool"
-    for salt in itertools.count():
-        text = f"{salt}:{name}" if salt else name
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
-        if (form := f"{stem}-{digest}") not in taken:
-            return form
-    raise AssertionError("hashes never run out")
+    texts = (f"{salt}:{name}" if salt else name for salt in itertools.count())
+    digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts)
+    return next(form for digest in digests if (form := f"{stem}-{digest[:_HASHED]}") not in taken)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import malformed
+from mew_lab.protocol.intake import malformed, read_payload
+from mew_lab.protocol.payloads.system import SystemPresence
 
 
 def why(kind: str, payload: Any = None, related: Any = ("x",), **members: Any) -> str:
@@ -133,3 +134,14 @@ def test_a_message_without_id_or_sender_is_dropped() -> None:
 def test_the_reason_is_one_harmless_line() -> None:
     said = why("mcp/request", {"method": {"\x1b[31m" * 100: 1}})
     assert "\x1b" not in said and "\n" not in said and len(said) <= 200
+
+
+def test_what_the_gateway_sends_is_read_as_far_as_it_fits() -> None:
+    payload = {"event": "join", "participant": {"id": "bob", "capabilities": "all"}}
+    message = Envelope.of(
+        {"id": "m", "from": "system:gateway", "kind": "system/presence", "payload": payload}
+    )
+    presence = read_payload(message)
+    assert isinstance(presence, SystemPresence)
+    assert presence.event == "join"
+    assert presence.participant is not None and presence.participant.id == "bob"

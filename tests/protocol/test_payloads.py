@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from mew_lab.protocol.payloads import MODELS
 from mew_lab.protocol.payloads.mcp import REASON_CODES
+from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.space_management import SpaceInviteAck
 from mew_lab.protocol.payloads.system import (
     ActiveStream,
@@ -329,3 +330,16 @@ def test_any_payload_can_be_read_and_is_not_changed(kind: str, payload: dict[str
     model = MODELS[kind].read(payload)
     assert isinstance(model, MODELS[kind]) and json.dumps(payload) == before
     assert all(hasattr(model, name) for name in MODELS[kind].model_fields)
+
+
+def test_a_fault_within_a_part_that_is_left_out_is_no_further_fault() -> None:
+    class Part(Payload):
+        optional: int | None = None
+        required: int
+
+    class Whole(Payload):
+        part: Part | None = None
+        other: str = ""
+
+    whole = Whole.read({"part": {"optional": "x"}, "other": "kept"})
+    assert (whole.part, whole.other) == (None, "kept")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.permit import Capability, CapabilitySet, Verdict, permit
+from mew_lab.protocol.permit import Capability, CapabilitySet, Verdict, permit, read_capabilities
 
 from ..conftest import examples
 
@@ -409,3 +409,12 @@ def test_the_cost_of_a_check_is_printed() -> None:
 def test_verdicts_can_be_written_as_json() -> None:
     verdict = permit([READ], "mcp/request", payload=CALL)
     assert json.loads(json.dumps(verdict.pattern)) == READ
+
+
+def test_of_patterns_that_cannot_be_read_the_others_hold_and_these_permit_nothing() -> None:
+    capabilities, faults = read_capabilities(
+        [{"kind": "chat"}, {"kind": 7}, {"kind": "mcp/request", "to": 3}]
+    )
+    assert [type(fault) for fault in faults] == [ConfigError, ConfigError]
+    assert capabilities.permit("chat", (), {}).allowed
+    assert not capabilities.permit("mcp/request", ("git",), {"method": "tools/list"}).allowed

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from mew_lab.protocol.text import (
     MAX_NAME,
+    abridge,
     compared,
     cut,
     cut_middle,
     cut_names,
     local_time,
+    mend_surrogates,
     parse_rfc3339,
     parse_timestamp,
     timestamp,
@@ -123,3 +125,20 @@ def test_a_moment_is_written_whole_and_in_utc(moment: datetime, offset: timezone
         written = write_rfc3339(moment.astimezone(offset), timespec=timespec)
         assert written.endswith("Z") and parse_rfc3339(written) == moment
     assert write_rfc3339(datetime(2026, 1, 2, 3, tzinfo=UTC)) == "2026-01-02T03:00:00Z"
+
+
+@given(st.text(max_size=400), st.integers(3, 60))
+def test_an_abridged_text_keeps_both_ends_and_counts_what_is_left_out(text: str, limit: int) -> None:
+    short = abridge(text, limit)
+    if len(text) <= limit:
+        assert short == text
+        return
+    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
+    assert short == f"{head}\n[… {len(text) - len(head) - len(tail)} characters left out …]\n{tail}"
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"), [("plain é", "plain é"), ("\ud83d\ude00", "\U0001f600"), ("a\ud83db", "a\ufffdb")]
+)
+def test_a_mended_text_can_be_sent_as_utf_8(text: str, mended: str) -> None:
+    assert mend_surrogates(text) == mended

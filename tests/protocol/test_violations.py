@@ -36,6 +36,12 @@ def test_the_sentence_says_what_was_tried_and_what_would_help() -> None:
     )
 
 
+def test_a_method_in_another_kind_makes_no_call_of_it() -> None:
+    assert of("chat", payload={"method": "tools/call", "text": "x"}).startswith(
+        "Cannot send chat as 'agent': it does not hold it."
+    )
+
+
 def test_other_kinds_get_the_nearest_capability() -> None:
     said = of("chat", {"kind": "chat/acknowledge"}, payload={"text": "x"})
     assert said.startswith("Cannot send chat as 'agent': it does not hold it.") and said.endswith(

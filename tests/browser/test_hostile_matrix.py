@@ -250,4 +250,4 @@ def test_threat_03_what_opens_by_a_click_is_text_on_older_kernels_too(
     look: Callable[..., None],
     version: str,
 ) -> None:
-    look(lambda cells: notebook(cells, kernel=kernel_of(version)))
+    look(lambda cells, **options: notebook(cells, kernel=kernel_of(version), **options))

@@ -217,9 +217,9 @@ async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
 
 
 def lets_everybody_in(patch: Patch) -> None:
-    def credulous(tokens: Tokens, token: Token, *, spaces: Collection[str], asked: str) -> Identity:
-        known = identify(tokens, token, spaces=spaces, asked=asked)
-        return known or Identity(asked or next(iter(spaces)), "human")
+    def credulous(tokens: Tokens, token: Token, *, spaces: Collection[str], requested: str) -> Identity:
+        known = identify(tokens, token, spaces=spaces, requested=requested)
+        return known or Identity(requested or next(iter(spaces)), "human")
 
     patch.setattr(sockets, "identify", credulous)
 

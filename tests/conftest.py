@@ -7,12 +7,16 @@ A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
+REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
 FEW, ALL = 25, 100  # examples of a test that sets no number
 BASE = settings(
     settings.get_profile(settings.get_current_profile_name()),
@@ -51,6 +55,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     named = any(".py" in argument for argument in config.args)
     return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)) + 1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
+    """Repeats the alarm of a test: an event loop only logs what is raised within a callback, and would wait for ever."""
+    result = yield
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, REPEATED)
+    return result
 
 
 def in_second_tier(config: pytest.Config) -> bool:

@@ -146,7 +146,9 @@ def step_messages(
     before: Sequence[Message] = (),
 ) -> list[Message]:
     """The messages of the next step. `before` is the conversation so far, without the request."""
-    described = _describe_tools(tools)
+    # Every step passes here, and the built-in prompts of tool-calling models have no list of tools in words.
+    is_described = format == "scratchpad" or prompts.reason or (prompts.act and thoughts)
+    described = _describe_tools(tools) if is_described else ""
     system = _system(prompts, id)
     if format == "scratchpad":
         system += "\n\n" + fill_template(STEP_RULES, {"tools": described})
@@ -218,11 +220,9 @@ def _native(thoughts: Sequence[Thought]) -> list[Message]:
             messages += [Message("assistant", thought.reasoning)] if thought.reasoning else []
             messages += [Message("user", observation) for observation in thought.observations]
             continue
-        messages.append(Message("assistant", thought.reasoning, tool_calls=thought.calls))
-        messages += [
-            Message("tool", observation, tool_call_id=call.id)
-            for call, observation in zip(thought.calls, thought.observations, strict=False)
-        ]
+        messages.append(Message("assistant", thought.reasoning, thought.calls))
+        for call, observation in zip(thought.calls, thought.observations, strict=False):
+            messages.append(Message("tool", observation, (), call.id))
     return messages
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
+TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
 FEW, ALL = 25, 100  # examples of a test that sets no number
 BASE = settings(
@@ -64,6 +66,14 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, settings.timeout, REPEATED)
     return result
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Sets the alarm again for the teardown of a test that failed: pytest-timeout ends at the first failure."""
+    if isinstance(node, pytest.Item) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGALRM, lambda *_: pytest.fail("The teardown took too long", pytrace=False))
+        signal.setitimer(signal.ITIMER_REAL, TEARDOWN, REPEATED)
 
 
 def in_second_tier(config: pytest.Config) -> bool:

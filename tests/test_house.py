@@ -640,8 +640,10 @@ def test_no_test_uses_a_private_name_of_the_package() -> None:
     package = set().union(*(private_names(tree_of(path)) for path in MODULES))
     found = {
         name: faults
-        for path in sorted(TESTS.rglob("*.py"))
-        if (name := path.relative_to(TESTS).as_posix()) not in PRYING
+        for path in tracked()
+        if path.suffix == ".py"
+        and path.is_relative_to(TESTS)
+        and (name := path.relative_to(TESTS).as_posix()) not in PRYING
         and (faults := list(find_prying(tree_of(path), package)))
     }
     assert found == {}

@@ -9,20 +9,38 @@ from pathlib import Path
 
 import pytest
 
-HANGS = """
+IN_A_CALLBACK = """
 import asyncio, time
 
 async def test_it():
     asyncio.get_running_loop().call_soon(time.sleep, 2)
     await asyncio.get_running_loop().create_future()
 """
+IN_THE_TEARDOWN = """
+import asyncio, conftest
+
+conftest.TEARDOWN = 1.0
+
+async def stay():
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+async def test_it():
+    task = asyncio.create_task(stay())
+    await asyncio.sleep(0)
+    assert False
+"""
 
 
 @pytest.mark.slow
-def test_a_time_out_within_a_callback_ends_the_test_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "test_hangs.py").write_text(HANGS)
+@pytest.mark.parametrize("source", [IN_A_CALLBACK, IN_THE_TEARDOWN], ids=["callback", "teardown"])
+def test_a_test_that_hangs_ends_all_the_same(tmp_path: Path, source: str) -> None:
+    (tmp_path / "test_hangs.py").write_text(source)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--timeout=1", "test_hangs.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--timeout=2", "test_hangs.py"]
     ran = subprocess.run(
         command,
         cwd=tmp_path,

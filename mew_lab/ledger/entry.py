@@ -9,7 +9,6 @@ Spec: §3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from mew_lab.errors import ProtocolError
@@ -38,6 +37,9 @@ class Entry:
         to: The addressees; empty for everybody.
         correlation_id: The ids that it refers to; a single string counts as a list of one (R4).
         payload: Its payload; empty where there is none, or where it is no object.
+        envelope: The entry as an `Envelope` from `sender`. Reading it raises a ProtocolError where its members are not
+            those of an envelope, which may be why it was refused.
+        malformed: Whether no participant acts on it (`protocol.intake`). Spec: §4.3, §8.2.
     """
 
     t: float = 0.0
@@ -45,6 +47,8 @@ class Entry:
     code: str = ""
     pattern: str = ""
     grant: str = ""
+    envelope: Envelope
+    malformed: bool
 
     def __init__(
         self,
@@ -102,6 +106,16 @@ class Entry:
             self.malformed = malformed
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        # Made at first use. A `functools.cached_property` would take a lock, which costs more than these values.
+        if name == "envelope":
+            self.envelope = self._read_envelope()
+            return self.envelope
+        if name == "malformed":
+            self.malformed = self._is_malformed()
+            return self.malformed
+        raise AttributeError(name)
+
     @property
     def refused(self) -> bool:
         """Whether the gateway refused it and relayed it to no participant."""
@@ -112,18 +126,12 @@ class Entry:
         """A summary of its payload in one line."""
         return describe(self.kind, self.payload) if self.kind else "unreadable message"
 
-    @cached_property
-    def envelope(self) -> Envelope:
-        """The entry as an `Envelope`.
+    def _read_envelope(self) -> Envelope:
+        stated = self.members.get("from") == self.sender
+        members = self.members if stated else {**self.members, "from": self.sender}
+        return Envelope.from_members(members, raw=self.raw)
 
-        Raises:
-            ProtocolError: when its members are not those of an envelope, which may be why it was refused.
-        """
-        return Envelope.from_members({**self.members, "from": self.sender}, raw=self.raw)
-
-    @cached_property
-    def malformed(self) -> bool:
-        """Whether no participant acts on it (`protocol.intake`). Spec: §4.3, §8.2."""
+    def _is_malformed(self) -> bool:
         try:
             return bool(malformed(self.envelope))
         except ProtocolError:

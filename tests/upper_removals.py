@@ -412,7 +412,7 @@ def as_markdown(before: Any) -> Any:
     def take(self: Any, heard: Any) -> Any:
         if heard.kind == "chat" and "format" not in heard.payload:
             heard = copy.copy(heard)
-            heard.members = {**heard.members, "payload": {**heard.payload, "format": "markdown"}}
+            heard.payload = {**heard.payload, "format": "markdown"}
         return before(self, heard)
 
     return take

@@ -68,6 +68,13 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """Stops the alarm of a test that has failed: it would end pytest itself, which writes the report now."""
+    if call.excinfo is not None and threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """Sets the alarm again for the teardown of a test that failed: pytest-timeout ends at the first failure."""

@@ -400,13 +400,29 @@ class Readers:
         here = {id for ids, *_ in members.values() for id in ids}
         for id, client in self.clients.items():
             assert {*client.participants, id} == here, id
+        before = self.gateway.time(self.space)
         self.roster.refresh()
-        now = self.gateway.time(self.space)
+        after = self.gateway.time(self.space)  # a pause may end meanwhile
         for name, (ids, pause, shut_down, kicked) in members.items():
             row, member = self.roster.find(name), self.state.members[name]
-            in_force = member.pause is not None and (member.pause.until is None or now < member.pause.until)
-            presence = "shut down" if shut_down else "left" if not ids else "paused" if in_force else "here"
-            assert row is not None and row.presence == ("removed" if kicked else presence), name
+            assert row is not None
+
+            def is_paused(now: float, member: Any = member) -> bool:
+                return member.pause is not None and (member.pause.until is None or now < member.pause.until)
+
+            presences = {
+                "removed"
+                if kicked
+                else "shut down"
+                if shut_down
+                else "left"
+                if not ids
+                else "paused"
+                if is_paused(now)
+                else "here"
+                for now in (before, after)
+            }
+            assert row.presence in presences, name
             if pause is not None and row.paused is not None:
                 assert (row.paused.by, row.paused.reason) == (pause[0], "wait")
 

@@ -183,13 +183,13 @@ class ReasoningLedger:
                 return sequence, _path(parts[n + 1 :])
             # A thought must not take a part of another's context by naming it.
             unstarted = unstarted or (sequence, _path(parts[n + 1 :]))
-        if unstarted is not None:
-            return unstarted
-        if entry.kind in _CALLS:
-            for id in entry.correlation_id:
-                if (sequence := self.get(id)) is not None:
-                    return sequence, ""
-        return None, ""
+        related = [self.get(id) for id in entry.correlation_id] if entry.kind in _CALLS else []
+        for sequence in related:
+            if (
+                sequence is not None and sequence.seq
+            ):  # a thought that names a context takes no call from it either
+                return sequence, ""
+        return unstarted or (next((sequence for sequence in related if sequence is not None), None), "")
 
     def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:
         """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""

@@ -113,3 +113,16 @@ def test_each_entry_tells_what_it_changed() -> None:
         [("streamed", 1)],
         [("left", 1), ("began", 3)],
     ]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_thought_in_a_context_that_nobody_started_takes_no_call_from_the_sequence_it_is_about(
+    before: bool,
+) -> None:
+    reasoning = Reasoning()
+    if before:
+        reasoning.tell("eve", "reasoning/thought", context="nowhere")
+    reasoning.tell("bot", "reasoning/start", id="r")
+    call = {"method": "tools/call", "params": {"name": "add"}}
+    [step] = reasoning.tell("bot", "mcp/proposal", payload=call, context="nowhere", correlation_id=["r"])
+    assert (step.what, step.sequence.id, step.sequence.steps) == ("stepped", "r", 1)

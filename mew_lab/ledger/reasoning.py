@@ -184,11 +184,10 @@ class ReasoningLedger:
             # A thought must not take a part of another's context by naming it.
             unstarted = unstarted or (sequence, _path(parts[n + 1 :]))
         related = [self.get(id) for id in entry.correlation_id] if entry.kind in _CALLS else []
-        for sequence in related:
-            if (
-                sequence is not None and sequence.seq
-            ):  # a thought that names a context takes no call from it either
-                return sequence, ""
+        # Nor must a thought take a call from the sequence that the call is about.
+        started = next((sequence for sequence in related if sequence is not None and sequence.seq), None)
+        if started is not None:
+            return started, ""
         return unstarted or (next((sequence for sequence in related if sequence is not None), None), "")
 
     def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:

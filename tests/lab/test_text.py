@@ -117,10 +117,10 @@ def test_threat_36_an_entry_that_the_listing_cuts_is_approved_after_it_was_told_
 
 
 def test_a_call_of_many_arguments_is_cut_in_the_listing_too(lab: Lab) -> None:
-    entry = propose(lab, call(**{f"a{n}": n for n in range(100)}), ["human"])
-    assert "a99" not in str(lab.proposals()) and "[cut: 60 more rows" in str(lab.proposals())
+    entry = propose(lab, call(**{f"field{n}": n for n in range(100)}), ["human"])
+    assert "field99" not in str(lab.proposals()) and "[cut: 60 more rows" in str(lab.proposals())
     assert code_of(lambda: lab.approve(entry)) == "not_opened"
-    assert "a99  99" in str(entry)
+    assert "field99  99" in str(entry)
     lab.approve(entry)
 
 

@@ -357,9 +357,9 @@ class MEWAgent:
 
     def _observe(self, envelope: Envelope) -> None:
         """Handles one message: keeps conversation, records claims of other agents, obeys cancels."""
-        self.memory.observe(envelope)
+        if self.memory.observe(envelope):
+            self.context_window.update_telemetry()
         self._takers.observe(envelope)
-        self.context_window.update_telemetry()
         if envelope.sender == self.id:
             return
         if envelope.kind in ENDING and self.id in envelope.to and not malformed(envelope):

@@ -224,12 +224,14 @@ class Askers:
 
     def _observe(self, envelope: Envelope) -> None:
         """Notes lost rights: a revoke of patterns outdates a welcome or a presence; a grant adds nothing to it."""
-        payload = envelope.payload
-        if envelope.kind == "capability/revoke" and "grant_id" not in payload:
-            if isinstance(name := payload.get("recipient"), str) and len(self._revoked) < MAX_SENDERS:
+        if envelope.kind == "capability/revoke" and "grant_id" not in envelope.payload:
+            name = envelope.payload.get("recipient")
+            if isinstance(name, str) and len(self._revoked) < MAX_SENDERS:
                 self._revoked.add(name)
-        elif envelope.kind == "system/presence" and isinstance(member := payload.get("participant"), dict):
-            self._revoked.discard(str(member.get("id")))
+        elif envelope.kind == "system/presence":
+            member = envelope.payload.get("participant")
+            if isinstance(member, dict):
+                self._revoked.discard(str(member.get("id")))
 
     def add_starters(self, *ids: str) -> None:
         """Adds participants that started the agent."""

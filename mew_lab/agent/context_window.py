@@ -66,16 +66,19 @@ class Memory:
         """About how many tokens all of it takes."""
         return self._tokens
 
-    def observe(self, envelope: Envelope) -> None:
-        """Keeps a chat message, the agent's own or another's, unless it belongs to a context."""
+    def observe(self, envelope: Envelope) -> bool:
+        """Keeps a chat message, the agent's own or another's, unless it belongs to a context; returns whether it did."""
+        if envelope.kind != "chat" or envelope.context is not None:
+            return False
         text = envelope.payload.get("text")
-        if envelope.kind != "chat" or envelope.context is not None or not isinstance(text, str):
-            return
+        if not isinstance(text, str):
+            return False
         text = abridge(text, MAX_TEXT)
         self._entries.append(Remembered(envelope.id, envelope.sender, text, estimate_tokens(text)))
         self._tokens += self._entries[-1].tokens
         if len(self._entries) > MAX_ENTRIES:
             self._drop(slice(0, 1))
+        return True
 
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
         """The last `length` messages before the message `id`, as prompt messages; those of `me` as the assistant's."""

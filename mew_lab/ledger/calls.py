@@ -391,13 +391,20 @@ class CallIndex(Generic[C]):
 class CallLedger:
     """Every request and proposal of a space, as one participant or one journal saw them.
 
+    A participant reads each message of the space, but holds only the requests that it sends and those that are addressed
+    to it, unless one of its parts needs those between others as well (`hold_all_requests`). Proposals concern everybody
+    and are always held, with their fulfilments and answers.
+
     Args:
+        me: The id of the observing participant; None for a journal, which holds all requests.
         limit: How many requests, and how many proposals, are held. The sender with the most loses calls first: its
             oldest decided ones, then its oldest. So no sender drives out the calls of others.
         weight: The characters held of proposals; requests get a quarter of it.
     """
 
-    def __init__(self, *, limit: int = MAX_CALLS, weight: int = MAX_WEIGHT) -> None:
+    def __init__(self, *, me: str | None = None, limit: int = MAX_CALLS, weight: int = MAX_WEIGHT) -> None:
+        self.me = me
+        self._holds_all = me is None
         self.requests: CallIndex[Request] = CallIndex(limit=limit, max_weight=weight // OF_REQUESTS)
         self.proposals: CallIndex[Proposal] = CallIndex(limit=limit, max_weight=weight)
         self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
@@ -424,6 +431,10 @@ class CallLedger:
         if self.proposals.is_over:
             changes += tuple(self._evict_proposals(entry))
         return changes
+
+    def hold_all_requests(self) -> None:
+        """Holds the requests between others, too, from the next entry on."""
+        self._holds_all = True
 
     def interrupt(self) -> None:
         """Marks undecided proposals as uncertain, because the connection broke.
@@ -457,7 +468,7 @@ class CallLedger:
         known = self.requests.get(entry.id)
         if known is not None and known.sender != entry.sender:  # an id names the first that took it
             yield self._claim(known, entry, "the request's id is taken")
-        else:
+        elif known is not None or self._holds_all or entry.sender == self.me or self.me in entry.to:
             if known is not None:
                 self.requests.drop(known)
             waits = not method_of(entry.payload).startswith("notifications/")

@@ -16,7 +16,7 @@ from mew_lab.ledger.chats import CHAT_KINDS, ChatChange, ChatLedger
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GRANT_KINDS, GrantChange, GrantLedger
 from mew_lab.ledger.members import MEMBER_KINDS, MemberChange, MemberLedger
-from mew_lab.ledger.reasoning import WITHOUT_CONTEXT, ReasoningChange, ReasoningLedger
+from mew_lab.ledger.reasoning import ENDS, WITHOUT_CONTEXT, ReasoningChange, ReasoningLedger
 from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 
 __all__ = ["Ledger", "LedgerChange"]
@@ -29,7 +29,8 @@ class Ledger:
     """The state of everything in a space, as one participant or one journal saw it.
 
     Args:
-        me: The id of the observing participant; None for a journal.
+        me: The id of the observing participant, whose `calls` and `reasoning` hold less than those of a journal: see
+            there. None for a journal.
         logical: Maps the id of a connection to the name of its participant; by default each id is a participant.
         members: A chapter that its owner feeds with each entry before this ledger; None makes one here.
 
@@ -49,9 +50,9 @@ class Ledger:
         logical: Callable[[str], str] = str,
         members: MemberLedger | None = None,
     ) -> None:
-        self.calls = CallLedger()
+        self.calls = CallLedger(me=me)
         self.chats = ChatLedger()
-        self.reasoning = ReasoningLedger()
+        self.reasoning = ReasoningLedger(takes_steps=me is None)
         self.streams = StreamLedger(me=me)
         self.members = MemberLedger(me=me, logical=logical) if members is None else members
         self.grants = GrantLedger(logical=logical)
@@ -61,6 +62,8 @@ class Ledger:
             (STREAM_KINDS, self.streams.observe),
             (GRANT_KINDS, self.grants.observe),
         ]
+        if me is not None:
+            chapters.append((ENDS, self.reasoning.observe))
         if members is None:
             chapters.append((MEMBER_KINDS, self.members.observe))
         self._observers: Mapping[str, Sequence[_Observe]] = {
@@ -68,15 +71,17 @@ class Ledger:
             for kind in frozenset[str]().union(*(kinds for kinds, _ in chapters))
         }
 
+    def rename(self, me: str) -> None:
+        """Sets the id of the observing participant, which a client knows only from its welcome."""
+        self.calls.me = self.streams.me = me
+
     def observe(self, entry: Entry) -> tuple[LedgerChange, ...]:
         """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         changes: tuple[LedgerChange, ...] = ()
         for observe in self._observers.get(entry.kind, ()):
             changes += observe(entry)
-        if (
-            entry.context or entry.kind in WITHOUT_CONTEXT
-        ):  # a message of any kind may be a step of a sequence
-            changes += self.reasoning.observe(entry)
+        if self.reasoning.takes_steps and (entry.context or entry.kind in WITHOUT_CONTEXT):
+            changes += self.reasoning.observe(entry)  # a message of any kind may be a step of a sequence
         return changes
 
     def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:

@@ -23,6 +23,9 @@ A message counts only where its sender may decide what it claims:
 - where a thought or a conclusion names a context that nobody was seen to start, the log begins behind the start: such a
   sequence counts as its sender's, takes nothing from one whose start was seen, and gives way to a start of its id.
 
+A participant acts on the starts and the ends of sequences alone. So its ledger takes no steps (`takes_steps`): of what
+stands within and beside a sequence it knows nothing, and a sequence whose start it has not seen is none.
+
 Beside a sequence stands the stream that its owner requested for it and the gateway opened. There is no clock, no loop
 and no sending here.
 
@@ -41,7 +44,7 @@ from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
+__all__ = ["ENDS", "WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
 
 MAX_SEQUENCES = 1000
 MAX_ABOUT = 20  # ids that a start correlates to
@@ -55,6 +58,8 @@ _CALLS = ("mcp/request", "mcp/proposal")
 WITHOUT_CONTEXT = frozenset(
     {*_CALLS, "reasoning/start", "stream/request", "stream/open", "stream/close", "system/presence"}
 )
+# Those by which a sequence begins or ends.
+ENDS = frozenset({"reasoning/start", "reasoning/conclusion", "reasoning/cancel", "system/presence"})
 _BESIDE = frozenset({"mcp/response", "mcp/reject", "mcp/withdraw", "system/error"})  # no steps of their own
 
 State = Literal["active", "concluded", "cancelled", "left"]
@@ -74,7 +79,7 @@ class ReasoningSequence(NamedTuple):
             `path` the part of the parent.
         state: `active`, `concluded`, `cancelled`, `left`.
         by: The participant that ended it; `reason` is the reason of a cancel.
-        steps: How many messages belong to it.
+        steps: How many messages belong to it; 0 where the ledger takes no steps.
         stream: The id of the stream beside it, empty for none; `streaming` is whether that is open.
     """
 
@@ -137,11 +142,14 @@ class ReasoningLedger:
     """The sequences of a space, as one participant or one journal saw them.
 
     Args:
+        takes_steps: Whether it records the messages that belong to a sequence, and the stream beside it; else only the
+            kinds in `ENDS`.
         limit: How many sequences are held. The owner with the most loses sequences first: its oldest ended ones, then
             its oldest. So no owner drives out the sequences of others.
     """
 
-    def __init__(self, *, limit: int = MAX_SEQUENCES) -> None:
+    def __init__(self, *, takes_steps: bool = True, limit: int = MAX_SEQUENCES) -> None:
+        self.takes_steps = takes_steps
         self.limit = limit
         self._active = SequenceIndex()
         self._over = SequenceIndex()
@@ -193,7 +201,7 @@ class ReasoningLedger:
     def observe(self, entry: Entry) -> tuple[ReasoningChange, ...]:
         """Records one entry and returns the changes. It needs every entry of the space in order, own echoes included."""
         kind = entry.kind
-        if not entry.context and kind not in WITHOUT_CONTEXT:
+        if (not entry.context and kind not in WITHOUT_CONTEXT) or not (self.takes_steps or kind in ENDS):
             return ()
         if len(entry.id) > MAX_ID or len(entry.sender) > MAX_NAME:
             return ()  # its id or its sender is too long to be an id or a name
@@ -232,18 +240,18 @@ class ReasoningLedger:
             seq=entry.seq,
             about=about,
             parent=parent.key if parent else 0,
-            place=parent.steps + 1 if parent else 0,
+            place=parent.steps + 1 if parent and self.takes_steps else 0,
             path=path,
         )
         yield from self._hold(sequence, entry)
-        if parent is not None and self.sequence(parent.key) is not None:
+        if parent is not None and self.takes_steps and self.sequence(parent.key) is not None:
             yield self._add(parent, entry, path, child=sequence.key)
 
     def _on_step(self, entry: Entry) -> tuple[ReasoningChange, ...]:
         kind = entry.kind
         changes: list[ReasoningChange] = []
         sequence, path = self.place(entry)
-        if sequence is None and kind in ("reasoning/thought", "reasoning/conclusion"):
+        if sequence is None and self.takes_steps and kind in ("reasoning/thought", "reasoning/conclusion"):
             parts = parts_of(entry.context)
             if parts:
                 self._count += 1
@@ -256,16 +264,18 @@ class ReasoningLedger:
             return ()
         if kind == "mcp/request" and any(id in self._proposals for id in entry.correlation_id):
             return ()
-        step = self._add(sequence, entry, path)
-        changes.append(step)
+        if self.takes_steps:
+            step = self._add(sequence, entry, path)
+            sequence = step.sequence
+            changes.append(step)
         if kind == "mcp/proposal" and entry.id and not entry.refused:
             self._proposals[entry.id] = None
         elif kind == "reasoning/conclusion" and not path:
             foreign = "" if entry.sender == sequence.owner else "only its owner concludes it"
-            changes.append(self._end(step.sequence, entry, "concluded", unless=foreign))
+            changes.append(self._end(sequence, entry, "concluded", unless=foreign))
         elif kind == "reasoning/cancel" and not entry.malformed:
             part = "" if entry.context == sequence.id else "its context is not the id of the start"
-            changes.append(self._end(step.sequence, entry, "cancelled", unless=part))
+            changes.append(self._end(sequence, entry, "cancelled", unless=part))
         return tuple(changes)
 
     def _on_presence(self, entry: Entry) -> Iterator[ReasoningChange]:

@@ -451,7 +451,7 @@ class MEWParticipant:
         self._admitted = False
 
     def _on_welcome(self, welcome: dict[str, Any]) -> None:
-        self.ledger.streams.me = self.client.id
+        self.ledger.rename(self.client.id)
         if not self._admitted:  # later ones only report changed rights
             self._admitted = True
             self._ready(welcome)
@@ -467,9 +467,12 @@ class MEWParticipant:
 
     def _note_entry(self, entry: Entry) -> None:
         """Passes a message, malformed or not, to the ledger, and its changes to the parts."""
+        changes = self.ledger.observe(entry)
+        if not changes:  # most messages between others
+            return
         chats: list[ChatChange] = []
         streams: list[StreamChange] = []
-        for change in self.ledger.observe(entry):
+        for change in changes:
             if isinstance(change, Change):
                 if isinstance(change.call, Proposal):
                     self.correlations.follow(change)

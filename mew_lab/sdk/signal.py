@@ -71,8 +71,9 @@ class Signal(Generic[Value]):
                 task = asyncio.get_running_loop().create_task(later)
                 _running.add(task)
                 task.add_done_callback(self._end)
-        for subscription in tuple(self._subscriptions):
-            subscription.put(value)
+        if self._subscriptions:
+            for subscription in tuple(self._subscriptions):
+                subscription.put(value)
 
     def close(self) -> None:
         """Ends all subscriptions; their unread values stay readable. Functions stay."""

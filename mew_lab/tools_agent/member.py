@@ -48,6 +48,7 @@ class ToolsAgent:
         self.agent = agent
         self.changed: Signal[str] = Signal(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
+        self.participant.ledger.calls.hold_all_requests()  # the causes of a call lead through those of others
         self.executor = Executor(agent, self.participant, model=model, **limits)
         client.on_message(self._observe)
 

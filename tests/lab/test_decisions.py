@@ -357,6 +357,21 @@ def test_a_second_message_of_an_id_asked_nothing(lab: Lab) -> None:
     assert reason_of(lab, bot, asked) == "asked by human: “please add 1 and 2”"
 
 
+@pytest.mark.threat(29)
+def test_a_card_names_the_tool_whose_answer_to_somebody_else_it_quotes(lab: Lab) -> None:
+    @lab.tool
+    def read() -> str:
+        "The notes."
+        return "see /srv/archive-2026"
+
+    ann, bot = lab.join("ann", can="human"), lab.join("bot", can="proposer")
+    assert "/srv/archive-2026" in str(ann.call("notebook/read").result())
+    call = {"method": "tools/call", "params": {"name": "delete", "arguments": {"path": "/srv/archive-2026"}}}
+    id = bot.send("mcp/proposal", call, to="human").id
+    card = eventually(lambda: next((card for card in lab.decisions.pending() if card.id == id), None))
+    assert any("path quotes what notebook/read returned" in line for line in card.warnings)
+
+
 @pytest.mark.threat(42)
 def test_an_agent_of_the_lab_obeys_its_human_and_the_notebook(lab: Lab) -> None:
     lab.join("stranger", can="proposer")

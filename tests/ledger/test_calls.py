@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import LocalProtocolError
-from mew_lab.ledger.calls import Change, Claim, Proposal, Rejection, shown
+from mew_lab.ledger.calls import CallLedger, Change, Claim, Proposal, Rejection, shown
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import ABSENT, Difference
 from mew_lab.protocol.envelope import Envelope, digest
 from mew_lab.sdk.decisions import draft_fulfilment
@@ -60,6 +61,30 @@ def now(*envelopes: Envelope) -> Proposal:
     found = told(*envelopes)[0].proposals.get("p1")
     assert found is not None
     return found
+
+
+def test_a_participant_holds_its_own_requests_and_the_proposals_of_all() -> None:
+    ledger = CallLedger(me="human")
+    others = request("r3", "ann", related="p0")
+    for seq, one in enumerate(
+        [
+            request("r1", "human", related="p0"),
+            response("git", "a1", "r1"),
+            request("r2", "bot", related="p0", to=["git", "human"]),
+            others,
+            response("git", "a3", "r3"),
+            proposal(),
+            request("r4", "ann"),
+            response("git", "a4", "r4"),
+        ],
+        start=1,
+    ):
+        ledger.observe(Entry.of(one, seq, malformed=False))
+    assert [(held.id, held.state) for held in ledger.requests] == [("r1", "answered"), ("r2", "waiting")]
+    assert [(held.id, held.state, held.by) for held in ledger.proposals] == [("p1", "answered", "ann")]
+    ledger.hold_all_requests()
+    ledger.observe(Entry.of(others, 9, malformed=False))
+    assert ledger.requests.get("r3") is not None
 
 
 @pytest.mark.req("P-8.2-8", "P-3.2-2")

@@ -14,8 +14,8 @@ from mew_lab.protocol.envelope import Envelope
 class Reasoning:
     """A ledger that is told of envelopes."""
 
-    def __init__(self, **bounds: int) -> None:
-        self.ledger = ReasoningLedger(**bounds)
+    def __init__(self, **options: int) -> None:
+        self.ledger = ReasoningLedger(**options)
         self._count = 0
 
     def tell(
@@ -113,6 +113,30 @@ def test_each_entry_tells_what_it_changed() -> None:
         [("streamed", 1)],
         [("left", 1), ("began", 3)],
     ]
+
+
+def test_a_participant_takes_no_steps_and_knows_the_ends_as_a_journal_does() -> None:
+    journal, participant = Reasoning(), Reasoning(takes_steps=False)
+    for ledger in (journal, participant):
+        ledger.tell("bot", "reasoning/start", id="r", correlation_id=["q"])
+        ledger.tell("bot", "reasoning/thought", context="r")
+        ledger.tell("eve", "reasoning/thought", context="made-up")
+        ledger.tell("bot", "reasoning/start", id="s", context="r")
+        ledger.tell("eve", "reasoning/conclusion", context="r")
+        ledger.tell("bot", "stream/request", id="w", payload={"description": "reasoning:r"})
+        ledger.tell("system:gateway", "stream/open", correlation_id=["w"], payload={"stream_id": "stream-1"})
+        ledger.tell("eve", "reasoning/cancel", context="s", payload={"reason": "superseded"})
+        ledger.tell("bot", "reasoning/conclusion", context="r")
+        ledger.tell("bot", "reasoning/start", id="t")
+        presence = {"event": "leave", "participant": {"id": "bot"}}
+        ledger.tell("system:gateway", "system/presence", payload=presence)
+    known, ours = (
+        [(one.id, one.owner, one.about, one.state, one.by, one.reason) for one in of.ledger if one.seq]
+        for of in (journal, participant)
+    )
+    assert ours == known and [state for _, _, _, state, _, _ in ours] == ["concluded", "cancelled", "left"]
+    assert not any(one.steps or one.place or one.stream for one in participant.ledger)
+    assert len(participant.ledger) == 3  # without the context that nobody started
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -167,6 +167,24 @@ async def test_two_agents_that_ask_each_other_come_to_an_end(site: Site) -> None
     assert len(refused) == 1 and "was refused, as a call that waits for it caused it" in refused[0]
 
 
+async def test_a_ring_of_agents_is_seen_through_the_calls_between_the_others(site: Site) -> None:
+    ring = {"first": "second", "second": "third", "third": "first"}
+    desks = [
+        await site.desk(Script(wants(f"{after}/ask", {"what": "x"}), Reply(f"{name} is done")), name=name)
+        for name, after in ring.items()
+    ]
+    for desk, after in zip(desks, ring.values(), strict=True):
+        await desk.participant.discovery.discover_tools(after)
+    human = await site.seat("human")
+    assert (await human.call("first/ask", {"what": "a"}, timeout=20)).text == "first is done"
+    refused = [
+        envelope.payload["result"]["content"][0]["text"]
+        for envelope in site.sent("mcp/response", sender="first")
+        if envelope.to == ("third",) and "content" in envelope.payload.get("result", {})
+    ]
+    assert len(refused) == 1 and "was refused, as a call that waits for it caused it" in refused[0]
+
+
 async def test_an_agent_of_another_mode_or_without_tools_is_not_served(site: Site) -> None:
     for metadata, words in (
         ({"name": "A"}, "metadata.mode is interactive"),

@@ -138,6 +138,7 @@ class CardQueue:
         self._anew: set[str] = set()  # proposals that replaced an open one
         self._deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        me.ledger.calls.hold_all_requests()  # a card names the request behind an answer of anybody
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources(me.ledger.calls.requests)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import tomllib
@@ -27,15 +28,18 @@ def python_with_ipykernel(version: str) -> str:
     wanted = [f"ipykernel=={version}", *BESIDE]
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     contents = "\n".join([*wanted, *needed])
-    if not mark.exists() or mark.read_text() != contents:
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), *wanted],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            timeout=1200,
-        )
-        mark.write_text(contents)
+    KERNELS.mkdir(exist_ok=True)
+    with (KERNELS / f"{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of tests may want it at once
+        if not mark.exists() or mark.read_text() != contents:
+            venv.create(folder, with_pip=True, clear=True)
+            subprocess.run(
+                [str(python), "-m", "pip", "install", "--quiet", "-e", str(ROOT), *wanted],
+                check=True,
+                stdin=subprocess.DEVNULL,
+                timeout=1200,
+            )
+            mark.write_text(contents)
     return str(python)
 
 

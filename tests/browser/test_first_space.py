@@ -165,6 +165,7 @@ def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[...
 
 @pytest.mark.slow
 @pytest.mark.trap("T-1")
+@pytest.mark.timeout(1500)
 def test_the_story_on_ipykernel_7_3(
     notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_the_story_on_ipykernel_7_3(
 
 @pytest.mark.slow
 @pytest.mark.trap("T-1")
+@pytest.mark.timeout(1500)
 def test_on_ipykernel_6_31_the_wait_advises_at_once(
     notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
 ) -> None:

@@ -118,6 +118,8 @@ RECURSIVE = {"properties": {"a": {"$ref": "#"}, "b": {"type": "null"}}, "additio
 @example(schema={"enum": [[1, {"a": True}]]}, a=True, b=True, value=[1.0, {"a": 1}])
 @example(schema={"contains": {"type": "null"}, "minContains": 0}, a=True, b=True, value=[])
 @example(schema={"oneOf": [True, False, {"$ref": "#/$defs/a"}]}, a={"minItems": 2}, b=True, value=[1])
+@example(schema={"oneOf": [False, {"$ref": "#/$defs/a"}]}, a={"minItems": 2}, b=True, value=[1])
+@example(schema={"oneOf": [True, {"$ref": "#/$defs/a"}]}, a={"minItems": 1}, b=True, value=[1])
 def test_a_value_fits_if_and_only_if_jsonschema_says_so(schema: Any, a: Any, b: Any, value: Any) -> None:
     whole = {**schema, "$defs": {"a": a, "b": b}} if isinstance(schema, dict) else schema
     try:

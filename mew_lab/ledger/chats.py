@@ -176,9 +176,13 @@ class ChatLedger:
             cut_names(entry.to, most=MAX_TO) if entry.to else (),
             text[:MAX_TEXT] if isinstance(text, str) else "",
         )
-        self._put(message)
-        self._evict()
-        return (ChatChange("said", message.id, message, entry),)
+        # Every chat message passes here, at each participant.
+        self._messages[entry.id] = message
+        self._authors.setdefault(entry.sender, {})[entry.id] = None
+        self._weigh(entry.sender, message.weight)
+        if len(self._messages) > self.limit or self._total > self.weight:
+            self._evict()
+        return (ChatChange("said", entry.id, message, entry),)
 
     def _on_acknowledge(self, entry: Entry) -> Iterator[ChatChange]:
         receipt = ChatReceipt(entry.sender, _word(entry, "status"), entry.t)
@@ -219,10 +223,9 @@ class ChatLedger:
     # --- storage ---
 
     def _put(self, message: ChatMessage) -> ChatMessage:
-        known = self._messages.get(message.id)
+        known = self._messages[message.id]
         self._messages[message.id] = message
-        self._authors.setdefault(message.sender, {})[message.id] = None
-        self._weigh(message.sender, message.weight - known.weight if known else message.weight)
+        self._weigh(message.sender, message.weight - known.weight)
         return message
 
     def _weigh(self, author: str, weight: int) -> None:

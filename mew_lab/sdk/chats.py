@@ -183,7 +183,7 @@ class Chats:
 
     def follow(self, changes: Sequence[ChatChange]) -> None:
         """Applies the changes of one message in the ledger to the queue."""
-        foreign = list(filter(self._note_change, changes))
+        foreign = [change for change in changes if self._note_change(change)]
         if foreign:  # one line: a message may name thousands
             what = "a chat message that is" if len(foreign) == 1 else f"{len(foreign)} chat messages that are"
             logger.info("%s cancels %s not its own", one_line(foreign[0].entry.sender, 80), what)

@@ -52,6 +52,7 @@ MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
 ALL_SENDERS = 5  # times `questions_per_minute` for all senders together
 ENDS_WITHIN = 5.0  # seconds to wait for cancelled work: a model may ignore the cancelling of a reply
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
+OBSERVED = ("chat", "chat/acknowledge", "chat/cancel", "reasoning/start", "reasoning/cancel", *ENDING)
 
 
 class MEWAgent:
@@ -226,7 +227,7 @@ class MEWAgent:
         if not self._started:
             self._started = True
             self._unsubscribe = [
-                participant.client.on_message(self._observe),
+                participant.client.on_message(self._observe, kinds=OBSERVED),
                 participant.client.on_disconnected(self._on_disconnected),
                 participant.on_chat(self._on_chat),
                 *self.context_window.attach(),

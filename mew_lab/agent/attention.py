@@ -219,7 +219,8 @@ class Askers:
         self._judged: BoundedDict[str, tuple[list[dict[str, Any]], bool]] = BoundedDict(MAX_SENDERS)
         self._declined: BoundedDict[str, None] = BoundedDict(MAX_SENDERS)
         self._rate = Rate(in_all=20, to_one=1)
-        participant.client.on_message(self._observe)
+        kinds = ("capability/revoke", "system/presence")
+        participant.client.on_message(self._observe, kinds=kinds)
         participant.client.on_welcome(lambda _: self._revoked.clear())
 
     def _observe(self, envelope: Envelope) -> None:

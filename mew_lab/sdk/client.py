@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -114,6 +114,7 @@ class MEWClient:
     ) -> None:
         self._errors: Signal[Exception] = Signal()
         self._messages: Signal[Envelope] = Signal(on_fault=self._errors)
+        self._messages_of: dict[str, Signal[Envelope]] = {}  # by kind
         self._welcomes: Signal[dict[str, Any]] = Signal(on_fault=self._errors)
         self._connects: Signal[None] = Signal(on_fault=self._errors)
         self._disconnects: Signal[MewError | None] = Signal(on_fault=self._errors)
@@ -192,9 +193,25 @@ class MEWClient:
 
     # --- handlers; each `on_…` returns a function that removes the handler ---
 
-    def on_message(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
-        """Calls `handler` with every envelope of the space, in the gateway's order, own echoes included."""
-        return self._messages.add(handler)
+    def on_message(
+        self, handler: Callable[[Envelope], Any], *, kinds: Collection[str] | None = None
+    ) -> Callable[[], None]:
+        """Calls `handler` with every envelope of the space, in the gateway's order, own echoes included.
+
+        Args:
+            kinds: Only envelopes of these kinds, after the handlers of every envelope. A handler of few kinds costs the
+                other messages nothing.
+        """
+        if kinds is None:
+            return self._messages.add(handler)
+        signals = [self._messages_of.setdefault(kind, Signal(on_fault=self._errors)) for kind in kinds]
+        removals = [signal.add(handler) for signal in signals]
+
+        def remove() -> None:
+            for end in removals:
+                end()
+
+        return remove
 
     def on_welcome(self, handler: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
         """Calls `handler` with the payload of each welcome: at every admission, and when its rights change."""
@@ -360,6 +377,9 @@ class MEWClient:
         if envelope.kind in MEMBER_KINDS:
             self._note_members(envelope)
         self._messages(envelope)
+        of_kind = self._messages_of.get(envelope.kind)
+        if of_kind is not None:
+            of_kind(envelope)
 
     def _take_frame(self, message: str | bytes) -> None:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message

@@ -50,7 +50,7 @@ class ToolsAgent:
         self.participant = MEWParticipant(client, tools=self)
         self.participant.ledger.calls.hold_all_requests()  # the causes of a call lead through those of others
         self.executor = Executor(agent, self.participant, model=model, **limits)
-        client.on_message(self._observe)
+        client.on_message(self._observe, kinds=("reasoning/cancel", *ENDING))
 
     def __repr__(self) -> str:
         return f"<ToolsAgent {self.agent.name}: {len(self.agent.tools)} tools, {len(self.executor.sessions)} sessions>"

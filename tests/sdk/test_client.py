@@ -333,6 +333,30 @@ async def test_a_handler_that_raises_is_reported_and_the_others_are_told() -> No
         assert len(told) == 1
 
 
+async def test_a_handler_of_kinds_gets_these_alone_after_the_handlers_of_every_message() -> None:
+    odd = Odd()
+    calls: list[tuple[str, str]] = []
+    stop = odd.client.on_message(
+        lambda envelope: calls.append(("few", envelope.kind)), kinds=("chat", "x/odd")
+    )
+    odd.client.on_message(lambda envelope: calls.append(("every", envelope.kind)))
+    async with odd.client:
+        for kind in ("chat", "chat/cancel", "x/odd"):
+            odd.say(kind, {"text": "x"}, sender="eve")
+        await until(lambda: ("few", "x/odd") in calls)
+        assert calls[-5:] == [
+            ("every", "chat"),
+            ("few", "chat"),
+            ("every", "chat/cancel"),
+            ("every", "x/odd"),
+            ("few", "x/odd"),
+        ]
+        stop()
+        odd.say("chat", {"text": "y"}, sender="eve")
+        await until(lambda: len(calls) > 6)
+        assert calls[-1] == ("every", "chat")
+
+
 @pytest.mark.req("S-L1-4", "S-L1-6")
 async def test_each_of_the_five_handlers_is_told_what_it_is_for_and_in_this_order() -> None:
     odd = Odd()

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
 TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
+TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm of a test
 FEW, ALL = 25, 100  # examples of a test that sets no number
 BASE = settings(
     settings.get_profile(settings.get_current_profile_name()),
@@ -63,9 +64,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
     """Repeats the alarm of a test: an event loop only logs what is raised within a callback, and would wait for ever."""
     result = yield
+    item.stash[TIMEOUT] = settings
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, settings.timeout, REPEATED)
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Sets the alarm of a test that is run once more: the one that is set is that of its teardown."""
+    settings = item.stash.get(TIMEOUT, None)
+    if settings is not None and getattr(item, "execution_count", 1) > 1:
+        item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 @pytest.hookimpl(tryfirst=True)

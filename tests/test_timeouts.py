@@ -34,19 +34,44 @@ async def test_it():
     assert False
 """
 
+ONCE_MORE = """
+import time, conftest, pytest
+
+conftest.TEARDOWN = 1.0
+runs = []
+
+@pytest.mark.flaky(reruns=1)
+@pytest.mark.timeout(30)
+def test_it():
+    runs.append(1)
+    if len(runs) > 1:
+        time.sleep(2)
+    assert len(runs) > 1
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [IN_A_CALLBACK, IN_THE_TEARDOWN], ids=["callback", "teardown"])
 def test_a_test_that_hangs_ends_all_the_same(tmp_path: Path, source: str) -> None:
     (tmp_path / "test_hangs.py").write_text(source)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    assert "1 failed" in run(tmp_path)
+
+
+def test_a_test_that_is_run_once_more_has_its_whole_time_again(tmp_path: Path) -> None:
+    (tmp_path / "test_hangs.py").write_text(ONCE_MORE)
+    assert "1 passed, 1 rerun" in run(tmp_path)
+
+
+def run(folder: Path) -> str:
+    """What pytest prints of `test_hangs.py`, with the hooks of these tests."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--timeout=2", "test_hangs.py"]
     ran = subprocess.run(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
         capture_output=True,
         text=True,
         timeout=50,
     )
-    assert "1 failed" in ran.stdout, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr

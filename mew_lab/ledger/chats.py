@@ -25,7 +25,7 @@ Spec: §3.4, §3.4.1, §3.4.2, ruling R6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID
@@ -118,6 +118,16 @@ class ChatChange(NamedTuple):
     why: str = ""
 
 
+class _Author:
+    """What the ledger holds of one author: the ids of its messages, the oldest first, and their characters."""
+
+    __slots__ = ("ids", "weight")
+
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self.weight = 0
+
+
 class ChatLedger:
     """The chat messages of a space, as one participant or one journal saw them.
 
@@ -132,8 +142,7 @@ class ChatLedger:
         self.limit = limit
         self.weight = weight
         self._messages: dict[str, ChatMessage] = {}
-        self._authors: dict[str, dict[str, None]] = {}  # author -> ids, the oldest first
-        self._weights: dict[str, int] = {}  # author -> characters
+        self._authors: dict[str, _Author] = {}
         self._total = 0
         self._rules: dict[str, Callable[[Entry], Iterable[ChatChange]]] = {
             "chat": self._on_chat,
@@ -178,8 +187,13 @@ class ChatLedger:
         )
         # Every chat message passes here, at each participant.
         self._messages[entry.id] = message
-        self._authors.setdefault(entry.sender, {})[entry.id] = None
-        self._weigh(entry.sender, message.weight)
+        author = self._authors.get(entry.sender)
+        if author is None:
+            author = self._authors[entry.sender] = _Author()
+        author.ids[entry.id] = None
+        weight = message.weight
+        author.weight += weight
+        self._total += weight
         if len(self._messages) > self.limit or self._total > self.weight:
             self._evict()
         return (ChatChange("said", entry.id, message, entry),)
@@ -225,27 +239,24 @@ class ChatLedger:
     def _put(self, message: ChatMessage) -> ChatMessage:
         known = self._messages[message.id]
         self._messages[message.id] = message
-        self._weigh(message.sender, message.weight - known.weight)
+        more = message.weight - known.weight
+        self._authors[message.sender].weight += more
+        self._total += more
         return message
-
-    def _weigh(self, author: str, weight: int) -> None:
-        self._weights[author] = self._weights.get(author, 0) + weight
-        self._total += weight
 
     def _evict(self) -> None:
         while len(self._messages) > 1 and (len(self._messages) > self.limit or self._total > self.weight):
-            most: Callable[[str], Any] = (
-                self._weights.__getitem__
-                if self._total > self.weight
-                else lambda author: len(self._authors[author])
+            too_large = self._total > self.weight
+            name, author = max(
+                self._authors.items(), key=lambda item: item[1].weight if too_large else len(item[1].ids)
             )
-            author = max(self._authors, key=most)
-            ids = self._authors[author]
-            oldest = next(iter(ids))
-            del ids[oldest]
-            self._weigh(author, -self._messages.pop(oldest).weight)
-            if not ids:
-                del self._authors[author], self._weights[author]
+            oldest = next(iter(author.ids))
+            del author.ids[oldest]
+            weight = self._messages.pop(oldest).weight
+            author.weight -= weight
+            self._total -= weight
+            if not author.ids:
+                del self._authors[name]
 
 
 def _word(entry: Entry, name: str) -> str:

@@ -11,6 +11,7 @@ Spec: §4.3, §8.2, ruling R5.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from mew_lab.protocol.envelope import Envelope
@@ -52,10 +53,15 @@ def check_payload(envelope: Envelope) -> CheckedPayload:
     if envelope.kind == "participant/forget" and _below_0(payload.get("entries")):
         return CheckedPayload(None, "payload.entries: nobody can forget fewer than none")
     try:
-        return CheckedPayload(KINDS[envelope.kind].model(envelope.kind).model_validate(payload), "")
+        return CheckedPayload(_find_model(envelope.kind).model_validate(payload), "")
     except ValueError as fault:  # the model's own error; its text has a place and a sentence a fault
         place, sentence = [*str(fault).splitlines(), "", ""][1:3]
         return CheckedPayload(None, one_line(f"payload.{place}: {sentence.split(' [type=')[0].strip()}", 200))
+
+
+@cache  # of the kinds in ACTED_ON alone
+def _find_model(kind: str) -> type[Payload]:
+    return KINDS[kind].model(kind)
 
 
 def malformed(envelope: Envelope) -> str:

@@ -190,16 +190,16 @@ class Chats:
 
     def _note_change(self, change: ChatChange) -> bool:
         """Applies one change; returns whether it is a cancel by another participant than the author."""
-        entry, message = change.entry, change.message
+        what, id, message, entry, _ = change
         mine = entry.sender == self._sender.client.id
-        if change.what == "said" and message is not None:
+        if what == "said" and message is not None:
             self._note(message, entry.to, mine=mine)
-        elif change.what == "acknowledged" and message is not None:
+        elif what == "acknowledged" and message is not None:
             self._note_acknowledgement(message, entry.sender, mine=mine)
-        elif change.what == "cancelled" or (change.what == "dismissed" and mine):
-            self._cancel(change.id, entry.sender)
-        elif entry.kind == "chat/cancel" and not mine and change.what != "claimed":
-            self._tell("claimed", change.id, entry.sender)
+        elif what == "cancelled" or (what == "dismissed" and mine):
+            self._cancel(id, entry.sender)
+        elif entry.kind == "chat/cancel" and not mine and what != "claimed":
+            self._tell("claimed", id, entry.sender)
             return True
         return False
 

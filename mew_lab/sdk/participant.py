@@ -473,12 +473,12 @@ class MEWParticipant:
         chats: list[ChatChange] = []
         streams: list[StreamChange] = []
         for change in changes:
-            if isinstance(change, Change):
+            if isinstance(change, ChatChange):
+                chats.append(change)
+            elif isinstance(change, Change):
                 if isinstance(change.call, Proposal):
                     self.correlations.follow(change)
                     self._changes(change)
-            elif isinstance(change, ChatChange):
-                chats.append(change)
             elif isinstance(change, StreamChange):
                 streams.append(change)
             elif isinstance(change, GrantChange):

@@ -295,7 +295,9 @@ class Telemetry:
 
     def _count_chat(self, envelope: Envelope, payload: Chat) -> None:
         if envelope.sender != self._sender.client.id and self.automatic:
-            self.record_context_usage(tokens=-(-len(payload.text) // CHARACTERS_A_TOKEN), messages=1)
+            self.tokens += -(-len(payload.text) // CHARACTERS_A_TOKEN)
+            self.messages += 1
+            self._watch()
 
     def lost(self) -> None:
         """Forgets the statuses of others, because the connection ended."""

@@ -51,6 +51,27 @@ def test_what_is_held_is_bounded_in_characters_and_in_remarks() -> None:
     assert {len(one.status) for one in held.receipts} == {80}
 
 
+@pytest.mark.threat(9)
+def test_authors_share_the_characters_evenly_whatever_they_sent_before() -> None:
+    chat = Chat(weight=3000)  # six messages of 400 characters
+    for sender in ("eve", "human"):
+        for _ in range(100):
+            chat.tell(sender, "chat", {"text": "x" * 400})
+    held = [message.sender for message in chat.ledger]
+    assert (held.count("eve"), held.count("human")) == (3, 3)
+
+
+@pytest.mark.threat(9)
+def test_what_others_acknowledge_counts_for_the_author() -> None:
+    chat = Chat(weight=10_000)
+    chat.tell("eve", "chat", {"text": "x"}, id="eve's")
+    for _ in range(20):
+        chat.tell("human", "chat", {"text": "x"})
+    for n in range(200):
+        chat.tell(f"p{n}", "chat/acknowledge", {"status": "s" * 80}, "eve's")
+    assert [message.sender for message in chat.ledger] == ["human"] * 20
+
+
 @pytest.mark.req("P-3.4.1-1", "P-3.4.2-1")
 def test_each_entry_tells_what_it_changed() -> None:
     chat = Chat()

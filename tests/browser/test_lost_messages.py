@@ -25,9 +25,11 @@ seat, log = Seat(), Rows_()
 cards, feed = ApprovalsView(seat), FeedView(log, desk=Desk())
 lost, asked = [], []
 def lose(view):
-    "The next message of this view is lost on its way."
+    "The next message of this view that says something is lost on its way; its reminders pass."
     send = view.send
     def once(content, buffers=None):
+        if not content["items"]:
+            return send(content, buffers)
         del view.send
         lost.append([item["t"] for item in content["items"]])
     view.send = once
@@ -35,7 +37,9 @@ def listen(view):
     ask = view._ask
     view._ask = lambda name, start: (asked.append(view.title), ask(name, start))
 """
-TOLD = "print(lost, asked, len(cards.faults), len(feed.faults))"
+TOLD = (
+    "print(lost, sorted(set(asked)), len(cards.faults), len(feed.faults))"  # a slow page asks more than once
+)
 
 
 @pytest.mark.trap("T-12", "T-13")
@@ -63,7 +67,7 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
     empty.wait_for()
     book.page.until(lambda: feed.get_attribute("data-last") == "40", "the rows")
 
-    # Nothing follows the lost card, and it is there all the same; one view has asked once.
+    # Nothing follows the lost card, and it is there all the same; that view alone has asked.
     book.run(3)
     book.area(1).locator("li.mew-card", has_text="git_commit").wait_for()
     assert book.run(4).text(4).strip() == "[['card']] ['approvals'] 0 0"
@@ -98,5 +102,5 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
     book.page.until(lambda: "41 new" in feed.locator("button.mew-follow").inner_text(), "one more")
     book.click(feed.get_by_role("button", name="resume"))
     book.page.until(lambda: feed.get_attribute("data-rows") == "82", "every row")
-    # Each view has asked once for what was lost; the last one is that of the cell.
-    assert book.run(4).text(4).strip().endswith("]] ['approvals', 'feed', 'feed', 'feed'] 0 0")
+    # Both views have asked for what was lost, and neither has failed.
+    assert book.run(4).text(4).strip().endswith("]] ['approvals', 'feed'] 0 0")

@@ -59,7 +59,7 @@ def check_payload(envelope: Envelope) -> CheckedPayload:
         return CheckedPayload(None, one_line(f"payload.{place}: {sentence.split(' [type=')[0].strip()}", 200))
 
 
-@cache  # of the kinds in ACTED_ON alone
+@cache  # bounded, though peers invent kinds: only those in ACTED_ON come here
 def _find_model(kind: str) -> type[Payload]:
     return KINDS[kind].model(kind)
 

@@ -295,6 +295,7 @@ class Telemetry:
 
     def _count_chat(self, envelope: Envelope, payload: Chat) -> None:
         if envelope.sender != self._sender.client.id and self.automatic:
+            # Every chat message passes here, so the totals, which only grow here, are not checked as set ones are.
             self.tokens += -(-len(payload.text) // CHARACTERS_A_TOKEN)
             self.messages += 1
             self._watch()

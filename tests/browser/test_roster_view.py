@@ -15,7 +15,6 @@ from real_lab import Notebook
 SETUP = """
 import json, mew_lab
 lab = mew_lab.up('demo', journal=None)
-lab.enrol(lab.me.name, 'admin')
 agent = lab.join('agent', can='agent')
 helper = lab.join('helper')
 view = lab.view.roster

@@ -22,7 +22,6 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 @pytest.fixture
 def lab(lab: Lab) -> Lab:
-    lab.enrol("human", can="admin")
     lab.join("agent", can="agent")
     return lab
 
@@ -164,6 +163,10 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
         ({"name": "x", "can": "patterns", "patterns": "{"}, "not JSON"),
         ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
         ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
+        (
+            {"name": "x", "can": "patterns", "patterns": '[{"kind": "space/kick"}]'},
+            "only the owner of a space",
+        ),
         ({"name": "agent", "can": "starter"}, "already"),
         ({"name": "two words", "can": "starter"}, "invalid characters"),
     ],

@@ -23,9 +23,10 @@ from mew_lab.lab.actions import ACTIONS
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
+from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.permit import PROFILES, read_capabilities
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Invitation, MemberRow, MemberStatus, RosterModel, invite
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
@@ -162,6 +163,10 @@ class RosterView(ActingWidget):
                 "Cannot invite a participant without an id: give one of letters, digits, dots and dashes."
             )
         patterns = _read_patterns(can, params.get("patterns"))
+        held = self._session.me.participant.client.capabilities
+        for wanted in read_capabilities(patterns or [])[0].capabilities:
+            if kept := find_kept(held, wanted):
+                raise MewError(kept)
         why = reason[:300] if isinstance(reason, str) else ""
         return self._session.loop.submit(self._create_invitation(name.strip()[:200], patterns, why))
 

@@ -138,12 +138,12 @@ class ParticipantActions:
             raise MewError(f"there is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
         return await verb(target, options)
 
-    def agents(self) -> Agents:
-        """The connected agents: those that run, and those that the human has paused."""
+    def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
+        """The connected agents: those that run, and those that the human has paused; of `participants`, or of all."""
         running: list[str] = []
         paused: list[str] = []
         me = self._session.me
-        for standing in standings(self._session):
+        for standing in standings(self._session) if participants is None else participants:
             if not standing.ids or standing.shut_down or classify(self._session, standing) != "agent":
                 continue
             pause = self._find_pause(standing)

@@ -20,7 +20,7 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import logical, standings
+from mew_lab.lab.standing import find_kept, logical, standings
 from mew_lab.log.line import read_members
 from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.describe import describe
@@ -100,7 +100,10 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
     held = me.participant.client.capabilities
     if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
         return f"You may not grant anything: {me.name} does not hold capability/grant."
-    possession = possesses(held.capabilities, Capability.of(pattern))
+    wanted = Capability.of(pattern)
+    if kept := find_kept(held, wanted):
+        return kept
+    possession = possesses(held.capabilities, wanted)
     if possession:
         return ""
     beyond = f" Your capabilities do not allow {_message(possession.witness)}." if possession.witness else ""

@@ -92,12 +92,12 @@ def test_a_part_beside_all_others_looks_as_it_does_alone(notebook: Callable[...,
             different += [f"{part} {width}: {line}" for line in found["different"]]
         section.evaluate(WITHIN, "")
     # Within the panel a part has the styles of the panel and its own.
-    for tab in range(panel.get_by_role("tab").count()):
-        panel.get_by_role("tab").nth(tab).evaluate("tab => tab.click()")
-        number = tab + 4
-        book.page.until(
-            lambda number=number: panel.locator("section.mew").count() >= number, "the part of the tab"
-        )
+    tabs = panel.locator(".mew-tabs [role=tab]")
+    book.page.until(tabs.count, "the tabs of the panel")
+    for tab in range(tabs.count()):
+        tabs.nth(tab).evaluate("tab => tab.click()")
+        sheet = panel.locator(f"[id='{tabs.nth(tab).get_attribute('aria-controls')}']")
+        book.page.until(lambda sheet=sheet: sheet.locator("section.mew").count(), "the part of the tab")
         book.page.pause(0.1)
         for part in parts:
             section = panel.locator(f"section.mew-{part}")

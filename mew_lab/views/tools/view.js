@@ -7,6 +7,7 @@ import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.j
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
+import { openIn } from "../ui/links.js";
 import { countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { blockViewer } from "./blocks.js";
 import { progressBar } from "./progress.js";
@@ -81,7 +82,7 @@ function render({ model, el }) {
   const tabButtons = new Map(TABS.map(([name, text]) => {
     const button = make("button", {
       type: "button", role: "tab", id: `${link.view}-${name}`, class: "mew-tab", "aria-selected": String(name === tab), tabindex: name === tab ? 0 : -1, onclick: () => showTab(name),
-    }, make("span", { text }), make("span", { class: "mew-tab-count mew-num" }));
+    }, make("span", { text }), " ", make("span", { class: "mew-tab-count mew-num" }));
     tabs.append(button);
     return [name, button];
   }));
@@ -487,8 +488,12 @@ function render({ model, el }) {
     pane.shown = run;
     pane.line = make("span", { class: "mew-standing", text: stateText(run) });
     const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
+    const messages = make("button", {
+      type: "button", class: "mew-quiet mew-small mew-to-messages", text: "Open in Messages", title: rowsOf, hidden: !rowsOf,
+      onclick: async () => { if (!await openIn(root, "feed", { id: run.id })) announce("No view of the messages is open in this page: %mew feed shows one."); },
+    });
     const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
-      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, make("span", { class: "mew-dim", title: "Its rows in Messages", text: rowsOf ? `messages: ${rowsOf}` : "" }));
+      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, messages);
     if (run.waits) head.append(doer(`${stopWord(run)} call`, () => link.act("stop", { run: run.number }), { class: "mew-stop mew-danger" }));
     const bar = progressBar(run.target);
     bar.show(run.progress);

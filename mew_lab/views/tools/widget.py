@@ -421,6 +421,7 @@ def _state(run: ToolRun) -> str:
 def _pack_run(run: ToolRun) -> dict[str, Any]:
     return {
         "number": run.number,
+        "id": run.id,
         "target": visible(run.target),
         "brief": one_line(run.text, 200),
         "proposed": run.kind == "mcp/proposal",

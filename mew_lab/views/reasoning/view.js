@@ -182,7 +182,7 @@ function render({ model, el }) {
     if (sequence.may && !branch.cancel) {
       branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${sequence.owner}`, "aria-expanded": "false", onclick: (event) => {
         event.stopPropagation();
-        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
+        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-cancel-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
           const done = await link.act("cancel", { key: sequence.key, reason });
           if (done) announce(done.said);
           return Boolean(done);

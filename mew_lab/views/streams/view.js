@@ -16,7 +16,7 @@ function render({ model, el }) {
   const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
   const title = make("span", { class: "mew-title" });
   const opener = make("button", { type: "button", text: "Open a stream…", "aria-expanded": "false", onclick: () => showForm(form.hidden) });
-  const form = make("form", { class: "mew-form", hidden: true, "aria-label": "Open a stream" });
+  const form = make("form", { class: "mew-opening", hidden: true, "aria-label": "Open a stream" });
   const body = make("tbody");
   const table = make("table", { "aria-label": "Streams of the space" }, make("thead", {}, make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text })))), body);
   const scroller = make("div", { class: "mew-scroller" }, table);
@@ -241,12 +241,12 @@ function render({ model, el }) {
     parts.note = make("div", { class: "mew-dim mew-note", role: "status" });
     parts.content = make("div", { class: "mew-content" });
     parts.others = "";
-    parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
+    parts.owning = make("div", { class: "mew-toolbar mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
     parts.why = make("div", { class: "mew-dim mew-why" });
     detail.append(
       make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
       parts.facts, parts.owning, parts.why,
-      make("div", { class: "mew-tools" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
+      make("div", { class: "mew-toolbar" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
       parts.note, parts.content);
     showFacts(row);
     offerParticipants();

@@ -93,7 +93,8 @@ def sent(value: Any) -> Html:
     """The kind, addressees and sender of a sent envelope."""
     envelope = value.envelope
     to = f"to {', '.join(envelope.to)} " if envelope.to else "to everybody "
-    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id))
+    note = tag("div", f"Note: {value.note}", style=FAINT) if value.note else ""
+    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id), note)
 
 
 def envelope(value: Any) -> Html:

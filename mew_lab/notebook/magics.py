@@ -116,6 +116,11 @@ def bridge(options: Namespace, tail: Any) -> object:
     from mew_lab.bridge.process import ServerProcess
 
     lab = _lab()
+    if options.name in lab.seats:
+        raise UsageError(
+            f"%mew bridge: a participant named {options.name!r} already exists. "
+            f"Use another name, or lab.leave({options.name!r})"
+        )
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)

@@ -15,9 +15,11 @@ from functools import cache
 from typing import Any, Protocol
 from weakref import WeakSet, ref
 
+from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
+from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["PARTS", "ViewedSession", "Views", "close_views", "prepare"]
 
@@ -73,7 +75,11 @@ class Views:
 
     def __getattr__(self, name: str) -> Any:
         if name not in PARTS:
-            raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
+            if name.startswith("_"):  # a display or a completer asks for many of these
+                raise AttributeError(name)
+            nearest = did_you_mean(name, PARTS)
+            nearest = f" ({nearest})" if nearest else ""
+            raise NoSuchName(f"lab.view has no {name!r}{nearest}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
             self._made[name] = _makers()[name](self._session, self)
             if self._session.closed:

@@ -23,6 +23,7 @@ from mew_lab.errors import (
     CapabilityViolation,
     ConfigError,
     ConnectionLost,
+    LocalProtocolError,
     MewError,
     NoReply,
     NotAdmitted,
@@ -242,7 +243,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: lab.join("a\nb"), ConfigError, "cannot be a participant id"),
         (lambda lab: lab.join("bot", can="wizard"), ConfigError, "there is no profile 'wizard'"),
         (lambda lab: lab.join("bot", can=[{"knd": "chat"}]), ConfigError, "knd"),
-        (lambda lab: lab.join("human"), MewError, "is here already"),
+        (lambda lab: lab.join("human"), MewError, "already exists"),
         (lambda lab: lab.call("nowhere"), MewError, "participant/tool"),
         (lambda lab: lab.approve("zzz"), MewError, "there is no proposal 'zzz'"),
         (lambda lab: lab.withdraw("zzz"), MewError, "no open proposal of a seat of this process"),
@@ -289,11 +290,39 @@ def test_bad_input_gets_one_sentence_and_the_space_goes_on(
 
 
 def test_an_unknown_tool_and_wrong_arguments_are_the_tools_own_errors(lab: Lab, adding: Adding) -> None:
+    async def call_unchecked(target: str, arguments: dict[str, Any]) -> object:
+        return await lab.me.participant.call(target, arguments)
+
     with pytest.raises(ToolFailed, match="nosuch"):
-        lab.call("notebook/nosuch").result(10)
+        lab.me.run(call_unchecked("notebook/nosuch", {}))
     with pytest.raises(ToolFailed, match="must be an integer") as caught:
-        lab.call("notebook/add", a="x", b=1).result(10)
+        lab.me.run(call_unchecked("notebook/add", {"a": "x", "b": 1}))
     assert caught.value.code == -32602
+
+
+def test_a_call_that_cannot_succeed_is_refused_before_it_is_sent(lab: Lab, adding: Adding) -> None:
+    with pytest.raises(LocalProtocolError, match=r"no tool 'ad' \(did you mean 'notebook/add'\?\)"):
+        lab.call("notebook/ad", a=1, b=2)
+    with pytest.raises(LocalProtocolError, match=r"a must be an integer; it takes a, b"):
+        lab.propose("notebook/add", a="x", b=1)
+    with pytest.raises(NoReply, match=r"nobody here is called 'notebok' \(did you mean 'notebook'\?\)"):
+        lab.call("notebok/add", a=1, b=2)
+    assert not [kind for kind in kinds(lab) if kind.startswith("mcp/")]
+
+
+def test_a_tool_that_is_newer_than_the_known_list_is_called(lab: Lab) -> None:
+    lab.enrol("other", can="tool")
+    other = connect(lab.url, space="demo", token_file=lab.token_file("other"), name="other")
+    eventually(lambda: "other" in lab.me.participant.client.participants)
+    assert not lab.tools("other")
+
+    async def offer() -> None:
+        other.me.participant.register_tool(lambda: "pong", name="ping", description="Answers.")
+
+    other.me.run(offer())
+    assert str(lab.call("other/ping").result(10)) == "pong"
+    with pytest.raises(LocalProtocolError, match=r"other has no tool 'pin' \(did you mean 'other/ping'\?\)"):
+        lab.call("other/pin")
 
 
 def test_a_tool_that_raises_answers_and_lives_on(lab: Lab) -> None:

@@ -67,7 +67,7 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents approve ask bridge call chat decide down enrol history join join_line leave log me name "
+    "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
     "proposals propose reject save seat seats send space status timeout token_file tool tools undo url view who "
     "withdraw"
 )
@@ -83,7 +83,14 @@ class _InView:
         raise NoSuchName(f"a lab has no {self.name!r}; the part of that name is lab.view.{self.name}")
 
 
-class Lab:
+class _NamesOnly(type):
+    """`dir` of the class itself, which a completer adds to that of the object."""
+
+    def __dir__(cls) -> Iterable[str]:
+        return [*NAMES.split(), *dir(object)]
+
+
+class Lab(metaclass=_NamesOnly):
     """One space seen by one human. Get one from `up` or `connect`.
 
     `me` is the human's seat, `seats` all seats of this process by name, `log` the envelopes so far. The views use
@@ -147,7 +154,7 @@ class Lab:
     grants, reasoning, streams, timeline = _InView(), _InView(), _InView(), _InView()
 
     def __dir__(self) -> Iterable[str]:
-        return NAMES.split()
+        return dir(type(self))
 
     async def close(self) -> None:
         """Closes seats, bridges and the host; never raises for parts that are closed already."""
@@ -303,7 +310,7 @@ class Lab:
     ) -> Any:
         """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat`.
 
-        Running the cell again replaces the tool. Spec: §3.1.
+        Running the cell again replaces the tool.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -335,7 +342,7 @@ class Lab:
         return self.seats[name]
 
     def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> SentEnvelope:
-        """Sends a chat message to all participants, or to those in `to`. Spec: §3.4."""
+        """Sends a chat message to all participants, or to those in `to`."""
         return self.seat(as_id).chat(text, to)
 
     def send(
@@ -394,7 +401,7 @@ class Lab:
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
 
     def undo(self) -> Note:
-        """Revokes the last grant of yours that is in force. MewError when there is none. Spec: §3.6.2."""
+        """Revokes the last grant of yours that is in force. MewError when there is none."""
         return Note(self._run(self.granting.undo(), "revoking the grant given last"))
 
     # --- looking ---
@@ -417,7 +424,7 @@ class Lab:
         return self.loop.call(lambda: report.status(self))
 
     def tools(self, participant: str | None = None) -> Listing:
-        """The tools of every participant that answers within a few seconds, or of `participant`. Spec: §3.1."""
+        """The tools of every participant that answers within a few seconds, or of `participant`."""
 
         async def ask() -> Listing:
             tools, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
@@ -432,6 +439,10 @@ class Lab:
             return report.tools(tools, silent)
 
         return self._run(ask(), "asking for tools")
+
+    def known_tools(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The tools that are known without asking anybody: pairs of `participant/tool` and its description."""
+        return self.loop.call(self.local.all_known_tools)
 
     def save(self, path: str | Path) -> Note:
         """Writes the log so far to a file that `mew_lab.open_log` opens."""

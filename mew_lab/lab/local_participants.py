@@ -81,6 +81,19 @@ class LocalParticipants:
             self.note_tools(name, tools)
         return self._listed.get(name)
 
+    def all_known_tools(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The tools of the participants that are here, as far as they are known: `participant/tool`, and the entry."""
+        me = self._session.me.participant
+        found: dict[str, Mapping[str, Any]] = {
+            f"{tool.participant}/{tool.name}": {"name": tool.name, "inputSchema": tool.input_schema}
+            for tool in me.discovery.get_available_tools()
+        }
+        for name in me.client.participants:
+            tools = self.tools_of(name)
+            for tool in tools if tools is not None else self._listed.get(name, ()):
+                found[f"{name}/{tool.get('name')}"] = tool
+        return sorted(found.items())
+
     def _check_free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
         if name in self.seats:

@@ -143,7 +143,7 @@ class Pending:
                 watch.end()
 
     def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Withdraws the proposal, or cancels the request. Spec: §3.3.1."""
+        """Withdraws the proposal, or cancels the request."""
         self._loop.run(
             self._call.withdraw(reason), timeout=10.0, doing=f"withdrawing the call of {self.what}"
         )

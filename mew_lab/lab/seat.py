@@ -56,7 +56,7 @@ class Seat:
 
     @property
     def capabilities(self) -> tuple[dict[str, Any], ...]:
-        """The patterns of the messages that it may send, from its welcome and later changes. Spec: §3.8.1."""
+        """The patterns of the messages that it may send, from its welcome and later changes."""
         return tuple(dict(pattern) for pattern in self.participant.client.capabilities.patterns)
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:

@@ -93,7 +93,7 @@ class Views:
             )
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *PARTS]
+        return list(PARTS)
 
     def made(self, name: str) -> Any:
         """The view of that name; None when it was not used so far."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import re
 import socket
 import stat
 import subprocess
@@ -33,7 +35,7 @@ from mew_lab.errors import (
     ToolFailed,
 )
 from mew_lab.lab.decisions.policies import Policy
-from mew_lab.lab.lab import Lab
+from mew_lab.lab.lab import NAMES, Lab
 from mew_lab.lab.labs import connect, current, labs, up, use
 from mew_lab.log.log import open_log
 from mew_lab.sdk.request_rows import rebuild_request
@@ -553,3 +555,28 @@ def test_it_does_not_matter_which_module_is_imported_first(first: str, tmp_path:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout.strip().isdigit()) == (0, True), done.stderr
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_dir_names_what_a_person_uses_and_nothing_else(lab: Lab) -> None:
+    shown = {name for name in dir(lab) if not name.startswith("_")}
+    assert shown == set(NAMES.split())
+    for name in shown:
+        assert getattr(lab, name) is not None or name == "decide"
+
+
+def test_each_documented_name_is_shown() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    lessons = " ".join(
+        file.read_text("utf-8") for file in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb")
+    )
+    documented = set(re.findall(r"(?<![\w.])lab\.([a-z]\w*)", readme + lessons)) - {"py", "lab", "labs"}
+    assert documented <= set(NAMES.split())
+
+
+def test_each_method_with_a_docstring_for_a_person_names_no_section(lab: Lab) -> None:
+    for name in NAMES.split():
+        about = inspect.getdoc(getattr(Lab, name, None)) or ""
+        assert "Spec:" not in about, name

@@ -200,8 +200,12 @@ def log(value: Any) -> Html:
 def usage(value: Any) -> Html:
     """Help: the usage, and the meaning of each argument."""
     head = tag("div", _code(value.usage), " ", value.about)
-    rows = [(_code(argument), about) for argument, about in value.rows]
-    return box(head, table(("", ""), rows, notes=[value.note]) if rows else value.note)
+    parts: list[Html | str] = []
+    for title, group in value.grouped:
+        rows = [(_code(argument), about) for argument, about in group]
+        parts += [tag("b", title)] if title else []
+        parts += [table(("", ""), rows)] if rows else []
+    return box(head, *parts, tag("div", value.note, style=FAINT) if value.note else "")
 
 
 def _json(value: Any) -> str:

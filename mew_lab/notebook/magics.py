@@ -183,12 +183,14 @@ def who(options: Namespace, tail: Any) -> object:
 
 
 def tools(options: Namespace, tail: Any) -> object:
-    return _lab().tools(options.participant)
+    return _lab().tools(options.participant) if options.participant else _lab().view.tools
 
 
 def chat(options: Namespace, tail: Any) -> object:
     if not tail:
-        raise UsageError(f"%mew chat: the text is missing; write %mew chat {COMMANDS['chat'].usage}")
+        if options.to or options.as_id:
+            raise UsageError(f"%mew chat: the text is missing; write %mew chat {COMMANDS['chat'].usage}")
+        return _lab().view.chat
     return _lab().seat(options.as_id).chat(tail, to=options.to)
 
 
@@ -254,7 +256,7 @@ def status(options: Namespace, tail: Any) -> object:
 
 
 def help(options: Namespace, tail: Any) -> object:
-    return command_help(options.sub) if options.sub else overview()
+    return command_help(options.command) if options.command else overview()
 
 
 def _shows(part: str) -> Rule:

@@ -28,13 +28,13 @@ _all: WeakSet[Views] = WeakSet()
 
 # What each part shows, as `%mew help` describes it.
 PARTS: dict[str, str] = {
-    "approvals": "the cards of the proposals that wait for you",
+    "approvals": "the proposals that wait for your approval",
     "chat": "the chat messages and their acknowledgements; sends messages",
-    "feed": "the live table of every envelope",
-    "grants": "the capabilities of each participant and who granted them; grants and revokes",
+    "feed": "the messages as a live table",
+    "grants": "the permissions of each participant and who gave them; allows and revokes",
     "panel": "the control room: all parts in one place",
-    "reasoning": "the reasoning sequences of the agents, step by step; cancels them",
-    "roster": "the participants and the status of each; controls and invites them",
+    "reasoning": "what the agents think, step by step; cancels it",
+    "roster": "the participants and their state; controls and invites them",
     "streams": "the streams of the space and their content",
     "timeline": "messages per second, response times, and an exchange as a diagram",
     "tools": "the tools, a form for the arguments of each, and the results of your calls",

@@ -41,6 +41,7 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
+from mew_lab.lab.html_report import session_page, write_report
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
@@ -68,7 +69,7 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
-    "proposals propose reject save seat seats send space status timeout token_file tool tools undo url view who "
+    "proposals propose reject report save seat seats send space status timeout token_file tool tools undo url view who "
     "withdraw"
 )
 
@@ -446,7 +447,32 @@ class Lab(metaclass=_NamesOnly):
 
     def save(self, path: str | Path) -> Note:
         """Writes the log so far to a file that `mew_lab.open_log` opens."""
-        return Note(str(self.log.save(path)))
+        replaced = " It replaces an earlier file." if Path(path).is_file() else ""
+        return Note(f"{self.log.save(path)}{replaced}")
+
+    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+        """Writes the session so far as one HTML page: decisions, calls, chat, reasoning, messages.
+
+        The page needs no network and runs no script. It holds arguments and results, as the log does.
+
+        Args:
+            path: The file, such as `session.html`; its owner alone can read it.
+            overwrite: Whether an existing file may be replaced.
+
+        Raises:
+            ConfigError: The file exists, or cannot be written.
+        """
+        cards, me, roles = self.loop.call(
+            lambda: (
+                self.decisions.decided(),
+                self.me.participant.client.id or self.me.name,
+                {seat.name: seat.what for seat in self.seats.values()},
+            )
+        )
+        page = session_page(self.log, cards=cards, me=me, roles=roles)
+        target = write_report(page, path, overwrite=overwrite)
+        size = f"{len(page.encode('utf-8', 'replace')) / 1000:.0f} kB"
+        return Note(f"Wrote the report of {count_of(len(self.log), 'message')} to {target} ({size}).")
 
     @cached_property  # a property would not be completed: IPython evaluates none while a person types
     def view(self) -> Any:

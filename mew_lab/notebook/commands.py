@@ -309,6 +309,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "PATH",
             (CommandOption("PATH", "the file to write", "path"),),
         ),
+        "report": Command(
+            "writes the session as one HTML page: decisions, calls, chat, messages",
+            "PATH [--overwrite]",
+            (
+                CommandOption("PATH", "the file to write, such as session.html", "path"),
+                CommandOption("--overwrite", "replaces an existing file", "", {"action": "store_true"}),
+            ),
+        ),
         "status": Command("shows the state: participants, journal, policy, faults"),
         "help": Command(
             "shows this list, or the options of one command",
@@ -327,7 +335,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
         "Decide": ("proposals", "approve", "reject", "undo", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
-        "Log": ("log", "save"),
+        "Log": ("log", "save", "report"),
     }
 )
 

@@ -251,6 +251,10 @@ def save(options: Namespace, tail: Any) -> object:
     return _lab().save(options.path)
 
 
+def report(options: Namespace, tail: Any) -> object:
+    return _lab().report(options.path, overwrite=options.overwrite)
+
+
 def status(options: Namespace, tail: Any) -> object:
     return _lab().status()
 

@@ -112,6 +112,8 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     *((f"view {name}", (name,)) for name in PARTS),
     ("log", ("log",)),
     ("save session.jsonl", ("save", "session.jsonl", {})),
+    ("report x.html", ("report", "x.html", {"overwrite": False})),
+    ("report x.html --overwrite", ("report", "x.html", {"overwrite": True})),
     ("status", ("status", {})),
 ]
 

@@ -53,6 +53,7 @@ PLUMBING = frozenset(
     {"system/welcome", "system/presence", "participant/status", "participant/request-status"}
     | {"chat/acknowledge", "capability/grant-ack", "stream/open", "space/invite-ack"}
 )
+NUMBERS = ("#", "Messages sent", "Took")  # columns of numbers
 LISTS = ("tools/list", "resources/list", "prompts/list", "initialize", "ping")
 
 STYLE = """
@@ -68,9 +69,9 @@ p{margin:4px 0}.faint{color:var(--fg2);font-size:12px}.good{color:var(--good)}.b
 .table{overflow-x:auto}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:4px 12px 4px 0;border-bottom:1px solid var(--line)}
 th{font-size:12px;font-weight:600;color:var(--fg2)}
-td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td.when{white-space:nowrap;font-variant-numeric:tabular-nums;color:var(--fg2)}
-td.what{width:50%;overflow-wrap:anywhere}td.who{overflow-wrap:anywhere}
+td.what{width:50%;min-width:14em;overflow-wrap:anywhere}td.who{overflow-wrap:anywhere;min-width:9em}b{white-space:nowrap}
 code,pre{font:12px/1.45 ui-monospace,Menlo,Consolas,monospace}
 pre{margin:4px 0;padding:8px;background:var(--bg2);white-space:pre-wrap;overflow-wrap:anywhere}
 details>summary{cursor:pointer;color:var(--fg2)}details table{margin:4px 0 8px}
@@ -205,7 +206,9 @@ class _Session:
 
 
 def _table(columns: Sequence[str], rows: Sequence[_Html]) -> _Html:
-    head = _tag("thead", _tag("tr", *(_tag("th", name) for name in columns)))
+    head = _tag(
+        "thead", _tag("tr", *(_tag("th", name, css="number" * (name in NUMBERS)) for name in columns))
+    )
     return _tag("div", _tag("table", head, _tag("tbody", *rows)), css="table")
 
 
@@ -300,7 +303,7 @@ def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, 
     arguments = _arguments(payload)
     inside: list[object] = [title, _tag("b", one_line(tool, 80))]
     if arguments:
-        line = _tag("summary", one_line(raw_text(arguments)[0], 160))
+        line = _tag("summary", one_line(raw_text(arguments)[0], 100))
         inside.append(_tag("details", line, _json(arguments)))
     return _tag("td", *inside, css="what")
 

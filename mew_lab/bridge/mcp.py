@@ -58,8 +58,8 @@ MAX_PAGES = 100
 class McpBridge:
     """One MCP server as the participant `name`.
 
-    `command_line` is the exact command, known before the start. `annotations` are the hints in the descriptions of the
-    tools, by tool.
+    `command_line` is the exact command, known before the start. `listed` are the tools that the server listed when it
+    started, `annotations` the hints in their descriptions, by tool.
 
     Args:
         command: the program and its arguments; `python` as the program is this interpreter. env: names of environment
@@ -84,6 +84,7 @@ class McpBridge:
         start_timeout: float = 20.0,
     ) -> None:
         self.name = name
+        self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
         self.participant: MEWParticipant | None = None
         self._process = ServerProcess(command, cwd=Path(cwd) if cwd is not None else Path.cwd(), env=env)
@@ -231,6 +232,7 @@ class McpBridge:
                     raise
                 return
             for tool in page.get("tools") or ():
+                self.listed.append(tool)
                 if tool.get("annotations"):
                     self.annotations[tool["name"]] = tool["annotations"]
             if not page.get("nextCursor"):

@@ -55,7 +55,7 @@ class AgentSeat(Seat):
         return Note(f"{self.name} has stopped")
 
     def cancel(self, reason: str = "cancelled") -> Note:
-        """Stops its work and withdraws its open calls; it stays in the space. Spec: §3.5.5."""
+        """Stops its work and withdraws its open calls; it stays in the space."""
         count = len(self.agent.runs)
         doing = f"cancelling the work of {self.name!r}"
         self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)

@@ -21,6 +21,7 @@ from mew_lab.errors import JournalError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.log.entries import entries_of
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
@@ -58,7 +59,7 @@ class Exchange:
         return max(0.0, self.steps[-1].t - self.steps[0].t)
 
     def __repr__(self) -> str:
-        count = "1 envelope" if len(self.steps) == 1 else f"{len(self.steps)} envelopes"
+        count = count_of(len(self.steps), "message")
         return f"<Exchange of {count} in {self.seconds:.2f} s around #{self.selected.seq}>"
 
 

@@ -93,7 +93,8 @@ def sent(value: Any) -> Html:
     """The kind, addressees and sender of a sent envelope."""
     envelope = value.envelope
     to = f"to {', '.join(envelope.to)} " if envelope.to else "to everybody "
-    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id))
+    note = tag("div", f"Note: {value.note}", style=FAINT) if value.note else ""
+    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id), note)
 
 
 def envelope(value: Any) -> Html:
@@ -199,8 +200,12 @@ def log(value: Any) -> Html:
 def usage(value: Any) -> Html:
     """Help: the usage, and the meaning of each argument."""
     head = tag("div", _code(value.usage), " ", value.about)
-    rows = [(_code(argument), about) for argument, about in value.rows]
-    return box(head, table(("", ""), rows, notes=[value.note]) if rows else value.note)
+    parts: list[Html | str] = []
+    for title, group in value.grouped:
+        rows = [(_code(argument), about) for argument, about in group]
+        parts += [tag("b", title)] if title else []
+        parts += [table(("", ""), rows)] if rows else []
+    return box(head, *parts, tag("div", value.note, style=FAINT) if value.note else "")
 
 
 def _json(value: Any) -> str:

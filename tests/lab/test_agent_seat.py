@@ -104,7 +104,7 @@ def test_what_cannot_be_leaves_nobody_behind(lab: mew_lab.Lab) -> None:
         lab.agent("helper", base_url="http://127.0.0.1:1/v1")
     assert "helper" not in lab.seats
     lab.agent("helper", model="offline")
-    with pytest.raises(MewError, match="here already"):
+    with pytest.raises(MewError, match="already exists"):
         lab.agent("helper", model="offline")
     lab.leave("helper")
     assert "helper" not in lab.seats and not lab.agents()

@@ -321,7 +321,7 @@ def test_before_up_each_sub_command_says_how_to_begin(
     [
         ("%mew up", "a lab 'demo' is up already"),
         ("%mew up x --as system", "system"),
-        ("%mew join human", "is here already"),
+        ("%mew join human", "already exists"),
         ("%mew join x --can emperor", "there is no profile 'emperor'"),
         ("p = %mew call nobody/nothing\np.result(5)", "nobody"),
         ("%mew call add", "participant/tool"),

@@ -369,7 +369,7 @@ async def test_what_cannot_be_asked_is_said_before_anything_is_sent(
     room: Room, human: MEWParticipant
 ) -> None:
     for target in ("git_log", "/git_log", "git/", ""):
-        with pytest.raises(LocalProtocolError, match="names no tool: it reads participant/tool"):
+        with pytest.raises(LocalProtocolError, match=r"is not a full tool name\. Use participant/tool"):
             human.call(target)
     with pytest.raises(LocalProtocolError, match="cannot call itself over the space"):
         human.call("human/x")

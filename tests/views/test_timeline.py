@@ -202,7 +202,7 @@ def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
     for which in ("r1", " p1 ", "#1", "1"):
         assert page.act("select", which=which)["said"].endswith("2 envelopes.")
     item = page.until(lambda: page.of("exchange"))[-1]
-    assert item["drawing"]["title"] == "Exchange of 2 envelopes in 4.1 s around #1"
+    assert item["drawing"]["title"] == "Exchange of 2 messages in 4.1 s around #1"
     assert [row[0] for row in item["steps"]] == ["1", "3"]
     assert page.appear("v2")["exchange"]["chosen"] == 1
     page.act("clear")
@@ -291,7 +291,7 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
     html = picture(space.view)
     assert "demo, timeline, as of 14:03:00 UTC, 5 envelopes; median decision 4.1 s of 1, 1 waiting" in html
     assert html.count("<img") == 3 and "<svg" not in html and "<script" not in html
-    assert "Exchange of 2 envelopes in 4.1 s around #3" in html and "unsafe" in html
+    assert "Exchange of 2 messages in 4.1 s around #3" in html and "unsafe" in html
     assert repr(space.view) == "Timeline of demo: 5 envelopes; median decision 4.1 s of 1, 1 waiting"
 
 

@@ -6,8 +6,11 @@ A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of 
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +20,10 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
+# The settings of the one who runs the tests are neither read nor changed.
+os.environ["JUPYTER_CONFIG_DIR"] = tempfile.mkdtemp(prefix="mew-lab-settings-")
+atexit.register(shutil.rmtree, os.environ["JUPYTER_CONFIG_DIR"], ignore_errors=True)
+
 TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
 TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm of a test

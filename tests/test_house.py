@@ -58,6 +58,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "ipykernel": ("views.ui.live",),
     "ipywidgets": ("views.*",),
     "anywidget": ("views.ui.live",),
+    "jupyter_core": ("views.ui.preferences",),
     "traitlets": ("notebook.*", "views.*"),
     "markdown_it": ("views.ui.markdown",),
     "nh3": ("views.ui.markdown",),

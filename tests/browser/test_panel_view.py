@@ -16,11 +16,11 @@ lab.chat("Please add two numbers.", to="bot")
 
 
 def panel(book: Notebook, index: int) -> Locator:
-    """The panel, when the parts in sight are drawn: three places and the first tab, the feed with its rows."""
+    """The panel, when the parts in sight are drawn: both sides and the first tab, the messages with their rows."""
     found = book.area(index).locator("section.mew-panel")
     book.page.until(
-        lambda: found.count() and found.get_attribute("data-drawn") == "4",
-        "three parts and a tab to be drawn",
+        lambda: found.count() and found.get_attribute("data-drawn") == "3",
+        "two parts and a tab to be drawn",
     )
     found.locator("section.mew-feed th").first.wait_for()
     return found
@@ -40,6 +40,9 @@ def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
     whole.evaluate("r => { r.style.width = '1600px'; }")
     feed, cards = whole.locator("section.mew-feed"), whole.locator("section.mew-approvals")
     assert left_of(feed, cards)
+    header = whole.locator("> .mew-header")
+    book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
+    assert "Connected" in header.locator(".mew-connection").get_attribute("aria-label")
     book.run(2, wait=False)
     button = cards.locator("button.mew-approve")
     button.scroll_into_view_if_needed()
@@ -57,8 +60,10 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
     accessible(book, whole, pictures="panel")
     assert book.page.shot("panel", whole).stat().st_size > 5000
     # A tab shows its part and hides the others, by mouse and by keyboard.
-    names = ["reasoning", "chat", "streams", "tools", "timeline", "grants"]
-    assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.firstChild.textContent)") == names
+    names = ["feed", "reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.dataset.part)") == names
+    titles = ["Messages", "Reasoning", "Chat", "Streams", "Tools", "Timeline", "Permissions"]
+    assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.firstChild.textContent)") == titles
 
     def shows(name: str) -> None:
         part = whole.locator(".mew-sheets").locator(f"section.mew-{name}")
@@ -67,14 +72,14 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
             "all => all.map(s => s.getClientRects().length > 0)"
         )
         assert seen == [one == name for one in names]
-        assert [whole.get_by_role("tab", selected=True).locator("span").first.inner_text()] == [name]
-        assert whole.locator("[role=tab][tabindex='0']:focus").locator("span").first.inner_text() == name
+        assert whole.get_by_role("tab", selected=True).get_attribute("data-part") == name
+        assert whole.locator("[role=tab][tabindex='0']:focus").get_attribute("data-part") == name
 
     for name in ("streams", "chat"):
-        book.click(whole.get_by_role("tab", name=name))
+        book.click(whole.locator(f"[role=tab][data-part={name}]"))
         shows(name)
-    keys = [("ArrowRight", "streams"), ("ArrowLeft", "chat"), ("Home", "reasoning"), ("ArrowLeft", "grants")]
-    for key, name in [*keys, ("ArrowRight", "reasoning"), ("End", "grants"), ("ArrowLeft", "timeline")]:
+    keys = [("ArrowRight", "streams"), ("ArrowLeft", "chat"), ("Home", "feed"), ("ArrowLeft", "grants")]
+    for key, name in [*keys, ("ArrowRight", "feed"), ("End", "grants"), ("ArrowLeft", "timeline")]:
         book.tab.keyboard.press(key)
         shows(name)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pages import picture
 
-from mew_lab.views.panel.widget import PLACES, PanelView
+from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui.live import LiveWidget
 
 
@@ -34,15 +34,18 @@ class Part(LiveWidget):
 
 
 def panel() -> tuple[PanelView, dict[str, Part]]:
-    parts = {name: Part(name) for name in PLACES}
-    return PanelView("demo", parts), parts
+    parts = {name: Part(name) for name in PARTS_SHOWN}
+    return PanelView("demo", parts, lambda: RoomCounts(2, 5, 1)), parts
 
 
 def test_a_snapshot_names_every_part_its_place_and_its_widget(browser: Callable[[Any], Any]) -> None:
     view, parts = panel()
     told = browser(view).appear()
-    assert [one["name"] for one in told["parts"]] == list(PLACES)
-    assert [one["name"] for one in told["parts"] if one["place"] != "tab"] == ["approvals", "roster", "feed"]
+    assert [one["name"] for one in told["parts"]] == list(PARTS_SHOWN)
+    places = {one["name"]: one["place"] for one in told["parts"] if one["place"] != "tab"}
+    assert places == {"approvals": "side", "roster": "strip"}
+    assert [one["title"] for one in told["parts"]][2:4] == ["Messages", "Reasoning"]
+    assert told["counts"] == {"participants": 2, "messages": 5, "waiting": 1}
     assert {one["name"]: one["ref"] for one in told["parts"]} == {
         name: f"anywidget:{part.model_id}" for name, part in parts.items()
     }
@@ -56,21 +59,31 @@ def test_counts_are_sent_when_they_change_and_not_otherwise(browser: Callable[[A
     view.wake()
     parts["chat"].count = "3 new"
     view.wake()
-    page.until(lambda: page.of("badges"))
+    page.until(lambda: page.of("head"))
     view.wake()
     parts["chat"].count = ""
     view.wake()
-    page.until(lambda: len(page.of("badges")) == 2)
-    assert [item["badges"]["chat"] for item in page.of("badges")] == ["3 new", ""]
+    page.until(lambda: len(page.of("head")) == 2)
+    assert [item["badges"]["chat"] for item in page.of("head")] == ["3 new", ""]
 
 
 def test_its_picture_is_the_room_with_approvals_first_and_the_newest_messages() -> None:
     view, parts = panel()
-    parts["approvals"].count, parts["approvals"].brief = "3 open", "<p>cards</p>"
+    parts["chat"].count, parts["approvals"].brief = "3 new", "<p>cards</p>"
     parts["feed"].brief = "<p>messages</p>"
     html = picture(view)
-    assert html.index("demo") < html.index("approvals 3 open") < html.index("cards") < html.index("messages")
+    order = (
+        "demo",
+        "2 participants",
+        "5 messages",
+        "1 needs your approval",
+        "Chat 3 new",
+        "<p>cards",
+        "<p>messages",
+    )
+    assert sorted(order, key=html.index) == list(order)
     assert "the picture of" not in html and html.count("Snapshot of") == 1 and "<script" not in html
+    assert repr(view).startswith("Panel of demo: approvals as text; ")
 
 
 def test_its_end_is_not_the_end_of_its_parts() -> None:

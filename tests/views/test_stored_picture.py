@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mew_lab.views.panel.widget import PLACES, PanelView
+from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui import stored_picture
 from mew_lab.views.ui.live import LiveWidget
 from mew_lab.views.ui.stored_picture import StoredPicture
@@ -24,6 +22,9 @@ class Counter(LiveWidget):
     def __init__(self) -> None:
         self.number = 0
         super().__init__()
+
+    def _brief_html(self) -> str:
+        return f"<i>brief {self.number}</i>"
 
     def _static_html(self) -> str:
         return f"<b>number {self.number}</b>"
@@ -83,13 +84,12 @@ def test_the_picture_and_the_live_view_are_two_outputs_and_only_the_picture_is_u
     assert "number 1" in later[-1]["data"]["text/html"] and " hidden>" not in later[-1]["data"]["text/html"]
 
 
-def test_what_looks_the_same_is_not_stored_again(kernel: Publisher) -> None:
-    view = Counter()
-    view._ipython_display_()
-    kernel.wait(3)
-    view.wake()
-    until(lambda: view._stored is not None and view._stored._timer is None)
-    assert len(kernel.outputs) == 3
+def test_what_looks_the_same_is_not_stored_again() -> None:
+    kernel, seen = Publisher(), ["one", "one", "two"]
+    stored = StoredPicture(kernel.publish, lambda: (text := seen.pop(0), {"text/html": text}), print, "id")
+    for _ in range(3):
+        stored.store()
+    assert [output["data"]["text/html"] for output in kernel.outputs] == ["one", "two"]
 
 
 def test_the_end_of_a_space_stores_at_once_and_says_so(kernel: Publisher) -> None:
@@ -114,35 +114,25 @@ def test_a_run_without_a_human_keeps_a_picture_that_follows_as_well(monkeypatch:
 
 
 def test_a_decision_in_one_part_is_stored_for_the_panel_too(kernel: Publisher) -> None:
-    parts = {name: Counter() for name in PLACES}
-    panel = PanelView("demo", parts)
+    parts = {name: Counter() for name in PARTS_SHOWN}
+    panel = PanelView("demo", parts, lambda: RoomCounts(1, 2, 0))
     panel._ipython_display_()
     kernel.wait(3)
-    panel._space = "after the decision"
+    parts["approvals"].number = 9
     parts["approvals"].store_decision()
     kernel.wait(4)
-    assert "after the decision" in kernel.outputs[-1]["data"]["text/html"]
+    assert "brief 9" in kernel.outputs[-1]["data"]["text/html"]
 
 
-def test_a_flood_is_stored_once_and_a_decision_does_not_wait_for_it() -> None:
-    times: list[float] = []
-    numbers = iter(range(1000))
-    stored = StoredPicture(
-        lambda **words: times.append(time.monotonic()), lambda: (next(numbers), {}), print, "id"
-    )
-    stored.show({})
-    for _ in range(1000):
-        stored.mark()
-    began = time.monotonic()
+def test_a_flood_is_stored_late_and_a_decision_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_picture, "QUIET", 3600.0)
+    monkeypatch.setattr(stored_picture, "SOON", 0.05)
+    kernel, numbers = Publisher(), iter(range(10_000))
+    stored = StoredPicture(kernel.publish, lambda: (next(numbers), {}), print, "id")
     stored.store()
-    stored.mark()
+    for _ in range(5000):
+        stored.mark()
+    assert len(kernel.outputs) == 1
     stored.mark(decided=True)
-    assert stored._due - began < stored_picture.SOON + 0.5
+    kernel.wait(2)
     stored.end()
-    assert len(times) == 2
-
-
-def until(probe: Callable[[], bool]) -> None:
-    """Waits for a condition; the test's timeout ends the wait."""
-    while not probe():
-        threading.Event().wait(0.01)

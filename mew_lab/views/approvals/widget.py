@@ -367,10 +367,14 @@ class ApprovalsView(ActingWidget):
         with self._book:
             return sorted(self._cards.values(), key=lambda card: card.seq)
 
-    def badge(self) -> str:
+    @property
+    def open_cards(self) -> int:
         """The number of proposals that wait for a decision."""
-        waiting = sum(card.is_open for card in self._in_order())
-        return f"{waiting} open" if waiting else ""
+        return sum(card.is_open for card in self._in_order())
+
+    def badge(self) -> str:
+        """The number of proposals that wait for a decision, as text; empty for none."""
+        return f"{self.open_cards} open" if self.open_cards else ""
 
     def _static_text(self) -> str:
         cards = self._in_order()

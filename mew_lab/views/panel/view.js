@@ -1,46 +1,127 @@
-// Places the parts. Each part draws itself; this module gives it a place, and the tabs their counts.
+// The control room: a header, the participants in a strip, the messages and the other parts in tabs, the approvals at the
+// side. Each part draws itself; this module gives it a place, and the tabs their counts.
 
+import { attention } from "../ui/attention.js";
 import { connect } from "../ui/connection.js";
-import { announcer, make } from "../ui/elements.js";
+import { announcer, doer, make } from "../ui/elements.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { openIn } from "../ui/links.js";
+import { menuButton } from "../ui/menu.js";
+import { makeSplitter } from "../ui/splitter.js";
+import { countOf } from "../ui/text.js";
+import { makeToaster } from "../ui/toast.js";
+
+const PANEL_KEYS = [["← →", "Move between tabs, when a tab has the focus; also moves a splitter"], ["Home, End", "First and last tab"], ["Esc", "Close a menu; end the full-window view"]];
+const REVEAL_WAIT = 5000;
 
 function render({ model, el, host, signal }) {
   const root = make("section", { class: "mew mew-panel", "aria-label": "Control room" });
-  const places = {
-    top: make("div", { class: "mew-place mew-place-top" }),
-    left: make("div", { class: "mew-place mew-place-left" }),
-    middle: make("div", { class: "mew-place mew-place-middle" }),
-  };
-  const tabs = make("div", { class: "mew-tabs", role: "tablist", "aria-label": "Other parts" });
+  const header = makeHeader({ title: "", label: "Control room", keys: PANEL_KEYS });
+  const side = make("div", { class: "mew-place mew-place-side" });
+  const strip = make("div", { class: "mew-place mew-place-strip" });
+  const tabs = make("div", { class: "mew-tabs", role: "tablist", "aria-label": "Parts" });
   const sheets = make("div", { class: "mew-sheets" });
-  const tabbed = make("div", { class: "mew-place mew-place-tabs" }, tabs, sheets);
-  const room = make("div", { class: "mew-room" }, places.top, places.left, places.middle, tabbed);
-  root.append(room);
+  const main = make("div", { class: "mew-place mew-place-main" }, tabs, sheets);
+  const room = make("div", { class: "mew-room" }, side, strip, main);
+  root.append(header.node, room);
   el.replaceChildren(root);
-  const announce = announcer(root);
-  const drawn = new Map(), buttons = new Map();
-  let chosen = "";
+  const announce = announcer(root), toast = makeToaster(root);
+  const drawn = new Map(), tabOf = new Map();
+  let chosen = "", settings = { splitters: {} }, counts = { participants: 0, messages: 0, waiting: 0 };
+
+  const splitters = [
+    makeSplitter({ label: "Width of the participants", min: 56, max: 400, start: 240, place: strip, direction: 1, changed: (px) => setWidth("strip", px) }),
+    makeSplitter({ label: "Width of the approvals", min: 300, max: 900, start: 440, place: side, direction: -1, changed: (px) => setWidth("side", px) }),
+  ];
+  splitters[0].node.classList.add("mew-splitter-left");
+  splitters[1].node.classList.add("mew-splitter-right");
+  strip.after(splitters[0].node);
+  main.after(splitters[1].node);
+  function setWidth(name, px) {
+    settings.splitters = { ...settings.splitters, [name]: px };
+    link.setSetting("splitters", settings.splitters);
+  }
 
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") build(item);
-      else if (item.t === "badges") count(item.badges);
+      else if (item.t === "head") count(item);
     },
+    settings(values) {
+      settings = { ...values };
+      splitters[0].set(values.splitters?.strip);
+      splitters[1].set(values.splitters?.side);
+    },
+    off: () => waits.set(link.isOff() ? 0 : counts.waiting),
   });
+  const waits = attention({
+    shown: () => side.getClientRects().length > 0 && isInSight(side),
+    show: async () => { if (!(await openIn(root, "approvals", { first: true }))) side.scrollIntoView({ block: "nearest" }); },
+    toast,
+  });
+
+  const pause = doer("Pause agents", async () => {
+    const done = await link.act(pause.dataset.paused ? "resume" : "pause");
+    if (done) toast(done.said);
+  }, { class: "mew-pause-all", hidden: true });
+  const report = menuButton("Export", () => [
+    { text: "Report as HTML", about: "One file without scripts: decisions, messages, results.", run: () => save("report") },
+    { text: "Messages as JSON lines", about: "The log, as it is.", run: () => save("save") },
+  ], { hidden: true });
+  const popOut = menuButton("Pop out", () => [
+    { text: root.matches(":popover-open") ? "Back to the notebook" : "Fill the window", about: "Esc ends it.", key: "Esc", run: fillWindow },
+    { text: "Beside the notebook", about: "Right-click this output, then choose “Create New View for Cell Output”.", run: dock },
+  ]);
+  const options = menuButton("Settings", () => [
+    { text: "Compact rows", checked: settings.density === "compact", run: () => link.setSetting("density", settings.density === "compact" ? "comfortable" : "compact") },
+    { text: "Times in UTC", checked: settings.time === "utc", run: () => link.setSetting("time", settings.time === "utc" ? "local" : "utc") },
+    { text: "Hide plumbing", checked: settings.hidePlumbing, about: "Joins, lists of tools and other messages that keep a space going.", run: () => link.setSetting("hidePlumbing", !settings.hidePlumbing) },
+  ]);
+  header.actions.append(pause, report, popOut, options);
+
+  async function save(act) {
+    const done = await link.act(act);
+    if (done) toast(done.said);
+  }
+
+  function fillWindow() {
+    if (root.matches(":popover-open")) return leaveWindow();
+    root.setAttribute("popover", "manual");
+    root.showPopover();
+    root.classList.add("mew-full");
+    root.focus();
+  }
+  function leaveWindow() {
+    root.classList.remove("mew-full");
+    root.hidePopover();
+    root.removeAttribute("popover");
+    root.scrollIntoView({ block: "nearest" });
+  }
+  root.tabIndex = -1;
+  root.addEventListener("keydown", (event) => { if (event.key === "Escape" && root.classList.contains("mew-full")) leaveWindow(); });
+
+  // JupyterLab has a command for it, which a page reaches only through the menu of the output.
+  function dock() {
+    if (root.classList.contains("mew-full")) leaveWindow();
+    const box = root.getBoundingClientRect();
+    const at = { bubbles: true, cancelable: true, clientX: box.left + 40, clientY: Math.max(box.top, 0) + 20 };
+    root.dispatchEvent(new MouseEvent("contextmenu", at));
+  }
 
   function build(item) {
     root.setAttribute("aria-label", `Control room of ${item.space}`);
+    header.heading.textContent = item.space;
+    pause.hidden = !item.acts.includes("pause");
+    report.hidden = !item.acts.includes("report");
     for (const part of item.parts) {
       if (drawn.has(part.name)) continue;
       if (part.place === "tab") addTab(part);
-      else {
-        drawn.set(part.name, part);
-        draw(part, places[part.place]);
-      }
+      else drawn.set(part.name, draw(part, part.place === "side" ? side : strip));
     }
-    tabbed.hidden = !buttons.size;
-    count(item.badges);
-    if (!chosen && buttons.size) choose(buttons.keys().next().value);
+    count(item);
+    if (!chosen && tabOf.size) choose(tabOf.keys().next().value);
   }
 
   async function draw(part, place) {
@@ -50,60 +131,94 @@ function render({ model, el, host, signal }) {
       const widget = await host.getWidget(part.ref);
       await widget.render({ el: box, signal });
     } catch (error) {
-      box.append(make("div", { class: "mew-empty", text: `The part “${part.name}” is not in this page. Run the cell of the panel again.` }));
+      box.append(emptyState(`“${part.title}” is not in this page. Run the cell of the panel again.`));
     }
     root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
+    return box;
   }
 
   function addTab(part) {
     const sheet = make("div", { class: "mew-sheet", role: "tabpanel", id: `${link.view}-${part.name}`, hidden: true });
     const button = make("button", {
-      type: "button", role: "tab", id: `${link.view}-tab-${part.name}`, class: "mew-tab", "aria-selected": "false", tabindex: -1,
+      type: "button", role: "tab", id: `${link.view}-tab-${part.name}`, class: "mew-tab", "aria-selected": "false", tabindex: -1, "data-part": part.name,
       "aria-controls": sheet.id, onclick: () => choose(part.name),
-    }, make("span", { text: part.name }), make("span", { class: "mew-badge mew-num", hidden: true }));
+    }, make("span", { text: part.title }), make("span", { class: "mew-badge mew-num", hidden: true }));
     sheet.setAttribute("aria-labelledby", button.id);
-    drawn.set(part.name, part);
-    buttons.set(part.name, { button, sheet, part, begun: false });
+    drawn.set(part.name, null);
+    tabOf.set(part.name, { button, sheet, part });
     tabs.append(button);
     sheets.append(sheet);
   }
 
   function choose(name) {
     chosen = name;
-    for (const [button, tab] of buttons) {
-      const on = button === name;
+    for (const [key, tab] of tabOf) {
+      const on = key === name;
       tab.button.setAttribute("aria-selected", String(on));
       tab.button.tabIndex = on ? 0 : -1;
       tab.sheet.hidden = !on;
-      if (on && !tab.begun) {
-        tab.begun = true;
-        draw(tab.part, tab.sheet);
-      }
+      if (on && !drawn.get(key)) drawn.set(key, draw(tab.part, tab.sheet));
     }
+    tabOf.get(name).button.scrollIntoView?.({ block: "nearest", inline: "nearest" });
   }
 
-  function count(badges) {
-    for (const [name, { button }] of buttons) {
-      const badge = button.lastChild, text = badges[name] ?? "";
+  // Shows a part for a link; done when it is drawn and has its first snapshot, or after some seconds.
+  root.mewReveal = async (name) => {
+    if (tabOf.has(name)) choose(name);
+    const box = await drawn.get(name);
+    const section = box?.querySelector("section.mew");
+    const until = performance.now() + REVEAL_WAIT;
+    while (section && section.dataset.link === "waiting" && performance.now() < until) await new Promise((done) => setTimeout(done, 50));
+  };
+
+  function count(item) {
+    for (const [name, { button }] of tabOf) {
+      const badge = button.lastChild, text = item.badges[name] ?? "";
       badge.hidden = !text;
       if (badge.textContent !== text) badge.textContent = text;
     }
-    if (badges.approvals && badges.approvals !== root.dataset.waiting) announce(`approvals: ${badges.approvals}`);
-    root.dataset.waiting = badges.approvals ?? "";
+    const before = counts.waiting;
+    counts = item.counts;
+    header.setCounts([
+      { text: countOf(counts.participants, "participant") },
+      { text: countOf(counts.messages, "message") },
+      { text: counts.waiting ? `${counts.waiting} ${counts.waiting === 1 ? "needs" : "need"} your approval` : "", tone: "wait" },
+    ]);
+    if (item.paused !== undefined) {
+      pause.textContent = item.paused ? "Resume agents" : "Pause agents";
+      if (item.paused) pause.dataset.paused = "1";
+      else delete pause.dataset.paused;
+    }
+    if (counts.waiting > before) announce(`${countOf(counts.waiting, "request")} to approve`);
+    waits.set(link.isOff() ? 0 : counts.waiting);
   }
 
   tabs.addEventListener("keydown", (event) => {
-    const names = [...buttons.keys()], now = names.indexOf(chosen), end = names.length - 1;
+    const names = [...tabOf.keys()], now = names.indexOf(chosen), end = names.length - 1;
     const to = { ArrowRight: now === end ? 0 : now + 1, ArrowLeft: now === 0 ? end : now - 1, Home: 0, End: end }[event.key];
     event.stopPropagation();
     if (to === undefined) return;
     event.preventDefault();
     choose(names[to]);
-    buttons.get(names[to]).button.focus();
+    tabOf.get(names[to]).button.focus();
   });
   root.setAttribute("data-lm-suppress-shortcuts", "true");
 
-  return () => link.end();
+  // In a window of its own (a new view of the output) the panel is as high as the window.
+  const docked = new ResizeObserver(([{ contentRect }]) => root.style.setProperty("--mew-tall", `${Math.max(320, Math.floor(contentRect.height) - 16)}px`));
+  const outer = el.closest(".jp-LinkedOutputView, .jp-MainAreaWidget > .jp-OutputArea");
+  if (outer && !el.closest(".jp-Notebook")) docked.observe(outer);
+  return () => {
+    docked.disconnect();
+    waits.end();
+    delete root.mewReveal;
+    link.end();
+  };
+}
+
+function isInSight(node) {
+  const box = node.getBoundingClientRect();
+  return box.bottom > 0 && box.top < innerHeight && !document.hidden;
 }
 
 export default { render };

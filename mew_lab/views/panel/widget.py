@@ -1,25 +1,26 @@
 """Shows all parts of a space on one page.
 
-The participants are on the left, the messages in the middle, the approvals on the right. The other parts are below
-them, in tabs with counts. A narrow page has one column, approvals first. The parts are the widgets of `lab.view`
+The participants are in a strip at the left, the approvals at the right, always in sight. The messages and the other
+parts are in tabs between them. A narrow page has one column, approvals first. The parts are the widgets of `lab.view`
 themselves, so a part that is shown twice has one state. A part in a tab is drawn when its tab is first chosen.
 
-The panel knows the names and the places of the parts, and nothing of their content.
+The panel knows the names, the titles and the places of the parts, and nothing of their content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from mew_lab.lab.entry_feed import Follower
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
+from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget
 from mew_lab.views.ui.pictures import box, element
 
-__all__ = ["PLACES", "PanelView", "view_of"]
+__all__ = ["PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "view_of"]
 
 _ESM, _CSS = front_end("panel")
 
@@ -31,23 +32,45 @@ _COLUMN = "flex:1 1 320px;min-width:0;overflow-x:auto"
 _TITLE = "font-size:15px;font-weight:600"
 _COUNT = "font-size:12px;padding:0 8px;border-radius:4px;background:rgba(128,128,128,.15)"
 
-# The place of each part; tabs in this order. Approvals come first in the page, for screen readers and the Tab key.
-PLACES: Mapping[str, str] = {
-    "approvals": "top",
-    "roster": "left",
-    "feed": "middle",
-    "reasoning": "tab",
-    "chat": "tab",
-    "streams": "tab",
-    "tools": "tab",
-    "timeline": "tab",
-    "grants": "tab",
+
+class PartPlace(NamedTuple):
+    """The place of a part, "side", "strip" or "tab", and its title."""
+
+    place: str
+    title: str
+
+
+# Tabs in this order. Approvals come first in the page, for screen readers and the Tab key.
+PARTS_SHOWN: Mapping[str, PartPlace] = {
+    "approvals": PartPlace("side", "Approvals"),
+    "roster": PartPlace("strip", "Participants"),
+    "feed": PartPlace("tab", "Messages"),
+    "reasoning": PartPlace("tab", "Reasoning"),
+    "chat": PartPlace("tab", "Chat"),
+    "streams": PartPlace("tab", "Streams"),
+    "tools": PartPlace("tab", "Tools"),
+    "timeline": PartPlace("tab", "Timeline"),
+    "grants": PartPlace("tab", "Permissions"),
 }
+
+
+class RoomCounts(NamedTuple):
+    """The counts in the panel's header: participants that are present, messages, proposals that wait for a decision."""
+
+    participants: int
+    messages: int
+    waiting: int
 
 
 def view_of(session: Session, views: Any) -> PanelView:
     """Makes the panel of this space; `views` has each part as an attribute, as `lab.view` has."""
-    view = PanelView(session.space, {name: getattr(views, name) for name in PLACES})
+    parts = {name: getattr(views, name) for name in PARTS_SHOWN}
+    roster, approvals = parts["roster"], parts["approvals"]
+    view = PanelView(
+        session.space,
+        parts,
+        lambda: RoomCounts(roster.present, len(session.log), approvals.open_cards),
+    )
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
     view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
     return view
@@ -63,18 +86,34 @@ class _Waker(Follower):
         self._view.wake()
 
 
-class PanelView(LiveWidget):
-    """All parts of one space. It may be shown several times. Closing it closes no part."""
+class PanelView(ActingWidget):
+    """All parts of one space. It may be shown several times. Closing it closes no part.
+
+    Args:
+        space: The name of the space, and `parts` its views by name.
+        counts: Returns the counts of the header; for any thread.
+        acts: What the buttons of the header do, by the names that the front end uses; those without an act are hidden.
+    """
 
     _esm = _ESM
     _css = _CSS
     title = "panel"
     interval = 0.5
+    beats = True
 
-    def __init__(self, space: str, parts: Mapping[str, LiveWidget], **traits: Any) -> None:
+    def __init__(
+        self,
+        space: str,
+        parts: Mapping[str, LiveWidget],
+        counts: Callable[[], RoomCounts],
+        acts: Mapping[str, Act] | None = None,
+        **traits: Any,
+    ) -> None:
         self._space = space
         self._parts = parts
-        self._badges: dict[str, str] = {}
+        self._counts = counts
+        self._header_acts = dict(acts or {})
+        self._shown: dict[str, Any] = {}
         self.waker = _Waker(self)
         super().__init__(**traits)
         for part in parts.values():
@@ -84,33 +123,50 @@ class PanelView(LiveWidget):
         """Sets the function that ends the subscription of this view."""
         self._leave = leave
 
+    def _acts(self) -> Mapping[str, Act]:
+        return self._header_acts
+
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._badges = self._collect_badges()
+        self._shown = self._collect()
         # `ref` is the name of another anywidget for the page.
         parts = [
-            {"name": name, "place": PLACES[name], "ref": f"anywidget:{part.model_id}"}
+            {
+                "name": name,
+                "place": PARTS_SHOWN[name].place,
+                "title": PARTS_SHOWN[name].title,
+                "ref": f"anywidget:{part.model_id}",
+            }
             for name, part in self._parts.items()
         ]
-        return {"parts": parts, "badges": self._badges, "space": self._space}
+        return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts), **self._shown}
 
     def _news(self) -> list[dict[str, Any]]:
-        badges = self._collect_badges()
-        if badges == self._badges:
+        shown = self._collect()
+        if shown == self._shown:
             return []
-        self._badges = badges
-        return [{"t": "badges", "badges": badges}]
+        self._shown = shown
+        return [{"t": "head", **shown}]
 
-    def _collect_badges(self) -> dict[str, str]:
-        return {name: part.badge() for name, part in self._parts.items()}
+    def _collect(self) -> dict[str, Any]:
+        badges = {name: part.badge() for name, part in self._parts.items()}
+        return {"badges": badges, "counts": self._counts()._asdict()}
 
     def _static_text(self) -> str:
         return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())
 
     def _static_html(self) -> str:
         # The room in short: what waits, then what was said last; each part's own picture has the rest.
-        counts = [f"{name} {badge}" for name, badge in self._collect_badges().items() if badge]
+        counts = self._counts()
+        pills = [
+            f"{counts.participants} participant{'s' * (counts.participants != 1)}",
+            f"{counts.messages} message{'s' * (counts.messages != 1)}",
+        ]
+        if counts.waiting:
+            pills.append(f"{counts.waiting} need{'s' * (counts.waiting == 1)} your approval")
+        titled = [(PARTS_SHOWN[name].title, part.badge()) for name, part in self._parts.items()]
+        pills += [f"{title} {badge}" for title, badge in titled[2:] if badge]
         head = element(
-            "div", box(self._space, _TITLE), *(box(text, _COUNT) for text in counts), style=f"{_ROOM};{_HEAD}"
+            "div", box(self._space, _TITLE), *(box(text, _COUNT) for text in pills), style=f"{_ROOM};{_HEAD}"
         )
         brief = [part._brief_html() for part in self._parts.values()]
         columns = [element("div", drawn, style=_COLUMN) for drawn in brief if drawn]

@@ -205,9 +205,14 @@ class RosterView(ActingWidget):
 
     # Saved pictures.
 
+    @property
+    def present(self) -> int:
+        """The number of present participants."""
+        return sum(bool(row.ids) for row in self._members.rows)
+
     def badge(self) -> str:
         """The number of present participants, as text."""
-        return f"{sum(bool(row.ids) for row in self._members.rows)} here"
+        return f"{self.present} here"
 
     def _static_text(self) -> str:
         rows = self._members.rows

@@ -4,14 +4,17 @@
 // `act(name, choices, tell)` performs an act in Python. Its promise gives {said, value}, or null after a failure. The view
 // shows the failure until it is dismissed, or `tell(text)` shows it in a better place. After the loss of a message a
 // snapshot is requested, and the acts that have no answer by then count as failed.
-// `on.off()` is called when the kernel falls silent or the space ends, and when the kernel answers again; `isOff()` says
+// `on.settings(settings)` gets the settings of the user with each snapshot and at each change; `setSetting(name, value)`
+// changes one. `on.off()` is called when the kernel falls silent or the space ends, and when the kernel answers again; `isOff()` says
 // which.
 
 import { make } from "./elements.js";
+import { setClockUtc } from "./text.js";
 
 const KERNEL_GONE = "The kernel of this view is gone. Run the cell again.";
 const KERNEL_QUIET = "The kernel does not answer. The view continues when the running cell has ended; if no cell runs, run this cell again.";
 const KERNEL_SILENT = 2500;
+const LINK_WORDS = { waiting: "Connecting", connected: "Connected", gone: "Disconnected", over: "Stopped" };
 const KERNEL_ENDED = ["restarting", "autorestarting", "dead", "terminating"];
 
 // JupyterLab's object for the kernel of a view; null in a front end without one.
@@ -117,8 +120,13 @@ export function connect(model, root, on) {
         attempts = 0;
         nonce = item.nonce ?? null;
         say("");
+        applySettings(item.settings ?? {});
         if (item.beat) startPings(item.beat);
         end(item.over);
+      }
+      if (item.t === "settings") {
+        applySettings(item.settings);
+        continue;
       }
       if (item.t === "over") {
         end(item.text);
@@ -131,12 +139,29 @@ export function connect(model, root, on) {
       if (away && item.t !== "snapshot") missed = true;
       else on.item(item);
     }
+    showLink();
     if (hasItems) on.done?.();
     if (!lost) return;
     failOpenActs();
     if (whole || !answered) return;
     if (away) missed = true;
     else ask();
+  }
+  function applySettings(settings) {
+    setClockUtc(settings.time === "utc");
+    root.dataset.density = settings.density === "compact" ? "compact" : "comfortable";
+    on.settings?.(settings);
+  }
+  // The pill in the header of this view, not that of a part within it.
+  function showLink() {
+    const state = over ? "over" : why ? "gone" : answered ? "connected" : "waiting";
+    if (root.dataset.link === state) return;
+    root.dataset.link = state;
+    const pill = root.querySelector(".mew-connection");
+    if (pill?.closest(".mew") !== root) return;
+    pill.dataset.state = state;
+    pill.setAttribute("aria-label", LINK_WORDS[state]);
+    pill.title = why || LINK_WORDS[state];
   }
   // Whether a kernel is at the other end. The kernel sends a beat a second as long as it receives pings now and then. The
   // kernel status that the front end reports counts at once.
@@ -152,6 +177,7 @@ export function connect(model, root, on) {
     banner.textContent = text;
     if (text) root.dataset.off = over ? "over" : "gone";
     else delete root.dataset.off;
+    showLink();
     Promise.resolve().then(() => on.off?.());
   }
   function end(text) {
@@ -187,6 +213,7 @@ export function connect(model, root, on) {
   return {
     view, send, ask, act, notice,
     isOff: () => why !== "",
+    setSetting: (name, value) => send({ t: "setting", view, name, value }),
     end() {
       clearTimeout(timer);
       clearInterval(checks);

@@ -36,12 +36,15 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import anywidget
 
+from mew_lab.errors import MewError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.ui.pictures import snapshot
+from mew_lab.views.ui.preferences import preferences
 from mew_lab.views.ui.stored_picture import StoredPicture
 
 __all__ = [
@@ -64,6 +67,10 @@ message_threads: set[str] = set()
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
+
+
+# All widgets of this kernel: a setting that one view changes is told to each.
+_widgets: WeakSet[LiveWidget] = WeakSet()
 
 
 class ClickProbe(NamedTuple):
@@ -182,6 +189,7 @@ class LiveWidget(anywidget.AnyWidget):
         super().__init__(**traits)
         self.freed = free_the_comm(self.comm)
         self.on_msg(self._on_message)
+        _widgets.add(self)
 
     # What a subclass says. `_snapshot` and `_news` are called by the writer alone.
 
@@ -336,6 +344,8 @@ class LiveWidget(anywidget.AnyWidget):
         # Without a thread of its own each ping is answered by itself.
         beat = self.beats and (1.0 if self._threadless else PING)
         head: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
+        if asked:
+            head["settings"] = preferences.read()
         items = [self._snapshot(start) | head | {"view": view} for view, start in asked.items()]
         items += self._news()
         # An item is posted after what it speaks of has changed, so it follows the news.
@@ -361,6 +371,8 @@ class LiveWidget(anywidget.AnyWidget):
                 self._ask(view[:40], start if isinstance(start, int) and start > 0 else 0)
             elif kind == "bye" and isinstance(view, str):
                 self._views.pop(view[:40], None)
+            elif kind == "setting":
+                self._change_setting(message)
             else:
                 self._handle(message)
         except Exception as error:
@@ -372,6 +384,17 @@ class LiveWidget(anywidget.AnyWidget):
             self._views[view] = start
             self._asked[view] = start
         self.wake()
+
+    def _change_setting(self, message: dict[str, Any]) -> None:
+        try:
+            preferences.change(str(message.get("name")), message.get("value"))
+        except MewError as refusal:
+            # The views go on with what they show; nothing but the memory of it is lost.
+            self.fault(refusal)
+            return
+        item = {"t": "settings", "settings": preferences.read()}
+        for widget in tuple(_widgets):
+            widget.post(item)
 
     # Pictures.
 

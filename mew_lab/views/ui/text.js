@@ -1,7 +1,26 @@
 // Numbers, times and names as a person reads them.
 
+let MEW_CLOCK_UTC = false;
+
+// Whether clock times are shown in UTC; otherwise in the reader's zone.
+export function setClockUtc(wanted) {
+  MEW_CLOCK_UTC = wanted;
+}
+
 export function clockTime(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+  const zone = MEW_CLOCK_UTC ? { timeZone: "UTC" } : {};
+  return new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit", ...zone });
+}
+
+// The date and time in UTC, for a tooltip.
+export function clockHover(seconds) {
+  const text = new Date(seconds * 1000).toISOString();
+  return `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+}
+
+// "1 participant", "2 participants".
+export function countOf(n, noun, plural = `${noun}s`) {
+  return `${groupDigits(n)} ${n === 1 ? noun : plural}`;
 }
 
 export function elapsedTime(seconds) {

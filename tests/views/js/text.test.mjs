@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amount, roundNumber, duration, groupDigits, timeSpan, seconds, shorten, elapsedTime } from "../../../mew_lab/views/ui/text.js";
+import { amount, clockHover, clockTime, countOf, setClockUtc, roundNumber, duration, groupDigits, timeSpan, seconds, shorten, elapsedTime } from "../../../mew_lab/views/ui/text.js";
 
 function table(name, run, rows) {
   for (const [given, expected] of rows) test(`${name}(${given})`, () => assert.equal(run(given), expected));
@@ -19,4 +19,16 @@ test("a name is shortened in its middle, and no sign is cut in two", () => {
   assert.equal(shorten("abcdefg", 5), "ab…fg");
   assert.equal(shorten("😀".repeat(8), 5), "😀😀…😀😀");
   assert.equal(shorten("😀".repeat(5), 5), "😀".repeat(5));
+});
+
+test("a count has its noun in the singular or the plural", () => {
+  assert.deepEqual([0, 1, 2, 1000].map((n) => countOf(n, "message")), ["0 messages", "1 message", "2 messages", "1\u202f000 messages"]);
+  assert.equal(countOf(2, "reply", "replies"), "2 replies");
+});
+
+test("a clock time is in UTC where that is set, and its tooltip always", () => {
+  setClockUtc(true);
+  assert.equal(clockTime(86399), "23:59:59");
+  setClockUtc(false);
+  assert.equal(clockHover(86399), "1970-01-01 23:59:59 UTC");
 });

@@ -1,0 +1,57 @@
+// Shows an element above everything else, beside the element that opened it. The top layer of the page keeps it whole
+// where its part scrolls or clips; a browser without the popover API shows it below its opener.
+
+// Returns `close(focusBack)`. It closes by itself with Escape, a press elsewhere, and when its opener is gone. `back` gets
+// the focus then; `closed()` is called once.
+export function showPopover(node, anchor, { back = anchor, closed = () => {} } = {}) {
+  anchor.mewClosePopover?.(false);
+  node.classList.add("mew-popover");
+  const layered = "popover" in HTMLElement.prototype;
+  if (layered) node.setAttribute("popover", "manual");
+  anchor.after(node);
+  anchor.setAttribute("aria-expanded", "true");
+  if (layered) {
+    node.showPopover();
+    placeBeside(node, anchor);
+  }
+  let open = true;
+  function close(focusBack) {
+    if (!open) return;
+    open = false;
+    delete anchor.mewClosePopover;
+    for (const [target, kind, run] of listeners) target.removeEventListener(kind, run, true);
+    const held = node.contains(document.activeElement);
+    node.remove();
+    anchor.setAttribute("aria-expanded", "false");
+    if (focusBack && (held || document.activeElement === document.body)) back.focus({ preventScroll: true });
+    closed();
+  }
+  const away = (event) => { if (!node.contains(event.target) && !anchor.contains(event.target)) close(false); };
+  const key = (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    event.stopPropagation();
+    close(true);
+  };
+  const follow = (event) => {
+    if (event.target instanceof Node && node.contains(event.target)) return;
+    if (!anchor.isConnected || !anchor.getClientRects().length) close(false);
+    else if (layered) placeBeside(node, anchor);
+  };
+  const listeners = [[document, "pointerdown", away], [node, "keydown", key], [window, "scroll", follow], [window, "resize", follow]];
+  for (const [target, kind, run] of listeners) target.addEventListener(kind, run, true);
+  anchor.mewClosePopover = close;
+  (node.querySelector("[autofocus]") ?? node.querySelector("button, input, select, textarea, [tabindex]") ?? node).focus({ preventScroll: true });
+  return close;
+}
+
+// Below its opener where there is room, else above it; within the window in any case.
+function placeBeside(node, anchor) {
+  const at = anchor.getBoundingClientRect(), box = node.getBoundingClientRect(), gap = 4;
+  const below = innerHeight - at.bottom - gap, above = at.top - gap;
+  const up = box.height > below && above > below;
+  const left = Math.max(gap, Math.min(at.left, innerWidth - box.width - gap));
+  node.style.left = `${left}px`;
+  node.style.maxHeight = `${Math.max(80, (up ? above : below) - gap)}px`;
+  node.style.top = up ? `${Math.max(gap, at.top - gap - Math.min(box.height, above))}px` : `${at.bottom + gap}px`;
+}

@@ -1,0 +1,109 @@
+"""Keeps the settings of a user's views in one small file, which all kernels of the user share.
+
+The file is `mew_lab.json` in Jupyter's configuration folder, JSON, readable by its owner alone. A setting that the file
+does not hold, or that has a wrong value, has its default. Values of other programs and later versions are kept. A file
+that cannot be read or written changes nothing but what is remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_dir
+
+from mew_lab.errors import MewError
+
+__all__ = ["SETTINGS", "Preferences", "preferences", "preferences_path"]
+
+MAX_BYTES = 64 * 1024
+MAX_VALUE = 4096  # characters of JSON of one setting
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict) and len(json.dumps(value)) <= MAX_VALUE
+
+
+# Each setting: its default, and whether a value is valid.
+SETTINGS: Mapping[str, tuple[Any, Callable[[object], bool]]] = {
+    "density": ("comfortable", lambda value: value in ("comfortable", "compact")),
+    "time": ("local", lambda value: value in ("local", "utc")),
+    "hidePlumbing": (True, lambda value: isinstance(value, bool)),
+    "feedColumns": ({}, _is_table),
+    "splitters": ({}, _is_table),
+}
+
+
+def preferences_path() -> Path:
+    """The file of the settings."""
+    return Path(jupyter_config_dir()) / "mew_lab.json"
+
+
+class Preferences:
+    """The settings of one user; for any thread.
+
+    Args:
+        path: Returns the file, which may not exist yet.
+    """
+
+    def __init__(self, path: Callable[[], Path] = preferences_path) -> None:
+        self._path = path
+        # Guards the file against two threads of this process.
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, Any]:
+        """All settings by name, as the file has them now."""
+        stored = self._load()
+        return {
+            name: stored[name] if name in stored and is_valid(stored[name]) else default
+            for name, (default, is_valid) in SETTINGS.items()
+        }
+
+    def change(self, name: str, value: object) -> None:
+        """Sets one setting.
+
+        Raises:
+            MewError: for an unknown setting, a wrong value, or a file that cannot be written.
+        """
+        if name not in SETTINGS:
+            raise MewError(f"There is no setting {name!r}; the settings are {', '.join(SETTINGS)}.")
+        if not SETTINGS[name][1](value):
+            raise MewError(f"The setting {name!r} does not take this value.")
+        path = self._path()
+        with self._lock:
+            try:
+                # Read again: another kernel may have changed another setting.
+                self._save(path, self._load() | {name: value})
+            except OSError as error:
+                raise MewError(
+                    f"The setting {name!r} could not be kept in {path}: {error.strerror or error}."
+                ) from None
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            with self._path().open("rb") as file:
+                stored = json.loads(file.read(MAX_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    @staticmethod
+    def _save(path: Path, stored: Mapping[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A file of its own, moved into place as a whole: a reader never sees half of it. mkstemp makes it 0600.
+        handle, name = tempfile.mkstemp(prefix=".mew_lab-", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(stored, file, indent=1, sort_keys=True)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+preferences = Preferences()

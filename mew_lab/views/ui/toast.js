@@ -1,0 +1,24 @@
+// A line at the bottom of a part that tells what was done, with an action such as "Undo". It goes after some seconds, but not
+// while it is pointed at or holds the focus.
+
+import { make } from "./elements.js";
+
+// Returns `toast(text, { action: { text, run }, seconds, tone })`; a new one takes the place of the last one.
+export function makeToaster(root) {
+  const place = make("div", { class: "mew-toasts", role: "status", "aria-live": "polite" });
+  root.append(place);
+  let timer = null;
+  return (text, { action = null, seconds = 8, tone = "" } = {}) => {
+    clearTimeout(timer);
+    const line = make("div", { class: "mew-toast", "data-tone": tone }, make("bdi", { text }));
+    const close = () => { clearTimeout(timer); line.remove(); };
+    const wait = () => { clearTimeout(timer); timer = setTimeout(close, seconds * 1000); };
+    if (action) line.append(make("button", { type: "button", text: action.text, onclick: (event) => { if (event.isTrusted) { close(); action.run(); } } }));
+    line.append(make("button", { type: "button", class: "mew-quiet", text: "Dismiss", onclick: close }));
+    for (const kind of ["pointerenter", "focusin"]) line.addEventListener(kind, () => clearTimeout(timer));
+    for (const kind of ["pointerleave", "focusout"]) line.addEventListener(kind, () => { if (!line.matches(":hover, :focus-within")) wait(); });
+    place.replaceChildren(line);
+    wait();
+    return close;
+  };
+}

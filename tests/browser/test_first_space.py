@@ -160,7 +160,7 @@ def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[...
     saved = json.dumps(book.save())
     assert len(token) > 20 and token not in saved
     assert "object at 0x" not in saved
-    assert "as of" in saved and "mcp/proposal" in saved
+    assert "Snapshot of" in saved and "mcp/proposal" in saved
 
 
 @pytest.mark.slow

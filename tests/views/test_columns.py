@@ -9,6 +9,7 @@ import pytest
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, select_columns
+from mew_lab.views.ui.pictures import clock_time
 
 
 def test_columns_are_chosen_by_name_in_any_order() -> None:
@@ -51,8 +52,8 @@ def test_a_value_is_what_the_row_says() -> None:
     shown = {name: value(row) for name, value in VALUES.items()}
     assert shown == {
         "seq": "3",
-        "time": "16:00:00 UTC",
-        "clock": "16:00:00 UTC",
+        "time": clock_time(1764000000.0),
+        "clock": clock_time(1764000000.0),
         "from": "bot",
         "to": "git, files",
         "kind": "chat",

@@ -13,6 +13,7 @@ from pages import Page, picture
 from mew_lab.lab.lab import Lab
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.widget import GrantsView
+from mew_lab.views.ui.pictures import clock_time
 
 CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -195,7 +196,7 @@ def test_the_picture_keeps_what_was_granted(view: GrantsView, holdings: Holdings
     )
     holdings.rows = (granted, *holdings.rows)
     html = picture(view)
-    assert "Grants in demo as of" in html and "granted by human at 00:00:00 UTC (g-1)" in html
+    assert "Grants in demo: " in html and f"granted by human at {clock_time(0)} (g-1)" in html
     assert html.count("<tr>") == 201 and "51 earlier rows are not shown" in html
     assert "<script" not in html and "<button" not in html
     assert repr(view) == "Grants in demo: 251 capabilities held, 1 of them granted"

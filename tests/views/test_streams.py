@@ -333,7 +333,7 @@ def test_the_picture_in_a_saved_notebook_is_text_and_says_what_was_looked_at(pag
     page.look(page.key(stream))
     page.browser.until(page.text)
     html = picture(page.view)
-    assert re.search(r"Streams as of \d\d:\d\d:\d\d UTC: 1 open, 0 over", html)
+    assert "Streams: 1 open, 0 over" in html
     assert "second &lt;b&gt;line&lt;/b&gt;" in html and "&lt;img src=x" in html
     assert not re.search(r"<(?!/?(div|b|table|thead|tbody|tr|th|td|br)\b)", html)
     assert repr(page.view) == "Streams: 1 open, 0 requested, 0 over"

@@ -232,7 +232,7 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
     texts = Texts()
     texts.feed(picture(view))
     assert texts.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br"}
-    assert "Tools as of " in texts.words and "250 tools" in texts.words
+    assert "Tools: " in texts.words and "250 tools" in texts.words
     assert "57 more tools are not shown" in texts.words
     assert "onerror=alert(1)>\\u202e" in texts.words and "\u202e" not in texts.words
     assert "(required)" in texts.words and "read-only" in texts.words

@@ -23,7 +23,6 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -225,11 +224,8 @@ class ChatView(ActingWidget):
             f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
             "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has their whole text." if messages else "",
-            f"A picture: no message can be sent here. The live view {INSTALL}.",
         ]
-        title = (
-            f"Chat as of {clock_time(self.clock())}, {last} messages, {len(self._talk.queue)} to acknowledge"
-        )
+        title = f"Chat: {last} messages, {len(self._talk.queue)} to acknowledge"
         return picture(
             title,
             ("said", "from", "to", "text", "then"),

@@ -30,7 +30,6 @@ from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 __all__ = ["Desk", "FeedView", "view_of"]
@@ -41,6 +40,7 @@ RING = 20_000
 CHUNK = 2_000
 FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
+MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
 ASKED = ("raw", "why")
 
@@ -243,23 +243,41 @@ class FeedView(ActingWidget):
         count = self._source.last_seq
         return f"Feed of {name}: {count} envelope{'' if count == 1 else 's'}, {members} members"
 
+    def _brief_html(self) -> str:
+        newest = self._source.since(max(0, self._source.last_seq - 20 * MOST_BRIEF), 20 * MOST_BRIEF)
+        rows = [row for row in newest if not _is_plumbing(row)][-MOST_BRIEF:]
+        if not rows:
+            return ""
+        cells = [
+            (str(row.seq), clock_time(row.t), f"{row.sender} → {', '.join(row.to) or 'all'}", row.what)
+            for row in rows
+        ]
+        last = self._source.last_seq
+        title = f"The newest {len(rows)} of {last} messages" if last > len(rows) else "Messages"
+        return picture(title, ("#", "time", "from → to", "what"), cells)
+
     def _static_html(self) -> str:
         last = self._source.last_seq
         rows = self._source.since(max(0, last - MOST_ROWS), MOST_ROWS)
         columns = [column for column in self._columns if column.name in VALUES]
         cells = [tuple(VALUES[column.name](row) for column in columns) for row in rows]
         name, members = self._source.title()
-        title = f"{name}, {members} members, as of {clock_time(self.clock())}, {last} envelopes"
+        title = f"{name}: {members} participants, {last} messages"
         notes = [
             f"{last - len(rows)} earlier envelopes are not shown: lab.log.df has all."
             if last > len(rows)
             else "",
             "" if rows else 'No messages yet. lab.chat("hello") sends one.',
-            f"A picture. The live view {INSTALL}.",
         ]
         titles = ["received" if column.name == "time" else visible(column.title) for column in columns]
         code = [title for title, column in zip(titles, columns, strict=True) if column.code]
         return picture(title, titles, cells, notes=filter(None, notes), code=code)
+
+
+def _is_plumbing(row: Row) -> bool:
+    """Whether the gateway or the discovery of tools says this, and nobody in the space."""
+    routine = ("system/welcome", "system/presence")
+    return row.kind in routine or row.what.startswith(("tools/list", "answered tools/list"))
 
 
 def _pack(row: Row) -> list[Any]:

@@ -27,7 +27,6 @@ from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -291,10 +290,9 @@ class ReasoningView(ActingWidget):
             ""
             if rows
             else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
-            f"A picture: nothing can be cancelled here. The live view {INSTALL}.",
         ]
         active = sum(row.facts.state == "active" for row in rows)
-        title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(rows)} in all"
+        title = f"Reasoning: {active} active, {len(rows)} in all"
         columns = ("when", "who", "state", "what", "then")
         return picture(title, columns, lines[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
 

@@ -30,7 +30,6 @@ from mew_lab.views.streams.row import KINDS, Kind, StreamRow
 from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 __all__ = ["StreamsView", "view_of"]
@@ -251,11 +250,10 @@ class StreamsView(ActingWidget):
     def _static_html(self) -> str:
         rows, head = self._listed(), self._heading()
         cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
-        title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['ended']} over"
+        title = f"Streams: {head['open']} open, {head['ended']} over"
         notes = [
             f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
             "" if rows else EMPTY,
-            f"A picture: nothing runs here. The live view {INSTALL}.",
         ]
         table = picture(title, COLUMNS, cells, notes=filter(None, notes), code=CODE)
         return table + (last_lines(self.streaming, *self._looked) if self._looked else "")

@@ -25,8 +25,7 @@ from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.log.chains import Exchange
@@ -257,7 +256,7 @@ class TimelineView(ActingWidget):
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_summary(self)}"
+        title = f"{name}, timeline: {count} envelopes; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
             (family.glyph, family.name, *(str(span[index]) for span in spans))
@@ -275,7 +274,6 @@ class TimelineView(ActingWidget):
             parts.append(f'<div style="overflow-x:auto">{drawn.html()}</div>')
             steps = ("#", "+s", "from", "to", "kind", "what", "verdict")
             parts.append(picture(drawn.title, steps, _steps(selected), code=("from", "to", "kind")))
-        parts.append(picture("", (), (), notes=[f"A picture. The live view {INSTALL}."]))
         return f"<div>{''.join(parts)}</div>"
 
 

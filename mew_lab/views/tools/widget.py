@@ -31,8 +31,7 @@ from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.tools_agent.definition import AgentDefinition
@@ -314,9 +313,8 @@ class ToolsView(ActingWidget):
             ""
             if rows
             else "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
-            f'A picture: nothing can be called here. The live view {INSTALL}. Until then: lab.call("bot/tool", …).',
         ]
-        title = f"Tools as of {clock_time(self.clock())}, {len(catalogue.tools)} tools"
+        title = f"Tools: {len(catalogue.tools)} tools"
         columns = ("participant", "tool", "arguments", "description", "annotations")
         return picture(
             title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")

@@ -50,9 +50,12 @@ def find_fault(target: str, arguments: Mapping[str, Any], tools: Sequence[Mappin
     """
     participant, _, name = target.partition("/")
     by_name = {str(tool.get("name")): tool for tool in tools}
+    # A participant that lists nothing may still take calls: a person who answers them, say.
+    if not by_name:
+        return ""
     if name not in by_name:
         known = [f"{participant}/{other}" for other in by_name]
-        offered = f"it has {listed(sorted(by_name))}" if by_name else "it has no tools"
+        offered = f"it has {listed(sorted(by_name))}"
         return f"{one_line(participant, LONG)} has no tool {one_line(name, LONG)!r}{hint(target, known)}; {offered}"
     schema = by_name[name].get("inputSchema")
     if not isinstance(schema, dict):

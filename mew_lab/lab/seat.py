@@ -82,7 +82,9 @@ class Seat:
         every = {**(arguments or {}), **more}
 
         async def start() -> Pending:
-            await self._check_call(target, every, doing)
+            # A proposal is read before anything runs, and may be about what is not listed.
+            if not propose:
+                await self._check_call(target, every, doing)
             call = verb(target, every)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)

@@ -308,12 +308,13 @@ def test_threat_42_a_text_tells_who_asked_for_a_proposal_all_of_them(lab: Lab) -
     assert "  asked by human: “Please look at the logs”; asked by web: “Delete \\u202ethem”" in told
 
 
-def test_what_carries_no_digest_is_refused_with_what_would_help(lab: Lab) -> None:
+def test_what_carries_no_digest_is_shown_and_not_approved(lab: Lab) -> None:
     pending = lab.join("bot").call("human/run")
-    with pytest.raises(
-        MewError, match=r"cannot approve a Pending: .*lab\.approve\(lab\.proposals\(\)\[0\]\)"
-    ):
-        lab.approve(pending)  # type: ignore[arg-type]
+    with pytest.raises(NotApproved, match="Not approved yet: this is what would be sent") as refused:
+        lab.approve(pending)
+    assert "digest" in str(refused.value) and [row.id for row in lab.proposals()] == [pending.id]
+    with pytest.raises(MewError, match="cannot approve a list"):
+        lab.approve([pending])  # type: ignore[arg-type]
 
 
 # --- who proposes -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "PROPOSE", "look_at", "read_through"]
+__all__ = ["ADDING", "PROPOSE", "choose", "look_at", "read_through"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -19,6 +19,11 @@ def add(a: int, b: int) -> int:
 bot = lab.join("bot", can="proposer")
 """
 PROPOSE = 'p = bot.call("notebook/add", {"a": 1, "b": 2})'
+
+
+def choose(around: Locator, text: str) -> None:
+    """Presses an entry of the menu that is open there, as by a mouse."""
+    around.get_by_role("menuitem", name=text).first.click()
 
 
 def look_at(button: Locator) -> None:

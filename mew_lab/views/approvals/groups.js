@@ -117,6 +117,7 @@ export function groupOf(cards, desk) {
   async function send(decision, reason) {
     const wanted = ticked().map((card) => [card.data.id, card.data.digest]);
     if (!wanted.length) return;
+    desk.hold();
     face.card.sent = performance.now();
     arm(face);
     const choices = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason } : {}) };

@@ -97,10 +97,15 @@ function render({ model, el }) {
       const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
       if (decision !== "reject" && card.picker) message.target = card.picker.value;
       if (!link.send(message)) return;
+      desk.hold();
       card.sent = performance.now();
       card.own = true;
       card.notice.hidden = true;
       arm(card.face);
+    },
+    // After a decision the kernel tells anew from when each card may be approved; until then none is.
+    hold() {
+      for (const { front, face } of cards.values()) for (const one of front ? new Set([front, face]) : []) one.ready = Math.max(one.ready ?? 0, performance.now() + 1000);
     },
     review(card) {
       setBrief(card, false);

@@ -44,7 +44,7 @@ def test_two_windows_on_one_kernel_decide_once(
     assert book.wait(3).text(3).strip() == "3"
     for one in (book, other):
         one.page.until(lambda one=one: card(one, 1).locator("button").count() == 0, "the card to collapse")
-        assert "fulfilled by human" in card(one, 1).inner_text()
+        assert "Approved by you after" in card(one, 1).inner_text()
     book.tab.bring_to_front()
 
 
@@ -69,7 +69,7 @@ def test_two_kernels_on_one_space_see_whose_decision_it_was(
             one.page.until(
                 lambda one=one: card(one, 1).locator("button").count() == 0, "the card to collapse"
             )
-            assert "fulfilled by colleague" in card(one, 1).inner_text()
+            assert f"Approved by {'you' if one is other else 'colleague'}" in card(one, 1).inner_text()
     finally:
         other.close()
     book.tab.bring_to_front()

@@ -120,7 +120,7 @@ def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) ->
     assert len(lab.log) == before
     lab.enrol("human", can=[{"kind": "chat"}])
     assert ask(lab, {"kind": "chat"}).barred == (
-        "You may not grant anything: human does not hold capability/grant."
+        "You don't have permission to grant anything (capability/grant)."
     )
 
 
@@ -128,7 +128,7 @@ def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) ->
     ("text", "said"),
     [
         ("{", "This is not JSON"),
-        ("[]", "A capability is one object"),
+        ("[]", "A permission is one object"),
         ('{"kind": "chat", "paylod": {}}', "paylod"),
         ("{}", "needs a kind"),
         ('{"kind": "/(/"}', "kind"),

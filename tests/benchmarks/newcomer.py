@@ -123,6 +123,8 @@ def approve_first(book: Notebook, lesson: Before) -> float:
     cells = book.tab.evaluate(
         "() => jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.type)"
     )
+    # A saved lesson has outputs and numbers already.
+    book.tab.evaluate("async () => { await jupyterapp.commands.execute('notebook:clear-all-cell-outputs'); }")
     began = time.monotonic()
     for n in range(lesson.waiting):
         if cells[n] == "code":

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from seat import Seat
 
+from mew_lab.views.approvals.widget import ApprovalsView
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui import stored_picture
 from mew_lab.views.ui.live import LiveWidget
@@ -136,3 +138,13 @@ def test_a_flood_is_stored_late_and_a_decision_does_not_wait_for_it(monkeypatch:
     stored.mark(decided=True)
     kernel.wait(2)
     stored.end()
+
+
+def test_a_card_that_is_decided_is_a_decision_and_one_that_comes_is_none() -> None:
+    seat, told = Seat(), list[str]()
+    view = ApprovalsView(seat)
+    view.on_decision.append(lambda: told.append("decided"))
+    seat.propose()
+    assert told == []
+    seat.withdraw("proposal-1")
+    assert told == ["decided"]

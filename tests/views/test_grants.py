@@ -75,7 +75,7 @@ def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page,
         "It would allow 1 of 1 logged envelope of agent that it may not send now (1 of them were refused)."
     ]
     assert json.loads(found["smallest"]) == json.loads(CALL)
-    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "tools/call x"]]
+    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "x()"]]
     assert found["barred"] == ""
 
 

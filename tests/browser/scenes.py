@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "PROPOSE", "look_at", "read_through"]
+__all__ = ["ADDING", "BUSY", "PROPOSE", "look_at", "read_through"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -19,6 +19,46 @@ def add(a: int, b: int) -> int:
 bot = lab.join("bot", can="proposer")
 """
 PROPOSE = 'p = bot.call("notebook/add", {"a": 1, "b": 2})'
+
+
+# A space with something in each part: cards with and without warnings, decided ones, a failed call, reasoning, a stream,
+# chats, an agent whose context is nearly full, a permission that was given.
+BUSY = """%load_ext mew_lab
+import time
+import mew_lab
+lab = mew_lab.up(journal=None)
+lab.view.streams
+@lab.tool
+def moisture(bed: str) -> float:
+    "Soil moisture of a bed."
+    return {"north": 0.31, "south": 0.42}[bed]
+@lab.tool
+def write_file(path: str, content: str) -> str:
+    "Writes a file."
+    return path
+bot, helper, sensor = lab.join("bot"), lab.join("helper", can="agent"), lab.join("sensor", can="admin")
+def finish(work): return lab.loop.run(work, timeout=20, doing="a scene")
+def open_proposals(count):
+    end = time.monotonic() + 20
+    while len(lab.proposals()) != count:
+        assert time.monotonic() < end, lab.proposals()
+        time.sleep(0.01)
+helper.chat("Good morning. Which bed shall I look after?", to="human")
+question = lab.chat("The north bed, please: see https://example.org/beds for the plan.", to="helper")
+first = helper.send("reasoning/start", {"message": "Looking after the north bed"}, correlation_id=question.id)
+helper.send("reasoning/thought", {"message": "The sensor was read at 07:50: 18 per cent."}, context=first.id)
+helper.send("participant/status", {"tokens": 7600, "max_tokens": 8000, "messages_in_context": 42, "status": "thinking"})
+stream = finish(sensor.participant.streams.request_stream("upload", description="Temperature of the greenhouse", content_type="text/x-numbers"))
+for n in range(20): finish(stream.write(f"{20 + n % 7}\\n"))
+for bed, decide in (("north", lab.approve), ("east", lab.approve), ("west", lab.reject)):
+    asked = bot.call("notebook/moisture", {"bed": bed})
+    open_proposals(1)
+    decide(asked.id)
+bot.call("notebook/moisture", {"bed": "south"})
+bot.call("notebook/write_file", {"path": "/etc/passwd", "content": "\\n".join(f"line {n}: water the beans" for n in range(60))})
+helper.propose("notebook/write_file", {"path": "beds.md", "content": "# Beds"})
+open_proposals(3)
+"""
 
 
 def look_at(button: Locator) -> None:

@@ -1,0 +1,58 @@
+"""axe-core, the checker of accessibility rules, from npm: fetched once, held against its published digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator
+
+VERSION = "4.14.1"
+SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@cache
+def axe_source(folder: Path) -> str:
+    """The script; `folder` is where npm may write. Without npm the test is skipped, in CI a failure to fetch it fails."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm on PATH: axe-core is not fetched")
+    run = subprocess.run(
+        [npm, "pack", f"axe-core@{VERSION}", "--silent"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if run.returncode:
+        fail = pytest.fail if os.environ.get("CI") else pytest.skip
+        fail(f"npm does not give axe-core: {run.stderr.strip()[-200:]}")
+    data = (folder / f"axe-core-{VERSION}.tgz").read_bytes()
+    assert base64.b64encode(hashlib.sha512(data).digest()).decode() == SHA512, "axe-core is not the known one"
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode("utf-8")
+
+
+def axe_violations(root: Locator, source: str) -> list[str]:
+    """What breaks a rule of level A or AA within an element, one line each: the rule, its help, the first elements."""
+    root.page.evaluate("source => { if (!window.axe) (0, eval)(source); }", source)
+    found: list[dict[str, Any]] = root.evaluate(
+        """async (node, levels) => {
+          const result = await window.axe.run(node, { runOnly: { type: 'tag', values: levels }, resultTypes: ['violations'] });
+          return result.violations.map(v => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.failureSummary || '').split('\\n')[1]) }));
+        }""",
+        LEVELS,
+    )
+    return [f"{one['id']}: {one['help']}: {' | '.join(one['nodes'])}" for one in found]

@@ -1,0 +1,41 @@
+"""No part breaks a rule of WCAG level A or AA that axe-core knows, busy and empty, in both themes and in the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe import axe_source, axe_violations
+from real_lab import Notebook
+from scenes import BUSY
+
+from mew_lab.views.views import PARTS
+
+EMPTY = "%load_ext mew_lab\nimport mew_lab\nlab = mew_lab.up(journal=None)"
+ALONE = [part for part in PARTS if part != "panel"]
+
+
+@pytest.mark.parametrize("scene", [EMPTY, BUSY], ids=["empty", "busy"])
+@pytest.mark.timeout(300)
+def test_no_part_breaks_a_rule(
+    notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory, scene: str
+) -> None:
+    source = axe_source(tmp_path_factory.getbasetemp())
+    book = notebook([scene, *[f"lab.view.{part}" for part in ALONE], "%mew panel"]).run(0, deadline=60)
+    assert "Error" not in book.text(0), book.text(0)
+    faults: list[str] = []
+    for index, part in enumerate([*ALONE, "panel"], 1):
+        book.run(index)
+        root = book.area(index).locator(f"section.mew-{part}").first
+        book.page.until(lambda root=root: root.get_attribute("data-link") == "connected", part)
+        for theme in ("light", "dark"):
+            book.page.theme(theme)
+            tabs = root.locator("> .mew-room [role=tab]").all() if part == "panel" else [None]
+            for tab in tabs:
+                if tab is not None:
+                    book.click(tab)
+                    name = tab.get_attribute("data-part")
+                    root.locator(f"section.mew-{name}").wait_for()
+                where = f"{part} {theme} {'' if tab is None else tab.inner_text()}"
+                faults += [f"{where}: {one}" for one in axe_violations(root, source)]
+    assert faults == [], "\n".join(faults)

@@ -77,7 +77,7 @@ def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page,
     found = page.act("probe", to="agent", pattern=CALL)["value"]
     assert found["lines"] == ["agent's past message would newly be allowed. It was refused."]
     assert json.loads(found["smallest"]) == json.loads(CALL)
-    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "tools/call x"]]
+    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "x()"]]
     assert found["barred"] == ""
 
 

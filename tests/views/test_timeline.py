@@ -130,21 +130,21 @@ def test_a_snapshot_has_all_counts_points_and_what_waits(space: Space, browser: 
     assert snapshot["seconds"] == [[at, [[1, 2], [2, 1]]], [at + 1, [[2, 1]]], [at + 4, [[3, 1]]]]
     assert snapshot["minutes"] == [[at, [[1, 2], [2, 2], [3, 1]]]]
     (point,) = snapshot["points"]["decision"]
-    assert point == [3, "bot", 5, at + 4.1, 4.1, "rejected", "human", "tools/call git_commit"]
+    assert point == [3, "bot", 5, at + 4.1, 4.1, "rejected", "human", "Wants to run git_commit()"]
     told = snapshot["told"]["decision"]
     assert (told["of"], told["p50"], told["mine"], told["waiting"]) == (1, pytest.approx(4.1), 1, 1)
-    assert told["oldest"] == [[4, at + 1.0, "bot", "tools/call git_log"]]
+    assert told["oldest"] == [[4, at + 1.0, "bot", "Wants to run git_log()"]]
     assert snapshot["told"]["request"]["of"] == 1 and snapshot["exchange"] == {"drawing": None}
-    assert [glyph for _, glyph in snapshot["families"]] == [
-        "CH",
-        "MC",
-        "PR",
-        "ER",
-        "RE",
-        "CA",
-        "PA",
-        "ST",
-        "SY",
+    assert [label for _, label in snapshot["families"]] == [
+        "Chat",
+        "Call",
+        "Proposal",
+        "Error",
+        "Reasoning",
+        "Permission",
+        "Status",
+        "Stream",
+        "System",
     ]
 
 
@@ -237,7 +237,7 @@ def test_code_selects_and_gets_the_diagram_for_its_cell(space: Space) -> None:
     space.decide()
     drawing = space.view.select("r1")
     assert isinstance(drawing, Drawing) and space.view.diagram == drawing
-    assert "→ git: mcp/proposal tools/call git_commit" in str(drawing)
+    assert "→ git: mcp/proposal Wants to run git_commit()" in str(drawing)
     with pytest.raises(JournalError, match="no such envelope"):
         space.view.select("nobody")
     assert "median 4.1 s" in str(space.view.latency) and "3 messages" in str(space.view.rate)

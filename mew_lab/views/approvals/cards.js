@@ -277,7 +277,7 @@ function valueParts(face, argument, index) {
     parts.push(cell.open);
   } else if (!isRoutine(argument)) watchNode(face, text);
   face.cells.set(index, cell);
-  if (!argument.folded) parts.push(copyButton(() => text.textContent, "Copy", text));
+  if (!argument.folded && face.name === "front") parts.push(copyButton(() => text.textContent, "Copy", text));
   return parts;
 }
 

@@ -169,7 +169,7 @@ function render({ model, el }) {
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
-    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.offsetHeight;
+    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
@@ -180,6 +180,7 @@ function render({ model, el }) {
     } else if (!group && stays) {
       card.kept = true;
       card.node.style.minHeight = `${height}px`;
+      card.node.style.marginBottom = "8px";
     } else if (!group) {
       decided.prepend(card.node);
       if (focused) (next ?? card.node).focus({ preventScroll: true });
@@ -205,7 +206,7 @@ function render({ model, el }) {
     for (const card of cards.values()) {
       if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
       card.kept = false;
-      card.node.style.minHeight = "";
+      card.node.style.minHeight = card.node.style.marginBottom = "";
       decided.prepend(card.node);
     }
     const wanted = entries.map((entry) => entry.node), now = [...list.children];

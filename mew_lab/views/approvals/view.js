@@ -35,10 +35,10 @@ function render({ model, el }) {
   const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
   const recent = make("section", { class: "mew-recent", hidden: true }, make("div", { class: "mew-recent-head" }, make("b", { text: "Recent" }), counts, make("span", { class: "mew-gap" }), all), decided);
-  const notices = make("div", { class: "mew-notices" });
+  const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
   header.filter.append(risky, together);
   header.actions.append(past);
-  root.append(header.node, banner, hurry, list, empty, recent, ledger, notices);
+  root.append(header.node, waits, banner, hurry, list, empty, recent, ledger, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
@@ -126,6 +126,9 @@ function render({ model, el }) {
 
   function head(item) {
     known = item;
+    // The card of one proposal, in the cell that waits for it.
+    root.classList.toggle("mew-one", Boolean(item.only));
+    header.node.hidden = Boolean(item.only);
     banner.hidden = !item.banner;
     write(banner, item.banner);
     hurry.hidden = !item.hurry;
@@ -385,7 +388,9 @@ function render({ model, el }) {
     write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
     past.hidden = recent.hidden = !done.length;
     history();
-    empty.hidden = open.length > 0;
+    empty.hidden = open.length > 0 || known.only;
+    waits.hidden = !known.only;
+    write(waits, open.length ? "Waiting for approval." : "");
     const last = done.reverse();
     last.forEach((card, n) => {
       card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !card.node.contains(document.activeElement));

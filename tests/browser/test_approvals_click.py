@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import choose, read_through
+from scenes import ADDING, choose, read_through
+from scenes import PROPOSE as PROPOSE_ADD
 
 HERE = Path(__file__).parent
 SETUP = f"""
@@ -85,6 +86,23 @@ def test_the_card_shown_by_the_waiting_cell_itself_can_be_clicked(notebook: Call
     approve(book, 1)
     book.wait(1)
     assert "fulfilled after" in book.text(1)
+
+
+def test_the_cell_that_waits_draws_the_card_of_its_own_proposal(notebook: Callable[..., Notebook]) -> None:
+    other = 'q = bot.call("notebook/add", {"a": 5, "b": 2})'
+    book = notebook([ADDING, other, PROPOSE_ADD, "print('it is', await p)", "q.state"]).run(0).run(1).run(2)
+    book.run(3, wait=False)
+    area = book.area(3)
+    area.locator("li.mew-card").wait_for()
+    assert area.locator("li.mew-card").count() == 1 and "Waiting for approval." in area.inner_text()
+    assert area.locator(".mew-header:visible, .mew-recent:visible").count() == 0
+    approve(book, 3)
+    book.wait(3)
+    assert "it is 3" in book.text(3)
+    book.page.until(lambda: "Approved by you after" in area.inner_text(), "what became of it")
+    assert "Waiting for approval." not in area.inner_text()
+    book.run(4)
+    assert "open" in book.text(4)
 
 
 def test_a_rejection_carries_the_reason_that_was_chosen(notebook: Callable[..., Notebook]) -> None:

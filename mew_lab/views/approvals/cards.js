@@ -203,7 +203,7 @@ export function decider(face, text, run, attributes) {
 // The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.
 export function rejecter(face, text, reasons, run, attributes) {
   const field = make("input", { type: "text", maxlength: 500, placeholder: "Why it is rejected", "aria-label": "Reason in your own words" });
-  const send = make("button", { type: "button", class: "mew-danger mew-reject-words", text: "Reject", onclick: (event) => { if (event.isTrusted && !isOff(button)) run(field.value.trim() || "other"); } });
+  const send = make("button", { type: "button", class: "mew-danger mew-reject-words", text: "Reject", "aria-disabled": "true", onclick: (event) => { arm(face); if (event.isTrusted && !isOff(send)) run(field.value.trim() || "other"); } });
   const cancel = make("button", { type: "button", class: "mew-quiet", text: "Cancel", onclick: () => { place.hidden = true; button.focus(); } });
   const place = make("div", { class: "mew-words", hidden: true }, field, send, cancel);
   field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) send.focus(); });
@@ -214,7 +214,7 @@ export function rejecter(face, text, reasons, run, attributes) {
   ];
   const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
   button.append(" ▾ ", make("kbd", { "aria-hidden": true, text: "R" }));
-  return { button, place, open: () => openMenu(button, items()) };
+  return { button, send, place, open: () => openMenu(button, items()) };
 }
 
 function wordsOf(code) {
@@ -277,7 +277,7 @@ function valueParts(face, argument, index) {
     parts.push(cell.open);
   } else if (!isRoutine(argument)) watchNode(face, text);
   face.cells.set(index, cell);
-  if (!argument.folded) parts.push(copyButton(() => text.textContent, "Copy", text));
+  if (!argument.folded && face.name === "front") parts.push(copyButton(() => text.textContent, "Copy", text));
   return parts;
 }
 
@@ -348,7 +348,7 @@ function frontFace(card) {
   const reject = card.rejecter = rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
   face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve mew-primary", key: "A", "aria-label": `Approve: ${card.says}` });
   face.reject = reject.button;
-  face.others = [reject.button];
+  face.others = [reject.button, reject.send];
   const line = face.line = make("div", { class: "mew-buttons" }, reject.button);
   if (desk.more()) line.append(make("button", { type: "button", class: "mew-edit mew-quiet", text: "Edit", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }));
   if (!data.to.length) {

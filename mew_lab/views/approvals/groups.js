@@ -85,7 +85,7 @@ export function groupOf(cards, desk) {
   face.primary = decider(face, "", () => send("approve"), { class: "mew-approve-all mew-primary", key: "A" });
   const approveText = document.createTextNode("");
   face.primary.prepend(approveText);
-  face.others = [reject];
+  face.others = [reject, rejecting.send];
   const unfold = make("button", { type: "button", class: "mew-unfold mew-quiet", text: "Show as cards", onclick: () => desk.unfold(group) });
   const details = make("button", { type: "button", class: "mew-routine mew-details-open", "aria-expanded": "false", text: "Details ▸", onclick: () => {
     const on = table.classList.toggle("mew-digests");

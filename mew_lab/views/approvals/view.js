@@ -35,10 +35,10 @@ function render({ model, el }) {
   const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
   const recent = make("section", { class: "mew-recent", hidden: true }, make("div", { class: "mew-recent-head" }, make("b", { text: "Recent" }), counts, make("span", { class: "mew-gap" }), all), decided);
-  const notices = make("div", { class: "mew-notices" });
+  const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
   header.filter.append(risky, together);
   header.actions.append(past);
-  root.append(header.node, banner, hurry, list, empty, recent, ledger, notices);
+  root.append(header.node, waits, banner, hurry, list, empty, recent, ledger, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
@@ -126,6 +126,9 @@ function render({ model, el }) {
 
   function head(item) {
     known = item;
+    // The card of one proposal, in the cell that waits for it.
+    root.classList.toggle("mew-one", Boolean(item.only));
+    header.node.hidden = Boolean(item.only);
     banner.hidden = !item.banner;
     write(banner, item.banner);
     hurry.hidden = !item.hurry;
@@ -169,7 +172,7 @@ function render({ model, el }) {
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
-    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.offsetHeight;
+    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
@@ -180,6 +183,7 @@ function render({ model, el }) {
     } else if (!group && stays) {
       card.kept = true;
       card.node.style.minHeight = `${height}px`;
+      card.node.style.marginBottom = "8px";
     } else if (!group) {
       decided.prepend(card.node);
       if (focused) (next ?? card.node).focus({ preventScroll: true });
@@ -205,7 +209,7 @@ function render({ model, el }) {
     for (const card of cards.values()) {
       if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
       card.kept = false;
-      card.node.style.minHeight = "";
+      card.node.style.minHeight = card.node.style.marginBottom = "";
       decided.prepend(card.node);
     }
     const wanted = entries.map((entry) => entry.node), now = [...list.children];
@@ -384,7 +388,9 @@ function render({ model, el }) {
     write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
     past.hidden = recent.hidden = !done.length;
     history();
-    empty.hidden = open.length > 0;
+    empty.hidden = open.length > 0 || known.only;
+    waits.hidden = !known.only;
+    write(waits, open.length ? "Waiting for approval." : "");
     const last = done.reverse();
     last.forEach((card, n) => {
       card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !card.node.contains(document.activeElement));

@@ -51,13 +51,17 @@ OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
 MOST_FACES = 1000
 VIEW_CHARACTERS = 40  # of the name that a page gives itself
+WAITING = "Waiting for approval."
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
-def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
-    """Makes the view of this space."""
+def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
+    """Makes the view of this space, or of the proposal `only` for the cell that waits for it."""
     return ApprovalsView(
-        session.decisions, forms=CardForms(session, granting), me=session.me.participant.client.id
+        session.decisions,
+        forms=CardForms(session, granting),
+        me=session.me.participant.client.id,
+        only=only,
     )
 
 
@@ -65,6 +69,7 @@ class ApprovalsView(ActingWidget):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `me` is the participant that decides, for the statistics.
+    With `only` it shows the card of that proposal and nothing else.
     """
 
     _esm = _ESM
@@ -73,11 +78,18 @@ class ApprovalsView(ActingWidget):
     beats = True
 
     def __init__(
-        self, decisions: Decisions, *, forms: CardForms | None = None, me: str = "", **traits: Any
+        self,
+        decisions: Decisions,
+        *,
+        forms: CardForms | None = None,
+        me: str = "",
+        only: str = "",
+        **traits: Any,
     ) -> None:
         self._decisions = decisions
         self._forms = forms
         self._me = me
+        self._only = only
         # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
@@ -96,7 +108,7 @@ class ApprovalsView(ActingWidget):
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
-                if card.id not in self._cards:
+                if card.id not in self._cards and only in ("", card.id):
                     self._keep(card)
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -113,6 +125,8 @@ class ApprovalsView(ActingWidget):
         self.wake()
 
     def _on_change(self, card: Card) -> None:
+        if self._only and card.id != self._only:
+            return
         with self._book:
             was = self._cards.get(card.id)
             is_replaced = was is not None and was.seq != card.seq  # another proposal has taken the id
@@ -199,7 +213,8 @@ class ApprovalsView(ActingWidget):
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
             "limits": limits() if self._forms else [],
-            "shares": describe_shares(decided, me=self._me) if self._me else "",
+            "only": bool(self._only),
+            "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
@@ -415,6 +430,8 @@ class ApprovalsView(ActingWidget):
     def _static_text(self) -> str:
         cards = self._as_shown()
         waiting = [card for card in cards if card.is_open]
+        if self._only:
+            return WAITING if waiting else "".join(outcome_line(card, me=self._me) for card in cards)
         first = f", first: {waiting[0].request}" if waiting else ""
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 

@@ -306,7 +306,7 @@ def test_a_call_that_cannot_succeed_is_refused_before_it_is_sent(lab: Lab, addin
     with pytest.raises(LocalProtocolError, match=r"no tool 'ad' \(did you mean 'notebook/add'\?\)"):
         lab.call("notebook/ad", a=1, b=2)
     with pytest.raises(LocalProtocolError, match=r"a must be an integer; it takes a, b"):
-        lab.propose("notebook/add", a="x", b=1)
+        lab.call("notebook/add", a="x", b=1)
     with pytest.raises(NoReply, match=r"nobody here is called 'notebok' \(did you mean 'notebook'\?\)"):
         lab.call("notebok/add", a=1, b=2)
     assert not [kind for kind in kinds(lab) if kind.startswith("mcp/")]
@@ -323,6 +323,7 @@ def test_a_tool_that_is_newer_than_the_known_list_is_called(lab: Lab) -> None:
 
     other.me.run(offer())
     assert str(lab.call("other/ping").result(10)) == "pong"
+    assert lab.tools("other")
     with pytest.raises(LocalProtocolError, match=r"other has no tool 'pin' \(did you mean 'other/ping'\?\)"):
         lab.call("other/pin")
 

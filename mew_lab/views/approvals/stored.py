@@ -36,9 +36,7 @@ def draw_cards(cards: Sequence[Card], *, decided: int = MOST_LINES) -> str:
         (card for card in cards if not card.is_open), key=lambda card: (card.decided_at or 0.0, card.seq)
     )[::-1]
     if not cards:
-        return picture(
-            "Approvals", (), (), notes=["No proposals yet. Requests that need your approval appear here."]
-        )
+        return picture("Approvals", (), (), notes=["Nothing to approve. Requests that need you appear here."])
     parts = [
         box(f"Approvals: {len(waiting)} open, {len(past)} decided", "font-weight:600;margin:4px 0", "div")
     ]

@@ -301,7 +301,7 @@ function render({ model, el }) {
       if (probe.barred) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.barred })));
       for (const text of probe.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
       for (const text of probe.lines) parts.push(make("div", {}, make("bdi", { text })));
-      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${at} ` }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
+      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${clockTime(at)} `, title: clockHover(at) }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
       if (probe.smallest) parts.push(make("div", {}, "The smallest message that would newly be allowed: ", make("code", { dir: "ltr", text: probe.smallest })));
       else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that would newly be allowed." }));
       announce([probe.barred, ...probe.lines].filter(Boolean).join(" "));

@@ -273,7 +273,7 @@ def _pack(row: Holding) -> dict[str, Any]:
 
 def _pack_probe(result: Probe, to: str) -> dict[str, Any]:
     examples = [
-        [clock_time(example.t), visible(example.kind), visible(", ".join(example.to[:8])), example.what]
+        [example.t, visible(example.kind), visible(", ".join(example.to[:8])), example.what]
         for example in result.examples
     ]
     return {

@@ -350,7 +350,10 @@ function render({ model, el }) {
 
   async function perform(row, deed, choices) {
     report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: sent at ${clockTime(now())}, waiting for the answer`);
-    const done = await link.act("do", { deed, target: row.data.id, ...choices });
+    // In a strip there is no room for a notice: the row beside the avatar says what failed.
+    const tell = strip ? (text) => { report(row, text); toast(text, { tone: "bad", seconds: 20 }); } : undefined;
+    const done = await link.act("do", { deed, target: row.data.id, ...choices }, tell);
+    if (!done && tell) return;
     report(row, done ? `${done.said} · ${clockTime(now())}` : "");
     if (done) announce(done.said);
   }
@@ -389,11 +392,13 @@ function render({ model, el }) {
     const reason = make("input", { type: "text", maxlength: 300, "aria-label": "reason", placeholder: "Reason (everybody sees it)" });
     const send = doer("Invite", async () => {
       if (!name.value.trim()) return void name.focus();
-      const done = await link.act("invite", { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value });
+      const tell = strip ? (text) => problem.replaceChildren(make("bdi", { text })) : undefined;
+      const done = await link.act("invite", { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value }, tell);
       if (done) { announce(done.said); closeInvite(); }
     }, { class: "mew-primary" });
+    const problem = make("div", { class: "mew-problem", role: "alert" });
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closeInvite() });
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns);
+    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns, problem);
     box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeInvite(); });
     form.replaceChildren(box);
     set(inviter, "aria-expanded", "true");

@@ -239,7 +239,7 @@ function render({ model, el }) {
   }
 
   function build(row) {
-    parts = {};
+    parts = /** @type {Record<string, any>} */ ({});
     parts.name = make("span", { class: "mew-id mew-code" });
     parts.about = make("bdi", { class: "mew-about" });
     parts.facts = make("dl", { class: "mew-facts" });

@@ -61,7 +61,8 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
 async def test_a_step_says_what_the_model_counted_for_it_and_no_other(site: Site) -> None:
     human = await site.seat("human")
     await site.tool("weather-service", weather)
-    counted = replace(wants("weather-service/weather", {"city": "Tokyo"}, why="Looking."), usage=Usage(30, 2))
+    counted = wants("weather-service/weather", {"city": "Tokyo"}, why="Looking.")
+    counted = replace(counted, usage=Usage(30, 2))
     await site.agent("agent", Script(counted, Reply("22°C.")))
     await human.chat("How is Tokyo?", to="agent")
     await site.answer("agent")

@@ -144,7 +144,7 @@ function render({ model, el }) {
       }
       const focused = other.node.contains(document.activeElement) ? document.activeElement : null;
       branch.node.before(other.node);
-      focused?.focus({ preventScroll: true });
+      if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
     }
     branch.node.remove();
   }

@@ -50,7 +50,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  let version = -1, offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
+  let version = "", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
   let tab = "tools", catalogue = null;
   const runs = new Map(), results = new Map(), offers = new Map(), blocks = blockViewer();
 
@@ -61,7 +61,7 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         runs.clear();
         for (const run of item.runs) runs.set(run.number, run);
-        version = -1;
+        version = "";
         for (const [name, listed] of Object.entries(item.offers)) offers.set(name, listed);
       }
       if (item.t === "snapshot" || item.t === "catalogue") catalogue = item;
@@ -107,7 +107,7 @@ function render({ model, el }) {
     search.setAttribute("aria-label", `Search ${tab}`);
     list.setAttribute("aria-label", `${TABS.find(([other]) => other === tab)[1]} found`);
     rows = [];
-    version = -1;
+    version = "";
     if (tab !== "tools" && !offers.get(tab)?.asked) link.act("ask", { tab });
     paintCatalogue();
   }
@@ -208,7 +208,7 @@ function render({ model, el }) {
 
   function paintList(query, total) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
-    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.target : null;
+    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("data-target") : null;
     // An unchanged line stays the same node, so that a press on it is not lost.
     const before = lines;
     lines = new Map();

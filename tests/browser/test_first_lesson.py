@@ -49,6 +49,6 @@ def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callab
     for n in code[code.index(waiting) + 1 : -1]:
         assert "Error" not in book.run(n).text(n), book.text(n)
     book.page.until(lambda: table.get_attribute("data-rows") == "15", "every envelope in the feed")
-    assert book.run(code[-1]).text(code[-1]).startswith("demo is down: 15 envelopes")
+    assert book.run(code[-1]).text(code[-1]).startswith("demo is down: 15 messages")
     book.page.until(lambda: table.get_attribute("data-rows") == "19", "that all four have left")
     assert book.page.errors == [] and book.page.dialogs == []

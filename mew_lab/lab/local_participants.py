@@ -71,7 +71,7 @@ class LocalParticipants:
         """The tools of a participant as far as they are known; with `anew`, as it lists them now. None: unknown."""
         own = self.tools_of(name)
         if own is not None:
-            return own
+            return own or None  # without tools it may answer requests by other means
         if anew:
             try:
                 tools = await self._session.me.participant.list_tools(name, timeout=ANEW)
@@ -79,7 +79,7 @@ class LocalParticipants:
                 self._listed.pop(name, None)
                 return None
             self.note_tools(name, tools)
-        return self._listed.get(name)
+        return self._listed.get(name) or None
 
     def all_known_tools(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The tools of the participants that are here, as far as they are known: `participant/tool`, and the entry."""

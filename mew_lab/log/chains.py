@@ -147,7 +147,7 @@ class Chains:
             first = self._order[0] if self._order else 0
             held = f"{len(self._held)} held, from #{first} on" if self._held else "none held"
             raise JournalError(
-                f"Cannot show the exchange of {named}: no such envelope; {held}. "
+                f"Cannot show the exchange of {named}: no such message; {held}. "
                 "Give the id of one, or its number in the feed."
             )
         seen, queue = {start.seq: start}, deque([start])

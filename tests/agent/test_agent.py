@@ -165,7 +165,7 @@ async def test_a_tool_that_never_answers_is_given_up_and_a_proposal_withdrawn(si
     await site.agent("agent", model, can=PROPOSER, call_timeout=0.05)
     await human.chat("How is Tokyo?", to="agent")
     await site.answer("agent")
-    assert "Nobody fulfilled weather-service/weather" in model.asked[1][-1].content
+    assert "Nobody approved weather-service/weather" in model.asked[1][-1].content
     [withdraw] = site.sent("mcp/withdraw")
     assert withdraw.payload["reason"] == "timeout"
 

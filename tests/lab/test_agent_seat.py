@@ -49,7 +49,7 @@ def test_an_agent_is_asked_and_its_answer_awaited(lab: mew_lab.Lab, helper: Agen
     assert answer.kind == "chat"
     assert "22 degrees" in str(answer.result(timeout=30))
     assert answer.by == "helper"
-    assert [row[3] for row in lab.history()] == ["fulfilled"]
+    assert [row[3] for row in lab.history()] == ["approved"]
 
 
 def test_an_agent_goes_on_with_what_came_of_an_edited_proposal_and_does_not_answer_the_note(

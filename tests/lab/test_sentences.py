@@ -12,7 +12,7 @@ from mew_lab.protocol.permit import PROFILES
 
 # The profiles of §4.1 and §7.3, each as a person would tell it.
 SENTENCES = {
-    "human": "may grant and revoke capabilities; steer participants (pause, clear, restart, shut down …); make any MCP "
+    "human": "may give and revoke permissions; steer participants (pause, clear, restart, shut down …); make any MCP "
     "request; propose MCP requests; withdraw proposals; reject proposals; answer MCP requests; open, share and close "
     "streams; chat; acknowledge and cancel chats; reason aloud",
     "proposer": "may propose MCP requests; withdraw proposals; answer MCP requests; chat; acknowledge and cancel chats; "

@@ -287,8 +287,8 @@ def test_a_lab_says_what_waits(shell: InteractiveShell) -> None:
         "q = bot.call('notebook/add', a=1, b=2)\nwhile not lab.proposals(): pass\nx = %mew use demo"
     )
     data, _ = shell.display_formatter.format(shell.user_ns["x"])  # type: ignore[union-attr]
-    assert "1 proposal waits for you: %mew approvals" in data["text/plain"]
-    assert "1 proposal waits for you" in data["text/html"]
+    assert "1 proposal to approve: %mew approvals" in data["text/plain"]
+    assert "1 proposal to approve" in data["text/html"]
     shell.run_cell("gone = %mew down")
     assert "still pending" in str(shell.user_ns["gone"])
 
@@ -299,8 +299,8 @@ def test_a_lab_that_is_down_says_so_and_its_log_can_still_be_read(shell: Interac
     lab = shell.user_ns["lab"]
     assert "demo is down" in str(shell.user_ns["gone"])
     data, _ = shell.display_formatter.format(lab)  # type: ignore[union-attr]
-    assert "the lab is down" in data["text/plain"]
-    assert "the lab is down" in data["text/html"]
+    assert "this space has stopped" in data["text/plain"]
+    assert "This space has stopped" in data["text/html"]
     assert len(lab.log.df) == len(lab.log)
 
 

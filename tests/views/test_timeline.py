@@ -238,7 +238,7 @@ def test_code_selects_and_gets_the_diagram_for_its_cell(space: Space) -> None:
     drawing = space.view.select("r1")
     assert isinstance(drawing, Drawing) and space.view.diagram == drawing
     assert "→ git: mcp/proposal Wants to run git_commit()" in str(drawing)
-    with pytest.raises(JournalError, match="no such envelope"):
+    with pytest.raises(JournalError, match="no such message"):
         space.view.select("nobody")
     assert "median 4.1 s" in str(space.view.latency) and "3 messages" in str(space.view.rate)
 

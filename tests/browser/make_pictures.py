@@ -134,7 +134,7 @@ def take_panel(book: Notebook) -> Path:
 
 
 def take_card(book: Notebook) -> Path:
-    """A card in cell 3 with its three callouts: what differs, what looks dangerous, what could be allowed."""
+    """A card in cell 3 with its three callouts: what looks dangerous, what differs, what could be allowed."""
     book.run(3)
     view = book.area(3).locator("section.mew-approvals")
     view.evaluate("r => { r.style.width = '720px'; }")
@@ -145,7 +145,7 @@ def take_card(book: Notebook) -> Path:
     card.evaluate("card => card.scrollIntoView({ block: 'center' })")
     arm(book, card.locator("button.mew-approve"))
     settle(book)
-    for number, place in enumerate((DIFFERENCE, ".mew-warning", ALLOW), 1):
+    for number, place in enumerate((".mew-warning", DIFFERENCE, ALLOW), 1):
         card.locator(place).first.evaluate(CALLOUT, number)
     box = card.bounding_box()
     assert box is not None

@@ -42,4 +42,5 @@ def test_the_moving_picture_is_the_lesson_itself(open_notebook: Callable[[Path],
     data = film_lesson(book)
     assert data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) < 3_000_000
     # The edited call was made, not the proposed one.
-    assert "28.0" in book.area(7).inner_text()
+    assert "5 litres on the north bed" in book.area(7).inner_text()
+    assert "50 litres" not in book.area(7).inner_text()

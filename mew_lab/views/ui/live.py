@@ -54,6 +54,7 @@ __all__ = [
     "can_click_while_waiting",
     "count_while",
     "free_the_comm",
+    "is_displayed_here",
     "message_threads",
 ]
 
@@ -129,6 +130,17 @@ def attended(kernel: Any) -> bool:
     return bool(request.get("content", {}).get("allow_stdin", False))
 
 
+def _running_cell(kernel: Any) -> str:
+    """The id of the request to run the cell that runs now."""
+    return str((kernel.get_parent("shell") or {}).get("header", {}).get("msg_id", ""))
+
+
+def is_displayed_here(view: LiveWidget) -> bool:
+    """Whether the cell that runs now displays this view already."""
+    kernel = _kernel()
+    return kernel is not None and view.displayed_in != "" and view.displayed_in == _running_cell(kernel)
+
+
 def _routable() -> bool:
     """Whether the one private method that `free_the_comm` replaces is still where it was."""
     try:
@@ -184,6 +196,8 @@ class LiveWidget(anywidget.AnyWidget):
         self._writer: threading.Thread | None = None
         self._threadless = False
         self._stored: StoredPicture | None = None
+        # The id of the request to run the cell that displayed this view last.
+        self.displayed_in = ""
         # What is called when a decision has changed the view.
         self.on_decision: list[Callable[[], None]] = []
         super().__init__(**traits)
@@ -262,6 +276,11 @@ class LiveWidget(anywidget.AnyWidget):
         self.post({"t": "over", "text": text})
         if self._stored is not None:
             self._stored.store(last=True)
+
+    def store_picture(self) -> None:
+        """Stores the picture as it is now, where the view was displayed."""
+        if self._stored is not None:
+            self._stored.store()
 
     def store_decision(self) -> None:
         """Brings the picture that the notebook stores up to date soon, for a decision has changed it."""
@@ -412,8 +431,10 @@ class LiveWidget(anywidget.AnyWidget):
         from IPython import get_ipython
 
         shell = get_ipython()
-        if _kernel() is None:
+        kernel = _kernel()
+        if kernel is None:
             raise NotImplementedError
+        self.displayed_in = _running_cell(kernel)
         if self._stored is None:
             publish = shell.display_pub.publish
             self._stored = StoredPicture(publish, self._draw, self.fault, f"mew-lab-{self.model_id}")

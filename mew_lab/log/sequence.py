@@ -103,15 +103,15 @@ def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
         shapes.append(_row(step, top, lifelines, lines, began, right))
     if left_out:
         shapes.append(text_line(8, height - 6, left_out, "faint"))
-    lines = sequence_lines(exchange)
+    told = sequence_lines(exchange)
     count = "1 message" if len(exchange.steps) == 1 else f"{len(exchange.steps)} messages"
     return Drawing(
         f"Exchange of {count} in {lasted(exchange.seconds)} around #{exchange.selected.seq}",
-        one_line(" · ".join(lines), 2000),
+        one_line(" · ".join(told), 2000),
         width,
         height,
         tuple(shapes),
-        lines,
+        told,
     )
 
 

@@ -138,7 +138,7 @@ function render({ model, el, host, signal }) {
   }
 
   function addTab(part) {
-    const sheet = make("div", { class: "mew-sheet", role: "tabpanel", id: `${link.view}-${part.name}`, hidden: true });
+    const sheet = make("div", { class: "mew-sheet", role: "tabpanel", "data-part": part.name, id: `${link.view}-${part.name}`, hidden: true });
     const button = make("button", {
       type: "button", role: "tab", id: `${link.view}-tab-${part.name}`, class: "mew-tab", "aria-selected": "false", tabindex: -1, "data-part": part.name,
       "aria-controls": sheet.id, onclick: () => choose(part.name),

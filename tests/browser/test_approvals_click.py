@@ -324,7 +324,7 @@ def test_the_nonce_is_not_saved(notebook: Callable[..., Notebook]) -> None:
     saved["cells"][3]["outputs"] = []
     assert len(nonce) == 32
     assert nonce not in json.dumps(saved)
-    assert "Approvals as of" in json.dumps(saved)
+    assert "Snapshot of" in json.dumps(saved)
 
 
 @pytest.mark.threat(5)
@@ -340,7 +340,7 @@ def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
     book.reload()
     # JupyterLab has its own words where a widget's kernel is gone, or may only say that it loads the widget;
     # either way there must be nothing to click.
-    shown = ("Approvals as of", "model not found", "Loading widget")
+    shown = ("Snapshot of", "model not found", "Loading widget")
     book.page.until(
         lambda: any(said in book.area(2).inner_text() for said in shown),
         "what is shown of a widget without a kernel",

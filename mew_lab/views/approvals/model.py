@@ -5,8 +5,7 @@ How it works
 `card_data` turns a card into the data for a page. Each argument becomes a row (`argument`). A long value is folded: its
 beginning is shown with its size, and the whole value is sent when the reader opens it. Nothing is hidden, and every
 cut is marked. Each warning gets a place (`place_warnings`): a warning quotes its cause after a colon, and the quoted
-text is searched in the texts that are shown. A warning without a match has no place. `card_table` draws the cards for
-a saved notebook.
+text is searched in the texts that are shown. A warning without a match has no place.
 
 All values are visible text except `id` and `digest`, which the page sends back.
 
@@ -19,20 +18,17 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, POLICY, Card, is_folded, lines_of, whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import ID, is_routine, row_name
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import clock_time, picture
+from mew_lab.views.ui.pictures import clock_time
 
 __all__ = [
     "argument",
     "card_data",
-    "card_table",
     "compare_lines",
     "decision_words",
     "mark",
@@ -130,31 +126,6 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "sent": card.sent,
         "call": "" if card.is_open else one_line(card.call, 400),
     }
-
-
-def card_table(cards: Sequence[Card], *, moment: datetime, me: str = "") -> str:
-    """The cards as a plain HTML table without buttons; `moment` is the time in its title."""
-    rows = [
-        (
-            "waiting" if card.is_open else decision_words(card, me=me).split(" ")[0].lower(),
-            card.request,
-            "\n".join(
-                f"{one_line(row_name(at), 60)}  {one_line(value, 300)}" for at, value in card.arguments
-            ),
-            "\n".join(card.warnings),
-            short(card.digest),
-            clock_time(card.since),
-            "" if card.is_open else outcome_line(card, me=me),
-        )
-        for card in cards
-    ]
-    title = f"Approvals as of {clock_time(moment)}, {sum(card.is_open for card in cards)} open, {len(cards)} in all"
-    notes = [
-        "" if cards else "Nothing to approve. Requests that need you appear here.",
-        f"A picture: nothing can be decided here. The live view {INSTALL}. Until then: %mew approve ID.",
-    ]
-    columns = ("state", "request", "arguments", "warnings", "digest", "since", "decision")
-    return picture(title, columns, rows, notes=filter(None, notes), code=("arguments", "digest"))
 
 
 def short(digest: str) -> str:

@@ -36,7 +36,8 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_forms import CardForms, limits
-from mew_lab.views.approvals.model import card_data, card_table, outcome_line
+from mew_lab.views.approvals.model import card_data, outcome_line
+from mew_lab.views.approvals.stored import draw_cards
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import count_while
@@ -141,6 +142,8 @@ class ApprovalsView(ActingWidget):
                 self._sent.discard(card.id)
                 self._forget()
         self.wake()
+        if not card.is_open:
+            self.store_decision()
 
     def _keep(self, card: Card) -> None:
         self._cards[card.id] = card
@@ -433,7 +436,10 @@ class ApprovalsView(ActingWidget):
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return card_table(self._as_shown(), moment=self.clock(), me=self._me)
+        return draw_cards(self._in_order())
+
+    def _brief_html(self) -> str:
+        return draw_cards(self._in_order(), decided=3)
 
 
 def _view(message: Mapping[str, Any]) -> str:

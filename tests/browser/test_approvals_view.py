@@ -182,6 +182,13 @@ p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
     [grant] = said(book, 3)
     assert grant["payload"]["recipient"] == "bot" and grant["payload"]["capabilities"] == [shown]
     assert said(book, 4) == "mcp/request"
+    # What was allowed can be taken back at once; the approval was sent and stands.
+    toast = book.area(2).locator(".mew-toast")
+    assert "Approved, and allowed for bot (10 uses)." in toast.inner_text()
+    book.click(toast.get_by_role("button", name="Undo"))
+    book.page.until(lambda: "The permission is revoked" in toast.inner_text(), "the undo")
+    book.execute("print(json.dumps(sent('capability/revoke')[-1]['payload']['grant_id']))")
+    assert said(book, 4) == "mcp/proposal"
 
 
 @pytest.mark.threat(30)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import sent
+from looking import eventually, sent
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.grant_preview import OPEN_WORLD, GrantOffer, GrantOffers, literal, narrowest
@@ -230,3 +230,55 @@ def test_a_method_without_a_tool_and_several_addressees() -> None:
         "to": ["a", "b"],
         "payload": {"method": "resources/list"},
     }
+
+
+@pytest.mark.threat(20, 22)
+def test_threat_22_read_only_tools_are_allowed_by_name_and_only_where_the_tool_is_listed_as_one(
+    lab: Lab,
+) -> None:
+    from mew_lab.sdk.tools import ToolBox
+
+    box = ToolBox(name="store")
+
+    def read(key: str) -> str:
+        "Reads."
+        return key
+
+    def count() -> int:
+        "Counts."
+        return 1
+
+    def drop(key: str) -> str:
+        "Drops."
+        return key
+
+    for function, hints in (
+        (read, {"readOnlyHint": True}),
+        (count, {"readOnlyHint": True}),
+        (drop, {"destructiveHint": True}),
+    ):
+        box.add(function, annotations=hints)
+    lab.loop.run(lab.local.join("store", "tool", what="a test", tools=box), timeout=10, doing="joining")
+    offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
+    reading, dropping = bot.call("store/read", {"key": "a"}), bot.call("store/drop", {"key": "a"})
+    assert card(lab, reading.id).hints == ("read-only",) and card(lab, reading.id).about == "Reads."
+    assert card(lab, dropping.id).hints == ("destructive",)
+    made = offer(lab, offers, reading.id, values=False, read_only=True, limit="this session")
+    assert made.pattern == {
+        "kind": "mcp/request",
+        "to": "store",
+        "payload": {"method": "tools/call", "params": {"name": ["count", "read"]}},
+    }
+    assert any("by the word of store alone" in remark for remark in made.remarks)
+    assert any("when this lab goes down" in remark for remark in made.remarks)
+    with pytest.raises(MewError, match="drop is not listed as one of them"):
+        offer(lab, offers, dropping.id, values=False, read_only=True)
+    take(lab, offers, reading.id, digest=card(lab, reading.id).digest, offer=made.digest)
+    assert reading.result(10).text == "a"
+    assert (
+        bot.call("store/count").kind == "mcp/request"
+        and bot.call("store/drop", {"key": "b"}).kind == "mcp/proposal"
+    )
+    # It ends with this lab, though the gateway would keep it for hours.
+    lab.loop.run(lab.granting.close(), timeout=10, doing="closing")
+    eventually(lambda: bot.call("store/count").kind == "mcp/proposal")

@@ -210,8 +210,8 @@ export function rejecter(face, text, reasons, run, attributes) {
   field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) send.focus(); });
   const ready = (run_) => (event) => { arm(face); if (event.isTrusted && !isOff(button)) run_(); };
   const items = () => [
-    ...reasons().filter(([code]) => code !== "other").map(([code, meaning]) => ({ text: wordsOf(code), about: meaning, run: ready(() => run(code)) })),
-    { text: "Other…", about: "in your own words", run: ready(() => { place.hidden = false; field.focus(); }) },
+    ...reasons().filter(([code]) => code !== "other").map(([code]) => ({ text: wordsOf(code), run: ready(() => run(code)) })),
+    { text: "Other…", run: ready(() => { place.hidden = false; field.focus(); }) },
   ];
   const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
   button.append(" ▾ ", make("kbd", { "aria-hidden": true, text: "R" }));

@@ -16,6 +16,7 @@ from mew_lab.log.chains import Exchange
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 
 __all__ = ["MOST_LIFELINES", "sequence", "sequence_lines"]
@@ -104,7 +105,7 @@ def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
     if left_out:
         shapes.append(text_line(8, height - 6, left_out, "faint"))
     told = sequence_lines(exchange)
-    count = "1 message" if len(exchange.steps) == 1 else f"{len(exchange.steps)} messages"
+    count = count_of(len(exchange.steps), "message")
     return Drawing(
         f"Exchange of {count} in {lasted(exchange.seconds)} around #{exchange.selected.seq}",
         one_line(" · ".join(told), 2000),

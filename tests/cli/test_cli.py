@@ -128,10 +128,16 @@ def join_words(line: str) -> list[str]:
 # --- words -------------------------------------------------------------------------------------------------------
 
 
+def test_without_a_command_it_prints_the_help(start: Any) -> None:
+    process = start()
+    assert process.ends() == 2
+    assert process.lines[0].startswith("usage: mew-lab")
+    assert any(line.strip().startswith("serve ") for line in process.lines)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "required: command"),
         (["nope"], "invalid choice: 'nope'"),
         (["join"], "required: URL"),
         (["serve", "--port", "x"], "invalid int value: 'x'"),

@@ -10,6 +10,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
 from mew_lab.views.feed.calls import CallState
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, select_columns
+from mew_lab.views.ui.pictures import clock_time
 
 
 def test_columns_are_chosen_by_name_in_any_order() -> None:
@@ -52,8 +53,8 @@ def test_a_value_is_what_the_row_says() -> None:
     shown = {name: value(row, lambda _: CallState("answered", 0.044)) for name, value in VALUES.items()}
     assert shown == {
         "seq": "3",
-        "time": "16:00:00 UTC",
-        "elapsed": "16:00:00 UTC",
+        "time": clock_time(1764000000.0),
+        "elapsed": clock_time(1764000000.0),
         "route": "bot → git, files",
         "took": "44 ms",
         "from": "bot",

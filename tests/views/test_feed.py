@@ -16,6 +16,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.views.feed import widget as feed
 from mew_lab.views.feed.calls import CallStates
 from mew_lab.views.feed.widget import FeedView
+from mew_lab.views.ui.pictures import clock_time
 
 
 def sequence(items: list[dict[str, Any]]) -> list[int]:
@@ -208,12 +209,12 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
     log.add(hostile, hostile, sender=hostile, to=(hostile,), code=hostile, t=1763733802.0)
     view = FeedView(log, clock=lambda: datetime(2026, 11, 21, 14, 3, 22, tzinfo=UTC))
     html = picture(view)
-    assert "· 4 participants · 250 messages · 14:03:22 UTC" in html
+    assert "· 4 participants · 250 messages" in html
     assert html.count("<tr>") == 201
     assert "50 earlier messages not shown" in html
     assert "row number 51." in html and "row number 50." not in html
     assert "<img" not in html and "<script" not in html
-    assert "14:03:22 UTC" in html
+    assert clock_time(1763733802.0) in html
     assert repr(FeedView(Rows_())) == "Messages of demo: 0 messages, 4 participants"
 
 
@@ -246,7 +247,7 @@ def test_the_picture_has_the_columns_that_were_chosen() -> None:
     view = FeedView(log)
     view.columns = ["time", "context", "what"]  # type: ignore[assignment]
     html = picture(view)
-    assert html.count("<th ") == 3 and ">Time<" in html and "14:03:22 UTC" in html
+    assert html.count("<th ") == 3 and ">Time<" in html and clock_time(1763733802.0) in html
     assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
 
 

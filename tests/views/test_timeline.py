@@ -238,7 +238,7 @@ def test_code_selects_and_gets_the_diagram_for_its_cell(space: Space) -> None:
     drawing = space.view.select("r1")
     assert isinstance(drawing, Drawing) and space.view.diagram == drawing
     assert "→ git: mcp/proposal Wants to run git_commit()" in str(drawing)
-    with pytest.raises(JournalError, match="no such envelope"):
+    with pytest.raises(JournalError, match="no such message"):
         space.view.select("nobody")
     assert "median 4.1 s" in str(space.view.latency) and "3 messages" in str(space.view.rate)
 
@@ -291,7 +291,7 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
     space.decide()
     space.view.select("p1")
     html = picture(space.view)
-    assert "demo, timeline, as of 14:03:00 UTC, 5 messages; median decision 4.1 s of 1, 1 waiting" in html
+    assert "demo, timeline: 5 messages; median decision 4.1 s of 1, 1 waiting" in html
     assert html.count("<img") == 3 and "<svg" not in html and "<script" not in html
     assert "Exchange of 2 messages in 4.1 s around #3" in html and "unsafe" in html
     assert repr(space.view) == "Timeline of demo: 5 messages; median decision 4.1 s of 1, 1 waiting"

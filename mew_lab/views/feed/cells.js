@@ -82,7 +82,7 @@ export function fitting(columns, room, { widths = {} } = {}) {
   const list = columns.filter((column) => room >= column.least);
   const given = (column) => widths[column.name] ?? ((narrow && column.narrow) || column.width);
   const fixed = list.reduce((sum, column) => sum + (column.name === "route" ? 0 : given(column)), 0);
-  const width = (column) => column.name !== "route" || widths.route ? given(column) : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
+  const width = (column) => column.name !== "route" || widths["route"] ? given(column) : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
   return {
     list, width,
     key: list.map((column) => column.name).join(" "),

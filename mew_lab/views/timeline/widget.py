@@ -20,13 +20,13 @@ from mew_lab.log.drawing import STYLE, Drawing, lasted
 from mew_lab.log.pairs import Pair
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.log.chains import Exchange
@@ -243,7 +243,7 @@ class TimelineView(ActingWidget):
 
     async def _show_exchange(self, which: str) -> ActResult:
         exchange = await self._exchanges.select(which)
-        count = "1 message" if len(exchange.steps) == 1 else f"{len(exchange.steps)} messages"
+        count = count_of(len(exchange.steps), "message")
         return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
 
     def _clear(self, message: Mapping[str, Any]) -> ActResult:
@@ -254,12 +254,11 @@ class TimelineView(ActingWidget):
 
     def _static_text(self) -> str:
         count = self._stats.count
-        return f"Timeline of {self._rows.title()[0]}: {count} message{'' if count == 1 else 's'}; {_summary(self)}"
+        return f"Timeline of {self._rows.title()[0]}: {count_of(count, 'message')}; {_summary(self)}"
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        messages = "1 message" if count == 1 else f"{count} messages"
-        title = f"{name}, timeline, as of {clock_time(self.clock())}, {messages}; {_summary(self)}"
+        title = f"{name}, timeline: {count_of(count, 'message')}; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
             (family.label, *(str(span[index]) for span in spans))
@@ -277,7 +276,6 @@ class TimelineView(ActingWidget):
             parts.append(f'<div style="overflow-x:auto">{drawn.html()}</div>')
             steps = ("#", "+s", "From", "To", "Kind", "What", "Verdict")
             parts.append(picture(drawn.title, steps, _steps(selected), code=("From", "To", "Kind")))
-        parts.append(picture("", (), (), notes=[f"A picture. The live view {INSTALL}."]))
         return f"<div>{''.join(parts)}</div>"
 
 

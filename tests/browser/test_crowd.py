@@ -124,7 +124,7 @@ def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., No
         assert [one for one in names if one[1] >= LINE] == [], "a name of a word stands on one line"
         # Half of the feed is what is said, and who says it can be read.
         feed = whole.evaluate(SHARES, "section.mew-feed table")
-        assert feed["what"] > 0.35, feed
+        assert feed["What"] >= 0.499, feed
         who = whole.locator("section.mew-feed td", has_text="researcher-2").first
         assert who.evaluate("td => td.scrollWidth <= td.clientWidth")
         # Who has told nothing of itself takes two or three lines.

@@ -12,7 +12,7 @@ const STEP = 8, ECHO = 1000;
 // `keep(value)` keeps the reader's choice.
 export function columnSet({ table, room, changed, keep }) {
   const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
-  let known = [], names = [], standard = [], byCode = false, own = null, sizes = {}, order = readOrder(null), fit = null, drawn = "", storedAt = -Infinity;
+  let known = [], names = [], standard = [], byCode = false, own = null, sizes = {}, order = readOrder(null), fit = null, drawn = "", storedAt = -Infinity, fittedRoom = -1;
 
   const byName = (name) => known.find((column) => column.name === name);
   const shownNames = () => own ?? names;
@@ -120,6 +120,9 @@ export function columnSet({ table, room, changed, keep }) {
     setOrder,
     // The columns that fit now; their headings are drawn anew when others do.
     fit() {
+      // A busy table asks at each frame.
+      if (drawn && fittedRoom === room()) return fit;
+      fittedRoom = room();
       fit = fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes });
       if (drawn !== fit.key) {
         drawn = fit.key;
@@ -147,14 +150,16 @@ export function columnSet({ table, room, changed, keep }) {
     restore(value) {
       // The settings come back to the view that changed them, perhaps after a later change.
       if (performance.now() - storedAt < ECHO) return;
+      const shownBefore = JSON.stringify([own, sizes]), before = order;
       const list = Array.isArray(value.shown) ? value.shown.filter((name) => typeof name === "string") : [];
       if (!byCode) own = list.length ? list : null;
       sizes = Object.fromEntries(Object.entries(value.widths ?? {}).filter(([, width]) => Number.isFinite(width)));
-      const before = order;
       order = readOrder(value.sort);
-      if (order.by === before.by && order.desc === before.desc) return changed("columns");
-      paintOrder();
-      changed("order");
+      // Headings that stay the same are not drawn anew: one of them may hold the focus.
+      const others = JSON.stringify([own, sizes]) !== shownBefore, sorts = order.by !== before.by || order.desc !== before.desc;
+      if (others) drawn = "";
+      if (sorts) paintOrder();
+      if (sorts || others) changed(sorts ? "order" : "columns");
     },
   };
 }

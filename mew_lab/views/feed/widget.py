@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.calls import CallState, CallStates
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
@@ -289,7 +290,7 @@ class FeedView(ActingWidget):
     def _static_text(self) -> str:
         name, members = self._source.title()
         count = self._source.last_seq
-        return f"Messages of {name}: {_count(count, 'message')}, {_count(members, 'participant')}"
+        return f"Messages of {name}: {count_of(count, 'message')}, {count_of(members, 'participant')}"
 
     def _brief_html(self) -> str:
         newest = self._source.since(max(0, self._source.last_seq - 20 * MOST_BRIEF), 20 * MOST_BRIEF)
@@ -302,7 +303,7 @@ class FeedView(ActingWidget):
         ]
         last = self._source.last_seq
         title = f"The newest {len(rows)} of {last} messages" if last > len(rows) else "Messages"
-        return picture(title, ("#", "time", "from → to", "what"), cells)
+        return picture(title, ("#", "Time", "From → To", "What"), cells)
 
     def _static_html(self) -> str:
         last = self._source.last_seq
@@ -313,19 +314,15 @@ class FeedView(ActingWidget):
         columns = [column for column in self._columns if column.name in VALUES]
         cells = [tuple(VALUES[column.name](row, self._calls.get) for column in columns) for row in rows]
         name, members = self._source.title()
-        title = f"{name} · {_count(members, 'participant')} · {_count(last, 'message')}"
+        title = f"{name} · {count_of(members, 'participant')} · {count_of(last, 'message')}"
         notes = [
-            f"{_count(first - 1, 'earlier message')} not shown: lab.log.df has all." if first > 1 else "",
-            f"Plumbing is not shown: {_count(left_out, 'message')}." if left_out else "",
+            f"{count_of(first - 1, 'earlier message')} not shown: lab.log.df has all." if first > 1 else "",
+            f"Plumbing is not shown: {count_of(left_out, 'message')}." if left_out else "",
             "" if last else 'No messages yet. lab.chat("hello") sends one.',
         ]
         titles = ["Time" if column.name == "elapsed" else visible(column.title) for column in columns]
         code = [title for title, column in zip(titles, columns, strict=True) if column.code]
         return picture(title, titles, cells, notes=filter(None, notes), code=code)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _pack_call(seq: int, call: CallState) -> list[Any]:

@@ -20,6 +20,7 @@ from mew_lab.log.drawing import STYLE, Drawing, lasted
 from mew_lab.log.pairs import Pair
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
@@ -242,7 +243,7 @@ class TimelineView(ActingWidget):
 
     async def _show_exchange(self, which: str) -> ActResult:
         exchange = await self._exchanges.select(which)
-        count = "1 message" if len(exchange.steps) == 1 else f"{len(exchange.steps)} messages"
+        count = count_of(len(exchange.steps), "message")
         return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
 
     def _clear(self, message: Mapping[str, Any]) -> ActResult:
@@ -253,12 +254,11 @@ class TimelineView(ActingWidget):
 
     def _static_text(self) -> str:
         count = self._stats.count
-        return f"Timeline of {self._rows.title()[0]}: {count} message{'' if count == 1 else 's'}; {_summary(self)}"
+        return f"Timeline of {self._rows.title()[0]}: {count_of(count, 'message')}; {_summary(self)}"
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        messages = "1 message" if count == 1 else f"{count} messages"
-        title = f"{name}, timeline: {messages}; {_summary(self)}"
+        title = f"{name}, timeline: {count_of(count, 'message')}; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
             (family.label, *(str(span[index]) for span in spans))

@@ -5,7 +5,8 @@
 - `proposer`: the restricted starter profile, with acknowledging, cancelling its own questions, and reasoning.
 - `agent`: the proposer, with the discovery of tools, streams of its own, and reports of compactions. It proposes calls
   of tools.
-- `tool`: answers requests, announces changes of its tools and resources, and reports its status.
+- `tool`: answers requests and reports their progress, announces changes of its tools and resources, and reports its
+  status.
 - `observer`: reads messages, acknowledges chat, and reports its status.
 - `admin`: everything that a participant may send.
 
@@ -61,7 +62,10 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "tool": [
         {"kind": "mcp/response"},
-        {"kind": "mcp/request", "payload": {"method": "notifications/*/list_changed"}},
+        {
+            "kind": "mcp/request",
+            "payload": {"method": ["notifications/*/list_changed", "notifications/progress"]},
+        },
         {"kind": "mcp/reject"},
         {"kind": ["chat", "chat/acknowledge"]},
         {"kind": "capability/grant-ack"},

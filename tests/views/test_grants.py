@@ -14,6 +14,7 @@ from mew_lab.lab.lab import Lab
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probe import Probe, describe_effect
 from mew_lab.views.grants.widget import GrantsView
+from mew_lab.views.ui.pictures import clock_time
 
 CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -76,7 +77,7 @@ def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page,
     found = page.act("probe", to="agent", pattern=CALL)["value"]
     assert found["lines"] == ["agent's past message would newly be allowed. It was refused."]
     assert json.loads(found["smallest"]) == json.loads(CALL)
-    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "tools/call x"]]
+    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "x()"]]
     assert found["barred"] == ""
 
 
@@ -199,7 +200,7 @@ def test_the_picture_keeps_what_was_granted(view: GrantsView, holdings: Holdings
     )
     holdings.rows = (granted, *holdings.rows)
     html = picture(view)
-    assert "Permissions in demo as of" in html and "granted by human at 00:00:00 UTC (g-1)" in html
+    assert "Permissions in demo: " in html and f"granted by human at {clock_time(0)} (g-1)" in html
     assert html.count("<tr>") == 201 and "51 earlier rows are not shown" in html
     assert "<script" not in html and "<button" not in html
     assert repr(view) == "Permissions in demo: 251, 1 of them granted"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from pages import picture
 
+from mew_lab.lab.lab import Lab
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui.live import LiveWidget
 
@@ -17,6 +20,7 @@ class Part(LiveWidget):
     def __init__(self, name: str) -> None:
         self.title = name
         self.count = ""
+        self.brief = ""
         super().__init__()
 
     def badge(self) -> str:
@@ -24,6 +28,9 @@ class Part(LiveWidget):
 
     def _static_html(self) -> str:
         return f"<p>the picture of {self.title}</p>"
+
+    def _brief_html(self) -> str:
+        return self.brief
 
     def _static_text(self) -> str:
         return f"{self.title} as text"
@@ -63,11 +70,22 @@ def test_counts_are_sent_when_they_change_and_not_otherwise(browser: Callable[[A
     assert [item["badges"]["chat"] for item in page.of("head")] == ["3 new", ""]
 
 
-def test_its_picture_is_that_of_every_part() -> None:
-    view, _ = panel()
+def test_its_picture_is_the_room_with_approvals_first_and_the_newest_messages() -> None:
+    view, parts = panel()
+    parts["chat"].count, parts["approvals"].brief = "3 new", "<p>cards</p>"
+    parts["feed"].brief = "<p>messages</p>"
     html = picture(view)
-    assert [f"the picture of {name}" in html for name in PARTS_SHOWN] == [True] * len(PARTS_SHOWN)
-    assert "as of" in html and "<script" not in html
+    order = (
+        "demo",
+        "2 participants",
+        "5 messages",
+        "1 needs your approval",
+        "Chat 3 new",
+        "<p>cards",
+        "<p>messages",
+    )
+    assert sorted(order, key=html.index) == list(order)
+    assert "the picture of" not in html and html.count("Snapshot of") == 1 and "<script" not in html
     assert repr(view).startswith("Panel of demo: approvals as text; ")
 
 
@@ -78,3 +96,21 @@ def test_its_end_is_not_the_end_of_its_parts() -> None:
     view.close()
     assert ended == ["left"]
     assert parts["feed"].comm is not None
+
+
+def test_the_header_pauses_the_agents_and_writes_the_session(
+    lab: Lab, browser: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab.agent("helper")
+    page = browser(lab.view.panel)
+    assert page.appear()["acts"] == ["pause", "report", "resume", "save"]
+    assert page.act("pause")["said"] == "1 agent paused: helper"
+    page.until(lambda: page.of("head") and page.of("head")[-1]["paused"] == 1)
+    assert page.act("pause")["said"] == "No agent is running, so nothing was paused"
+    assert page.act("resume")["t"] == "done"
+    page.until(lambda: page.of("head")[-1]["paused"] == 0)
+    for act, ending in (("report", "html"), ("save", "jsonl")):
+        said = page.act(act)["said"]
+        [written] = tmp_path.glob(f"*.{ending}")
+        assert written.name in said and written.stat().st_mode & 0o777 == 0o600

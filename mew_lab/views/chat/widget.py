@@ -24,7 +24,6 @@ from mew_lab.views.chat.links import link_addresses
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -233,9 +232,8 @@ class ChatView(ActingWidget):
             f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
             "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has their whole text." if messages else "",
-            f"A picture: no message can be sent here. The live view {INSTALL}.",
         ]
-        title = f"Chat as of {clock_time(self.clock())}, {last} messages, {len(self._talk.queue)} unread"
+        title = f"Chat: {last} messages, {len(self._talk.queue)} unread"
         return picture(
             title,
             ("time", "from", "to", "message", "read by"),

@@ -26,7 +26,6 @@ from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.space_model import follow_space
 
@@ -207,10 +206,9 @@ class GrantsView(ActingWidget):
         # Of many rows the granted ones are the most important.
         rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
         cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
-        title = f"Permissions in {self._session.space} as of {clock_time(self.clock())}, {len(rows)} in all"
+        title = f"Permissions in {self._session.space}: {len(rows)} in all"
         notes = [
             "" if rows else 'No participant holds a permission yet. lab.join("helper") adds a participant.',
-            f"A picture: nothing can be granted here. The live view {INSTALL}.",
         ]
         columns = ("participant", "may", "pattern", "from")
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant", "pattern"))

@@ -9,20 +9,33 @@ The panel knows the names, the titles and the places of the parts, and nothing o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
+from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.entry_feed import Follower
+from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
+from mew_lab.views.feed.extract import log_name, save_log
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget
-from mew_lab.views.ui.pictures import clock_time, picture
+from mew_lab.views.ui.pictures import box, element
 
 __all__ = ["PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "view_of"]
 
 _ESM, _CSS = front_end("panel")
+
+# The stored picture: approvals come first in it, and stand at the right where there is room for two columns.
+_FRAME = "border:1px solid rgba(128,128,128,.45);border-radius:4px"
+_ROOM = "display:flex;flex-wrap:wrap;gap:8px 16px;padding:8px 12px"
+_HEAD = "align-items:baseline;border-bottom:1px solid rgba(128,128,128,.3)"
+_COLUMN = "flex:1 1 320px;min-width:0;overflow-x:auto"
+_TITLE = "font-size:15px;font-weight:600"
+_COUNT = "font-size:12px;padding:0 8px;border-radius:4px;background:rgba(128,128,128,.15)"
 
 
 class PartPlace(NamedTuple):
@@ -54,14 +67,37 @@ class RoomCounts(NamedTuple):
     waiting: int
 
 
-def view_of(session: Session, views: Any) -> PanelView:
+class ReportedSession(Session, Protocol):
+    """A session that can be written as one HTML page."""
+
+    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+        """Writes the session to a file, as `Lab.report` does."""
+
+
+def view_of(session: ReportedSession, views: Any) -> PanelView:
     """Makes the panel of this space; `views` has each part as an attribute, as `lab.view` has."""
     parts = {name: getattr(views, name) for name in PARTS_SHOWN}
     roster, approvals = parts["roster"], parts["approvals"]
+    steering = ParticipantActions(session)
+
+    async def report() -> Note:
+        target = (Path.cwd() / log_name(session.space, view.clock())).with_suffix(".html")
+        return await asyncio.to_thread(session.report, target)
+
+    async def save() -> str:
+        return f"Wrote the messages to {await save_log(session.log, Path.cwd(), view.clock())}."
+
     view = PanelView(
         session.space,
         parts,
         lambda: RoomCounts(roster.present, len(session.log), approvals.open_cards),
+        acts={
+            "pause": lambda _: session.loop.submit(steering.pause_all()),
+            "resume": lambda _: session.loop.submit(steering.resume_all()),
+            "report": lambda _: session.loop.submit(report()),
+            "save": lambda _: session.loop.submit(save()),
+        },
+        paused=lambda: roster.paused_agents,
     )
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
     view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
@@ -84,6 +120,7 @@ class PanelView(ActingWidget):
     Args:
         space: The name of the space, and `parts` its views by name.
         counts: Returns the counts of the header; for any thread.
+        paused: Returns the agents that this human has paused; for any thread.
         acts: What the buttons of the header do, by the names that the front end uses; those without an act are hidden.
     """
 
@@ -99,15 +136,19 @@ class PanelView(ActingWidget):
         parts: Mapping[str, LiveWidget],
         counts: Callable[[], RoomCounts],
         acts: Mapping[str, Act] | None = None,
+        paused: Callable[[], Sequence[str]] = tuple,
         **traits: Any,
     ) -> None:
         self._space = space
         self._parts = parts
         self._counts = counts
+        self._paused = paused
         self._header_acts = dict(acts or {})
         self._shown: dict[str, Any] = {}
         self.waker = _Waker(self)
         super().__init__(**traits)
+        for part in parts.values():
+            part.on_decision.append(self.store_decision)
 
     def on_close(self, leave: Any) -> None:
         """Sets the function that ends the subscription of this view."""
@@ -139,12 +180,27 @@ class PanelView(ActingWidget):
 
     def _collect(self) -> dict[str, Any]:
         badges = {name: part.badge() for name, part in self._parts.items()}
-        return {"badges": badges, "counts": self._counts()._asdict()}
+        return {"badges": badges, "counts": self._counts()._asdict(), "paused": len(self._paused())}
 
     def _static_text(self) -> str:
         return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())
 
     def _static_html(self) -> str:
-        whole = [part._static_html() for part in self._parts.values()]
-        head = picture(f"{self._space} as of {clock_time(self.clock())}", (), ())
-        return f'<div style="display:grid;gap:16px">{head}{"".join(whole)}</div>'
+        # The room in short: what waits, then what was said last; each part's own picture has the rest.
+        counts = self._counts()
+        pills = [
+            f"{counts.participants} participant{'s' * (counts.participants != 1)}",
+            f"{counts.messages} message{'s' * (counts.messages != 1)}",
+        ]
+        if counts.waiting:
+            pills.append(f"{counts.waiting} need{'s' * (counts.waiting == 1)} your approval")
+        titled = [(PARTS_SHOWN[name].title, part.badge()) for name, part in self._parts.items()]
+        pills += [f"{title} {badge}" for title, badge in titled[2:] if badge]
+        head = element(
+            "div", box(self._space, _TITLE), *(box(text, _COUNT) for text in pills), style=f"{_ROOM};{_HEAD}"
+        )
+        brief = [part._brief_html() for part in self._parts.values()]
+        columns = [element("div", drawn, style=_COLUMN) for drawn in brief if drawn]
+        return element(
+            "div", head, element("div", *columns, style=f"{_ROOM};flex-direction:row-reverse"), style=_FRAME
+        )

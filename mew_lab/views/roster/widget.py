@@ -31,7 +31,6 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.space_model import follow_space
 
@@ -233,6 +232,11 @@ class RosterView(ActingWidget):
     # Saved pictures.
 
     @property
+    def paused_agents(self) -> tuple[str, ...]:
+        """The agents that this human has paused."""
+        return self._members.agents.paused
+
+    @property
     def present(self) -> int:
         """The number of present participants."""
         return sum(bool(row.ids) for row in self._members.rows)
@@ -261,7 +265,6 @@ class RosterView(ActingWidget):
 
     def _static_html(self) -> str:
         rows = self._first_who_is_here()
-        moment = self.clock()
         cells = [
             (
                 _describe(row),
@@ -273,11 +276,10 @@ class RosterView(ActingWidget):
             for row in rows[:MOST_ROWS]
         ]
         left_out = len(rows) - len(cells)
-        title = f"Participants of {self._session.space} as of {clock_time(moment)}, {len(rows)} in all"
+        title = f"Participants of {self._session.space}: {len(rows)} in all"
         notes = [
             f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
             "" if rows else 'No participant is here yet. lab.join("helper") adds one.',
-            f"A picture. The live view {INSTALL}. Until then: %mew who.",
         ]
         columns = ("state", "participant", "kind", "permissions", "status")
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))

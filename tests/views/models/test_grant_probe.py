@@ -55,8 +55,8 @@ def test_threat_22_it_counts_what_the_grantee_sent_and_may_not_send_now(lab: Lab
     result = ask(lab, CALL)
     assert (result.fresh, result.refused, result.already) == (2, 2, 0)
     assert [example.what for example in result.examples] == [
-        "tools/call git_push",
-        "tools/call git_log repo=.",
+        "git_push()",
+        'git_log(repo=".")',
     ]
     assert result.examples[0].to == ("git",)
     narrow = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}
@@ -78,7 +78,7 @@ def test_what_was_refused_comes_before_what_was_allowed_then(lab: Lab) -> None:
         post(lab, "agent", "mcp/request", tool("git_log"))
     result = ask(lab, CALL)
     assert (result.fresh, result.refused) == (5, 4)
-    assert [example.what for example in result.examples] == ["tools/call git_log"] * 3
+    assert [example.what for example in result.examples] == ["git_log()"] * 3
 
 
 def test_a_pattern_that_adds_nothing_is_told_as_that(lab: Lab) -> None:

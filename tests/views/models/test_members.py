@@ -209,7 +209,7 @@ def test_the_state_tells_who_thinks_who_waits_and_who_failed(room: Room) -> None
     room.until(
         lambda: states() == {"human": "idle", "agent": "failed", "helper": "idle", "notebook": "failed"}
     )
-    assert room.of("agent").doing.about.startswith("water: tool error: “")
+    assert room.of("agent").doing.about.startswith("water: Failed: “")
     assert pending.state
 
     room.lab.seats["agent"].propose("notebook/water", bed="west")

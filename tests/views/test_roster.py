@@ -190,6 +190,7 @@ def test_one_click_pauses_all_agents_and_one_resumes_them(page: Page, lab: Lab) 
     lab.join("git", can="tool")
     assert page.act("pause all")["said"] == "1 agent paused: agent"
     page.until(lambda: [item for item in page.of("head") if item["agents"] == [0, 1]])
+    assert page.view.agents == ((), ("agent",))
     assert page.act("resume all")["said"] == "1 agent resumed: agent"
     page.until(lambda: page.of("head")[-1]["agents"] == [1, 0])
 

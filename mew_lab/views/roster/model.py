@@ -298,7 +298,7 @@ class RosterModel:
 _WORDS: Final[Sequence[tuple[str, str]]] = (
     ("mcp/request", "Call tools"),
     ("mcp/proposal", "Propose"),
-    ("capability/grant", "Grant permissions"),
+    ("capability/grant", "Manage permissions"),
     ("participant/pause", "Control participants"),
     ("space/invite", "Invite"),
     ("space/kick", "Remove"),

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.actions import ACTIONS
+from mew_lab.lab.actions import ACTIONS, Agents
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
@@ -160,13 +160,14 @@ class RosterView(ActingWidget):
     # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
-        steering = self._members.steering
-        submit = self._session.loop.submit
         return {
             "do": self._do,
-            "pause all": lambda params: submit(steering.pause_all()),
-            "resume all": lambda params: submit(steering.resume_all()),
-        } | {"invite": self._invite, "reveal": self._reveal, "more": self._more}
+            "pause all": lambda params: self.pause_agents(),
+            "resume all": lambda params: self.resume_agents(),
+            "invite": self._invite,
+            "reveal": self._reveal,
+            "more": self._more,
+        }
 
     def _do(self, params: Mapping[str, Any]) -> Future[str]:
         action, target = params.get("deed"), params.get("target")
@@ -239,6 +240,19 @@ class RosterView(ActingWidget):
     def present(self) -> int:
         """The number of present participants."""
         return sum(bool(row.ids) for row in self._members.rows)
+
+    @property
+    def agents(self) -> Agents:
+        """The agents that run, and those that this human has paused. For any thread."""
+        return self._members.agents
+
+    def pause_agents(self) -> Future[str]:
+        """Pauses all agents that run; the result is one sentence. Spec: §3.9.1."""
+        return self._session.loop.submit(self._members.steering.pause_all())
+
+    def resume_agents(self) -> Future[str]:
+        """Resumes the agents that this human has paused; the result is one sentence. Spec: §3.9.2."""
+        return self._session.loop.submit(self._members.steering.resume_all())
 
     def badge(self) -> str:
         """The number of present participants, as text."""

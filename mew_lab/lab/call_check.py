@@ -43,10 +43,11 @@ def name_absent(names: Sequence[str], present: Iterable[str]) -> str:
     return f"nobody here is called {named}{nearest}; {others}"
 
 
-def find_fault(target: str, arguments: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
+def find_fault(target: str, arguments: Mapping[str, Any] | None, tools: Sequence[Mapping[str, Any]]) -> str:
     """What is wrong with a call of `participant/tool`, as a sentence; empty where nothing is.
 
-    `tools` are the entries of the participant's `tools/list`.
+    `tools` are the entries of the participant's `tools/list`. Without `arguments` only the name is checked: who
+    approves a proposal may still edit them.
     """
     participant, _, name = target.partition("/")
     by_name = {str(tool.get("name")): tool for tool in tools}
@@ -54,11 +55,14 @@ def find_fault(target: str, arguments: Mapping[str, Any], tools: Sequence[Mappin
     if not by_name:
         return ""
     if name not in by_name:
-        known = [f"{participant}/{other}" for other in by_name]
-        offered = f"it has {listed(sorted(by_name))}"
-        return f"{one_line(participant, LONG)} has no tool {one_line(name, LONG)!r}{hint(target, known)}; {offered}"
+        near = did_you_mean(name, by_name)
+        if not near:
+            return ""  # the list may be incomplete; the participant answers for itself
+        meant = hint(target, [f"{participant}/{other}" for other in by_name])
+        offered = listed(sorted(by_name))
+        return f"{one_line(participant, LONG)} has no tool {one_line(name, LONG)!r}{meant}; it has {offered}"
     schema = by_name[name].get("inputSchema")
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) or arguments is None:
         return ""
     faults = [
         f"{'.'.join(one_line(str(step), LONG) for step in violation.path) or 'the arguments'} {violation.message}"

@@ -411,8 +411,8 @@ class Lab(metaclass=_NamesOnly):
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
 
     def undo(self) -> Note:
-        """Revokes the last grant of yours that is in force. MewError when there is none."""
-        return Note(self._run(self.granting.undo(), "revoking the grant given last"))
+        """Revokes the permission that you gave last. MewError when none is in force."""
+        return Note(self._run(self.granting.undo(), "revoking the permission given last"))
 
     # --- looking ---
 

@@ -82,9 +82,7 @@ class Seat:
         every = {**(arguments or {}), **more}
 
         async def start() -> Pending:
-            # A proposal is read before anything runs, and may be about what is not listed.
-            if not propose:
-                await self._check_call(target, every, doing)
+            await self._check_call(target, every, doing, propose=propose)
             call = verb(target, every)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
@@ -97,12 +95,14 @@ class Seat:
             raise MewError(
                 f"{doing}: the lab {self.lab.name!r} is down; start one with mew_lab.up() or %mew up"
             )
-        if self.lab.seats.get(self.name) is not self:
+        if self.lab.seats.get(self.name) is not self and self.participant.client.state == "disconnected":
             raise MewError(
                 f"{doing}: {self.name!r} has left the space; seat it again, such as with lab.join({self.name!r})"
             )
 
-    async def _check_call(self, target: str, arguments: Mapping[str, Any], doing: str) -> None:
+    async def _check_call(
+        self, target: str, arguments: Mapping[str, Any], doing: str, *, propose: bool
+    ) -> None:
         """Raises where the tool is known and the call does not fit it; an old list is asked for again first."""
         participant, _, tool = target.partition("/") if isinstance(target, str) else ("", "", "")
         if not participant or not tool:
@@ -111,11 +111,14 @@ class Seat:
                 f"e.g. {await self._full_name(str(target))!r}; lab.tools() lists them"
             )
         await self._check_present([participant], doing)
+        payload = {"method": "tools/call", "params": {"name": tool, "arguments": dict(arguments)}}
+        is_request = not propose and self.participant.can_send("mcp/request", payload, participant)
+        checked = arguments if is_request else None
         tools = await self.tools_of(participant, False)
-        if tools is None or not find_fault(target, arguments, tools):
+        if tools is None or not find_fault(target, checked, tools):
             return
         tools = await self.tools_of(participant, True)
-        if tools is not None and (fault := find_fault(target, arguments, tools)):
+        if tools is not None and (fault := find_fault(target, checked, tools)):
             raise LocalProtocolError(f"{doing}: {fault}", section="§3.1")
 
     async def _full_name(self, tool: str) -> str:

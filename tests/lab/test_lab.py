@@ -310,18 +310,20 @@ def test_a_call_that_cannot_succeed_is_refused_before_it_is_sent(lab: Lab, addin
     with pytest.raises(NoReply, match=r"nobody here is called 'notebok' \(did you mean 'notebook'\?\)"):
         lab.call("notebok/add", a=1, b=2)
     assert not [kind for kind in kinds(lab) if kind.startswith("mcp/")]
+    assert lab.join("bot").call("notebook/add", a="x", b=1).kind == "mcp/proposal"  # an approval may edit it
 
 
 def test_a_tool_that_is_newer_than_the_known_list_is_called(lab: Lab) -> None:
     lab.enrol("other", can="tool")
     other = connect(lab.url, space="demo", token_file=lab.token_file("other"), name="other")
     eventually(lambda: "other" in lab.me.participant.client.participants)
-    assert not lab.tools("other")
 
-    async def offer() -> None:
-        other.me.participant.register_tool(lambda: "pong", name="ping", description="Answers.")
+    async def offer(name: str) -> None:
+        other.me.participant.register_tool(lambda: "pong", name=name, description="Answers.")
 
-    other.me.run(offer())
+    other.me.run(offer("pong"))
+    assert len(lab.tools("other")) == 1
+    other.me.run(offer("ping"))
     assert str(lab.call("other/ping").result(10)) == "pong"
     assert lab.tools("other")
     with pytest.raises(LocalProtocolError, match=r"other has no tool 'pin' \(did you mean 'other/ping'\?\)"):

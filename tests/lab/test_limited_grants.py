@@ -168,7 +168,7 @@ def test_a_revoke_that_fails_is_a_fault_of_the_lab_and_the_grant_is_said_to_stan
 
     lab.loop.run(cut(), timeout=10, doing="cutting")
     eventually(lambda: lab.faults)
-    assert f"the grant {id} to bot is still in force" in lab.faults[-1]
+    assert f"the permission {id} of bot is still in force" in lab.faults[-1]
     assert given(lab, id).state == "stands" and "was not revoked" in given(lab, id).why
 
 
@@ -229,13 +229,13 @@ def test_who_may_not_grant_is_told_so() -> None:
 @pytest.mark.threat(22)
 def test_undo_takes_back_what_was_granted_last_and_still_stands(lab: Lab, adding: Adding) -> None:
     bot = lab.join("bot", can="proposer")
-    with pytest.raises(MewError, match="nothing to undo: no grant of yours is in force"):
+    with pytest.raises(MewError, match="nothing to undo: no permission that you gave is in force"):
         lab.undo()
     first = grant(lab)
     second = grant(lab, pattern={"kind": "participant/pause"})
     third = grant(lab, pattern={"kind": "participant/resume"})
     lab.loop.run(lab.granting.revoke(third), timeout=10, doing="revoking")
-    assert str(lab.undo()).endswith("to bot is revoked: pause participants")
+    assert str(lab.undo()).endswith(" is revoked: pause participants")
     assert [given(lab, id).state for id in (first, second, third)] == ["stands", "revoked", "revoked"]
     assert [one["payload"]["grant_id"] for one in sent(lab, "capability/revoke")] == [third, second]
     eventually(lambda: not any(p["kind"] == "participant/pause" for p in bot.capabilities))
@@ -279,7 +279,7 @@ def test_a_grant_of_which_nobody_knows_whether_it_was_taken_is_revoked(elsewhere
     lab.loop.run(given_up(), timeout=10, doing="granting")
     [one] = lab.granting.given
     eventually(lambda: given(lab, one.id).state == "revoked")
-    assert given(lab, one.id).why == "the gateway did not acknowledge the grant"
+    assert given(lab, one.id).why == "the gateway did not acknowledge the permission"
     assert [told["payload"]["grant_id"] for told in sent(lab, "capability/revoke")] == [one.id]
     eventually(lambda: bot.capabilities == before)
     assert not lab.loop.call(lambda: lab.following.caught_up(lab.granting)), "nothing is counted any more"

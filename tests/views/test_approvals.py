@@ -219,9 +219,7 @@ def test_a_folded_argument_must_have_been_opened_before_an_approval(human: Human
     card = human.page.until(lambda: human.page.of("card"))[0]["card"]
     assert card["arguments"][1]["folded"] == "5000 lines"
     human.page.send(human.message())
-    assert human.notice().endswith(
-        ": not approved, because content was not opened; open what is folded first"
-    )
+    assert human.notice().endswith(": not approved, because content was not opened; expand it first")
     human.page.send({"t": "value", "id": "proposal-1", "index": 1})
     text = human.page.until(lambda: human.page.of("value"))[0]["text"]
     assert json.loads(text.replace("\n", "\\n")) == "line\n" * 5000
@@ -236,9 +234,7 @@ def test_what_was_opened_of_a_proposal_is_not_opened_of_another_under_its_id(hum
     human.page.until(lambda: human.page.of("value"))
     human.seat.put(replace(human.seat.cards["proposal-1"], seq=2))
     human.page.send(human.message())
-    assert human.notice().endswith(
-        ": not approved, because content was not opened; open what is folded first"
-    )
+    assert human.notice().endswith(": not approved, because content was not opened; expand it first")
 
 
 def test_a_rejection_needs_no_opening(human: Human) -> None:

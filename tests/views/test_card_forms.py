@@ -108,7 +108,7 @@ def test_threat_16_what_is_long_in_an_edit_is_opened_on_the_edit_before_it_is_co
     page.page.send({"t": "value", "id": pending.id, "index": 1})
     page.page.until(lambda: page.page.of("value"))
     page.decide(pending.id, made["digest"])
-    assert page.notice().endswith(": not approved, because text was not opened; open what is folded first")
+    assert page.notice().endswith(": not approved, because text was not opened; expand it first")
     page.page.send({"t": "value", "id": pending.id, "digest": made["digest"], "index": 1})
     page.page.until(lambda: len(page.page.of("value")) == 2)
     page.decide(pending.id, made["digest"])

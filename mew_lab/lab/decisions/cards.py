@@ -319,7 +319,7 @@ def unopened(rows: Sequence[tuple[str, str]], opened: set[int]) -> str:
     """The reason why the card cannot be approved before its folded rows are opened; empty when all were opened."""
     closed = sorted(folded(rows) - opened)
     names = ", ".join(one_line(row_name(rows[n][0]), 40) for n in closed[:3])
-    return f"not approved, because {names} was not opened; open what is folded first" if closed else ""
+    return f"not approved, because {names} was not opened; expand it first" if closed else ""
 
 
 MAX_CALLS = 500  # targets and tools whose last call is remembered

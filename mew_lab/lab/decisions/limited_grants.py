@@ -56,7 +56,7 @@ __all__ = [
 
 
 ENDS_HERE = (
-    "This grant ends only while this notebook runs: the gateway of this space may not know ends of grants."
+    "This permission ends only while this notebook runs: the gateway of this space may not end permissions."
 )
 
 
@@ -275,7 +275,7 @@ class LimitedGrants:
         except BaseException:
             # It was said to have failed, and it may have been taken all the same.
             self._put(grant)
-            self._begin_revoke(grant.id, "the gateway did not acknowledge the grant")
+            self._begin_revoke(grant.id, "the gateway did not acknowledge the permission")
             raise
         if session:
             self._of_session.add(grant.id)
@@ -351,11 +351,13 @@ class LimitedGrants:
         grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
         if grant is None:
             raise MewError(
-                "there is nothing to undo: no grant of yours is in force; %mew grants shows who holds what"
+                "there is nothing to undo: no permission that you gave is in force; %mew grants lists all of them"
             )
         await self.revoke(grant.id)
         what = "; ".join(phrase(pattern) for pattern in grant.patterns)
-        return one_line(f"the grant of {local_time(grant.since)} to {grant.to} is revoked: {what}", 600)
+        return one_line(
+            f"the permission that {grant.to} got at {local_time(grant.since)} is revoked: {what}", 600
+        )
 
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """Counts the logged envelopes, of one sender or of all, that a capability would have matched; for any thread.
@@ -418,7 +420,7 @@ class LimitedGrants:
                 self._end(id, why)
             else:
                 self._session.fault(
-                    f"the grant {id} was not revoked at the end: {fault or 'no answer in time'}"
+                    f"the permission {id} was not revoked at the end: {fault or 'no answer in time'}"
                 )
 
     # --- what ends a grant ---
@@ -517,7 +519,9 @@ class LimitedGrants:
                 return self._end(id, why)
             grant = self._given[id]
             self._put(replace(grant, state="stands", why=f"{why}, but it was not revoked: {fault}"))
-            self._session.fault(f"the grant {id} to {grant.to} is still in force although {why}: {fault}")
+            self._session.fault(
+                f"the permission {id} of {grant.to} is still in force although {why}: {fault}"
+            )
             if not self._session.closed:
                 self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)
 

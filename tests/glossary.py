@@ -1,0 +1,56 @@
+"""The words of mew_lab: one word for one thing, wherever a person reads it, and the rivals that are not used for it.
+
+A newcomer can read this page first: eight words name all that a space is made of. `test_glossary.py` reads every
+sentence of the rooms in `PARTS` and fails on a rival. The specification and the code may say it in other words: a
+`capability` is the JSON of a permission, a `fulfilment` the request by which an approval is sent, and an `envelope` the
+JSON of a message. Only the sentences on a screen are held to this page.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Term(NamedTuple):
+    """A word, what it means, and a pattern of its rivals; the pattern ignores case and takes whole words."""
+
+    word: str
+    meaning: str
+    rivals: str = ""
+
+
+TERMS = (
+    Term(
+        "space", "A place where participants exchange messages; one gateway runs it.", "chat ?room|workspace"
+    ),
+    Term("participant", "A person, an agent or a program in a space.", "members?|attendees?"),
+    Term("message", "What a participant sends to others, or to all.", "envelopes?"),
+    Term("request", "A message that calls a tool, or asks for something else that a participant offers."),
+    Term("proposal", "A request that its sender may not send itself: somebody has to approve it first."),
+    Term(
+        "approve",
+        "To send a proposed request as yourself.",
+        "fulfil(?:s|led|ling|ment|ments|lment)?|fulfill(?:s|ed)?",
+    ),
+    Term("reject", "To refuse a proposal, with a reason.", "decline[sd]?|turn(?:s|ed)? down"),
+    Term(
+        "permission",
+        "A pattern of the messages that a participant may send. It is allowed, and it is revoked.",
+        "capabilit(?:y|ies)|privileges?|entitlements?|(?:a|an|the|this|your|last|no) grants?",
+    ),
+)
+
+# The rooms whose sentences a person reads on a screen.
+PARTS = (
+    "lab",
+    "notebook",
+    "cli",
+)
+
+# Sentences that have to say a rival: a part of the text, and the reason.
+EXCEPTIONS: dict[str, str] = {
+    "capability-decisions.jsonl": "the name of a file of the TypeScript gateway",
+    "the member jsonrpc is": "a member of a JSON object",
+    "envelope %d was left out": "a line of the log for developers, not on a screen",
+    "had fulfilled it": "the journal's note of an approval that crossed another, in the specification's term",
+}

@@ -57,7 +57,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
-    said = take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
+    said = str(take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest))
     assert pending.result(10).structured == {"result": 3}
     [grant] = sent(lab, "capability/grant")
     assert grant["payload"]["capabilities"] == [narrow.pattern] and grant["payload"]["recipient"] == "bot"

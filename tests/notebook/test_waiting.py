@@ -250,7 +250,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
-        view=SimpleNamespace(made=lambda name: view, card=lambda proposal: f"card of {proposal}"),
+        view=SimpleNamespace(
+            made=lambda name: view, card=lambda proposal: SimpleNamespace(store_picture=lambda: None)
+        ),
     )
     shell = SimpleNamespace(
         kernel=SimpleNamespace(get_parent=lambda channel: {"content": {"allow_stdin": True}})

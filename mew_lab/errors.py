@@ -19,7 +19,9 @@ MewError
 ├─ NotApproved              .code                 the proposal was not shown in full
 ├─ CannotWait                                     the waiting thread would have to answer
 ├─ JournalError             .path                 a journal cannot be read or written
-└─ ReplayMismatch           .index .expected .actual
+├─ ReplayMismatch           .index .expected .actual
+├─ NoSuchRow (also IndexError)                    a listing or a log is shorter
+└─ NoSuchName (also AttributeError)               an object of mew_lab has no such member
 ```
 Every message says what was tried, by whom or on what, and what would help.
 """
@@ -42,6 +44,8 @@ __all__ = [
     "MewError",
     "ModelFailed",
     "NoReply",
+    "NoSuchName",
+    "NoSuchRow",
     "NotAdmitted",
     "NotApproved",
     "ProposalEnded",
@@ -220,3 +224,11 @@ class ReplayMismatch(MewError):
         self.index = index
         self.expected = expected
         self.actual = actual
+
+
+class NoSuchRow(MewError, IndexError):
+    """A listing or a log has no entry of that number. Also an IndexError."""
+
+
+class NoSuchName(MewError, AttributeError):
+    """An object has no member of that name; the message names the right one. Also an AttributeError."""

@@ -8,7 +8,8 @@ It is for lessons and for places without a key. How it works, from top to bottom
 3. Required parameters are filled by their names and types with values of the clause: quoted text, paths, addresses,
    numbers, times, time zones and cities, names, words of an enumeration. A clause that refers back ("that", "it")
    takes times and zones from earlier answers of tools.
-4. The answer quotes the answers of the tools, and concludes nothing from them.
+4. The answer tells the answers of the tools, a sentence each, and concludes nothing from them. The form of a sentence
+   follows from the shape of an answer: a time, commits, a number, a small object, any text.
 
 Where no tool fits, the answer states that, and that the model is rules. The same input gives the same reply.
 
@@ -192,7 +193,7 @@ def _work_off(turn: CurrentTurn, tools: Sequence[ToolSpec]) -> Reply:
             return _make_call(clause, choice, number=len(turn.done) + 1)
         left.remove(made)
         failed = failed or _is_failure(made)
-        pieces.append(_quote_answer(made))
+        pieces.append(_quote_answer(made, clause))
         if not _is_failure(made):
             seen = _values(made.observation)
     if turn.done or any(not piece.startswith("No tool") for piece in pieces):
@@ -490,20 +491,78 @@ def _is_failure(call: MadeCall) -> bool:
     return call.observation.lstrip()[:5].lower() == "error"
 
 
-def _quote_answer(call: MadeCall) -> str:
-    """The answer of a tool, quoted in one line; a small JSON object as "key: value, key: value"."""
+def _quote_answer(call: MadeCall, clause: str = "") -> str:
+    """The answer of a tool as one sentence that ends with the tool's name; by its shape, whatever the tool."""
     text = call.observation.strip()
     if _is_failure(call):
         verb = "was refused" if _is_refusal(text) else "failed"
         return f"{call.name} {verb}: {_join_lines(text.removeprefix('Error:').strip())}"
+    return f"{_tell(text, clause)} ({call.name})."
+
+
+def _tell(text: str, clause: str) -> str:
+    """What a tool answered: a time, commits, a number for what was asked for, pairs of a small object, or a quote."""
+    value: Any = None
     if text[:1] == "{" and len(text) <= MAX_SEEN:
         try:
-            pairs = list(_pairs(json.loads(text)))
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            pairs = []
-        if 0 < len(pairs) <= 10:
-            text = ", ".join(f"{key}: {value}" for key, value in pairs)
-    return f"{call.name} says: {_join_lines(text) or 'nothing'}"
+            value = None
+    if isinstance(value, Mapping):
+        if list(value) == ["result"] and not isinstance(value["result"], Mapping | list):
+            text = value["result"] if isinstance(value["result"], str) else json.dumps(value["result"])
+        else:
+            pairs = list(_pairs(value))
+            told = ", ".join(f"{key}: {inner}" for key, inner in pairs) if 0 < len(pairs) <= 10 else ""
+            return _tell_time(value) or _join_lines(told or text)
+    if told := _tell_commits(text):
+        return told
+    if _NUMBER.fullmatch(text):
+        asked = _ASKED.fullmatch(_join_lines(clause, 100))
+        return f"{asked[2][:1].upper()}{asked[2][1:]} {asked[1].lower()} {text}" if asked else text
+    return f"“{_join_lines(text)}”" if text else "Nothing"
+
+
+_NUMBER = re.compile(r"-?\d[\d.,]{0,30}(?: ?[%°\w/]{1,8})?|true|false", re.IGNORECASE)
+_ASKED = re.compile(
+    r"(?:what|how much|how many)\s+(is|was|are|were)\s+((?:the|a|an)\s.{1,90})", re.IGNORECASE
+)
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::\d\d)?(?:\.\d{1,9})? ?(Z|[+-]\d\d:?\d\d)?")
+_COMMIT = re.compile(r"^Commit: *['\"]?([0-9a-f]{7,64})\b", re.MULTILINE)
+MOST_COMMITS = 3
+
+
+def _tell_time(value: Mapping[str, Any]) -> str:
+    """`17:00 in Tokyo` for a converted time, with its day for the present time; empty for another object."""
+    target = value.get("target")
+    moment = target if isinstance(target, Mapping) else value
+    zone, found = moment.get("timezone"), _MOMENT.match(str(moment.get("datetime")))
+    if not isinstance(zone, str) or found is None:
+        return ""
+    region, _, city = zone[:60].rpartition("/")
+    where = f"in {city.replace('_', ' ')}" if region and not region.startswith("Etc") else zone[:60]
+    day = "" if moment is target else f" on {found[1]}"
+    return _join_lines(f"{found[2]}{day} {where}")
+
+
+def _tell_commits(text: str) -> str:
+    """The first commits of a history as it is usually written; empty for another text."""
+    starts = [match.start() for match in _COMMIT.finditer(text[:MAX_SEEN])]
+    if not starts:
+        return ""
+    commits = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    told = []
+    for commit in commits[:MOST_COMMITS]:
+        lines = (line.partition(":") for line in commit[:MAX_SEEN].split("\n"))
+        fields = {key.strip(): value.strip().strip("'\"") for key, _, value in reversed(list(lines))}
+        when = _MOMENT.match(fields.get("Date", ""))
+        zone = (when[3] or "").replace("Z", "UTC").replace("+00:00", "UTC") if when else ""
+        date = f"{when[1]} {when[2]} {zone}".strip() if when else fields.get("Date", "")
+        author = f" by {fields['Author']}" if fields.get("Author") else ""
+        head = f"{date}: " if date else ""
+        told.append(f"{head}“{fields.get('Message', '')}”{author}, commit {fields['Commit'][:7]}")
+    more = f"; and {len(commits) - MOST_COMMITS} more" if len(commits) > MOST_COMMITS else ""
+    return _join_lines("; ".join(told) + more)
 
 
 def _pairs(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -27,7 +27,11 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
-    options = build_parser().parse_args(words)
+    parser = build_parser()
+    if not (sys.argv[1:] if words is None else words):
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(words)
     log_to_stderr(getattr(options, "log_level", "warning").upper())
     threading.excepthook = lambda args: tell_error(args.exc_value)
     try:
@@ -208,7 +212,7 @@ def build_parser() -> argparse.ArgumentParser:
     tail.add_argument(
         "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
     )
-    tail.add_argument("--json", action="store_true", help="prints the exact text of each envelope")
+    tail.add_argument("--json", action="store_true", help="prints the exact text of each message")
     tail.add_argument("--no-color", action="store_true", help="prints no colours")
     _add_elsewhere(tail)
 
@@ -217,10 +221,10 @@ def build_parser() -> argparse.ArgumentParser:
 
     audit = add(
         "audit",
-        "reports the sender of an envelope and why it was permitted or refused",
+        "reports the sender of a message, and why it was accepted or refused",
     )
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
-    audit.add_argument("id", metavar="ID", help="the envelope's id, or a unique beginning of it")
+    audit.add_argument("id", metavar="ID", help="the message's id, or a unique beginning of it")
 
     export = add("export", "writes the log files of a TypeScript gateway from a journal")
     export.add_argument(
@@ -245,7 +249,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_agent(add("agent", "runs an agent in a running space until it is interrupted"))
     _add_tools_agent(add("tools-agent", "serves an agent as tools to MCP clients"))
-    _add_conform(add("conform", "tests a gateway against the specification, over the wire alone"))
+    _add_conform(add("conform", "tests any gateway against the specification, over the network"))
 
     demo = add("demo", "shows a proposal, a human's decision and a real tool, in this terminal")
     demo.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")

@@ -151,7 +151,7 @@ def show_demo(
             return f"you ({lab.me.name})"
 
         _propose(bot, {"repo_path": str(repository)}, lab.decisions, decide=decide, say=say)
-        say("\nThe conversation, one line for each envelope:")
+        say("\nThe conversation, one line a message:")
         rows = lab.rows.since(0, 1000)
         for row in rows:
             say(row_line(row, start=rows[0].t, colour=colour))

@@ -17,8 +17,8 @@ __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
 
 HELP = """\
 TEXT                            sends a chat message to all participants
-{"kind": …}                     sends this envelope
-/approve ID [digest=D] [PARTICIPANT]  fulfils a proposal: the first time shows its card, the second approves it;
+{"kind": …}                     sends this message as JSON
+/approve ID [digest=D] [PARTICIPANT]  approves a proposal: the first time shows its card, the second approves it;
                                 or at once with the first 8 characters of the shown digest;
                                 PARTICIPANT is the target of a proposal that names none
 /reject ID [REASON]             rejects a proposal

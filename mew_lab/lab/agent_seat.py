@@ -14,6 +14,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["AgentSeat", "as_agent_seat", "list_agents"]
@@ -55,11 +56,11 @@ class AgentSeat(Seat):
         return Note(f"{self.name} has stopped")
 
     def cancel(self, reason: str = "cancelled") -> Note:
-        """Stops its work and withdraws its open calls; it stays in the space. Spec: §3.5.5."""
+        """Stops its work and withdraws its open calls; it stays in the space."""
         count = len(self.agent.runs)
         doing = f"cancelling the work of {self.name!r}"
         self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)
-        return Note(f"{self.name}: {count} request{'s' if count != 1 else ''} cancelled")
+        return Note(f"{self.name}: {count_of(count, 'request')} cancelled")
 
     def status(self) -> Listing:
         """The agent's state, model, current work, tools, memory and capabilities."""
@@ -118,5 +119,5 @@ def list_agents(session: Session) -> Listing:
         f"{session.space}: agents",
         ("agent", "state", "model", "works on", "tools", "messages"),
         rows,
-        empty="no agent is here; lab.agent(NAME) or %mew agent NAME starts one",
+        empty="No agents yet. Start one with %mew agent NAME, or lab.agent(NAME).",
     )

@@ -9,13 +9,14 @@ Spec: §3.6, §5.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import secrets
 import shlex
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import count
@@ -40,8 +41,10 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.profiles import OWNER
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.settings.faults import did_you_mean
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
@@ -92,11 +95,45 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if isinstance(can, str):
         if can not in PROFILES:
             raise ConfigError(
-                f"there is no profile {can[:40]!r}; take one of {', '.join(PROFILES)}, or give a list of patterns",
+                f"there is no profile {can[:40]!r}{_nearest(can)}; take one of {', '.join(PROFILES)}, "
+                'or give a list of patterns, such as [{"kind": "chat"}]',
                 key="can",
             )
         return [dict(pattern) for pattern in PROFILES[can]]
-    return [dict(pattern) for pattern in can]
+    takes = f"can= takes a profile ({', '.join(PROFILES)}) or a list of patterns"
+    if isinstance(can, Mapping) or not isinstance(can, Iterable):
+        nearest = (
+            f"; did you mean [{json.dumps(can, default=str)[:200]}]?" if isinstance(can, Mapping) else ""
+        )
+        raise ConfigError(f"{takes}, not {type(can).__name__}{nearest}", key="can")
+    patterns = list(can)
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            meant = [{"kind": text} if isinstance(text, str) else text for text in patterns]
+            raise ConfigError(
+                f"{takes}; {pattern[:80]!r} is no pattern (did you mean {json.dumps(meant, default=str)[:200]}?)",
+                key="can",
+            )
+        if not isinstance(pattern, Mapping):
+            raise ConfigError(
+                f'{takes} such as {{"kind": "chat"}}, not of {type(pattern).__name__}', key="can"
+            )
+    return [dict(pattern) for pattern in patterns]
+
+
+def _nearest(profile: str) -> str:
+    text = did_you_mean(profile, PROFILES)
+    return f" ({text})" if text else ""
+
+
+def capabilities_of_owner(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The patterns for the owner of a space: as `can` says; the profile `human` also invites and removes participants.
+
+    Raises:
+        ConfigError: There is no such profile.
+    """
+    more = OWNER if can == "human" else []
+    return [*capabilities_of(can), *(dict(pattern) for pattern in more)]
 
 
 def join_line(url: str, **options: str) -> str:
@@ -181,6 +218,8 @@ class Host:
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; on an error it cleans up.
 
+        An owner with the profile `human` may also invite and remove participants.
+
         Raises:
             ConfigError: The name or the profile is not valid, or the port is not free.
             JournalError: The journal cannot be written.
@@ -190,7 +229,7 @@ class Host:
                 {
                     "name": self.name,
                     "owner": owner,
-                    "participants": {owner: {"capabilities": capabilities_of(can)}},
+                    "participants": {owner: {"capabilities": capabilities_of_owner(can)}},
                 }
             )
         except ValueError as fault:
@@ -215,7 +254,9 @@ class Host:
         if person is not None:
             owned: dict[str, Any] = {"owner": config.owner or person}
             if person not in config.participants:
-                human = ParticipantConfig(capabilities=capabilities_of("human"))
+                owns = config.owner in (None, person)
+                capabilities = (capabilities_of_owner if owns else capabilities_of)("human")
+                human = ParticipantConfig(capabilities=capabilities)
                 owned["participants"] = {**config.participants, person: human}
             try:
                 config = SpaceConfig.model_validate({**dict(config), **owned})

@@ -19,27 +19,34 @@ Spec: §3.2, §3.4, §3.6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 from mew_lab import find_above
+from mew_lab.agent.attention import Habits
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
-from mew_lab.errors import MewError
+from mew_lab.agent.options import AgentOptions
+from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
+from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
+from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
+from mew_lab.lab.html_report import session_page, write_report
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
-from mew_lab.lab.pending import Pending
+from mew_lab.lab.pending import Pending, proposal_of
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
@@ -47,6 +54,7 @@ from mew_lab.lab.standing import logical
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import count_of
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
@@ -59,8 +67,32 @@ T = TypeVar("T")
 
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
+# The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
+NAMES = (
+    "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
+    "proposals propose reject report save seat seats send space status timeout token_file tool tools undo url view who "
+    "withdraw"
+)
 
-class Lab:
+
+class _InView:
+    """Stands for a part of `lab.view` where a person writes `lab.feed`: says where it is."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, lab: object, owner: type | None = None) -> Never:
+        raise NoSuchName(f"a lab has no {self.name!r}; the part of that name is lab.view.{self.name}")
+
+
+class _NamesOnly(type):
+    """`dir` of the class itself, which a completer adds to that of the object."""
+
+    def __dir__(cls) -> Iterable[str]:
+        return [*NAMES.split(), *dir(object)]
+
+
+class Lab(metaclass=_NamesOnly):
     """One space seen by one human. Get one from `up` or `connect`.
 
     `me` is the human's seat, `seats` all seats of this process by name, `log` the envelopes so far. The views use
@@ -84,7 +116,6 @@ class Lab:
         self.decisions: HumanDecisions
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # called by `down`
-        self._view: Any = None
         self.seen = Echo()
 
     @property
@@ -121,6 +152,12 @@ class Lab:
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
+    feed, approvals, panel, roster = _InView(), _InView(), _InView(), _InView()
+    grants, reasoning, streams, timeline = _InView(), _InView(), _InView(), _InView()
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(type(self))
+
     async def close(self) -> None:
         """Closes seats, bridges and the host; never raises for parts that are closed already."""
         if not self.closed:
@@ -145,10 +182,16 @@ class Lab:
     def _members(self) -> int:
         return len(self.me.participant.client.participants) + 1 if self.seats else 0
 
-    def _run(self, work: Coroutine[Any, Any, T], doing: str, *, timeout: float | None = None) -> T:
+    def _check_up(self, doing: str) -> None:
         if self.closed:
-            work.close()
             raise MewError(f"{doing}: the lab {self.name!r} is down; start one with mew_lab.up() or %mew up")
+
+    def _run(self, work: Coroutine[Any, Any, T], doing: str, *, timeout: float | None = None) -> T:
+        try:
+            self._check_up(doing)
+        except MewError:
+            work.close()
+            raise
         return self.loop.run(work, timeout=timeout or self.timeout, doing=doing)
 
     # --- who takes part ---
@@ -173,10 +216,12 @@ class Lab:
 
     def token_file(self, name: str | None = None) -> Path:
         """The file with a token of the participant `name` (default: yours), written at the first call."""
+        self._check_up("writing a token")
         return self.loop.call(lambda: self.local.token_file(name or self.me.name))
 
     def join_line(self, name: str | None = None) -> str:
         """The shell line with which another process joins as `name`; a participant seated here gets a second id."""
+        self._check_up("writing a token")
         return self.loop.call(lambda: self._join_line(name or self.me.name))
 
     def _join_line(self, name: str) -> str:
@@ -185,7 +230,7 @@ class Lab:
     def bridge(
         self,
         name: str,
-        command: Sequence[str],
+        command: str | Sequence[str],
         *,
         env: Sequence[str] = (),
         cwd: str | Path | None = None,
@@ -195,7 +240,8 @@ class Lab:
         """Starts an MCP server as participant `name`; its tools are then tools of the space.
 
         Args:
-            command: Program and arguments; `python` as the program is this interpreter.
+            command: Program and arguments, as a list or as one line in shell syntax; `python` as the program is this
+                interpreter.
             env: Names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
             cwd: Its working directory; default: that of this process.
             timeout: Seconds to wait for the server's answers.
@@ -204,7 +250,8 @@ class Lab:
             MewError: The server does not start; with the end of its error output.
         """
         folder = Path(cwd) if cwd is not None else Path.cwd()
-        work = self.local.bridge(name, list(command), env=tuple(env), cwd=folder, can=can)
+        words = _split_command(name, command) if isinstance(command, str) else list(command)
+        work = self.local.bridge(name, words, env=tuple(env), cwd=folder, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
 
     def agent(
@@ -219,6 +266,8 @@ class Lab:
     ) -> AgentSeat:
         """Seats an agent: it receives messages, publishes its reasoning, calls tools or proposes calls, and answers.
 
+        For an agent that is seated already, options alone change it, as `%%agent` does.
+
         Args:
             model: A model's name at a server of the chat completions API; `"offline"` (the default), the built-in
                 model, which follows rules; or any Model.
@@ -229,9 +278,16 @@ class Lab:
         Raises:
             ConfigError: An option, the model or `can` is not valid.
             MewError: The name is seated already, or the space runs elsewhere.
-
-        Spec: SDK "Layer 3".
         """
+        _check_agent_options(options)
+        seated = self.seats.get(name)
+        if (
+            isinstance(seated, AgentSeat)
+            and options
+            and (model, base_url, api_key, can) == (*[None] * 3, "agent")
+        ):
+            seated.configure(**options)
+            return seated
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
         seating = self.local.agent(name, can, thinks, options, owns_model=thinks is not model)
         return self._run(seating, f"starting the agent {name!r}")
@@ -251,12 +307,20 @@ class Lab:
 
         return self._run(leave(), f"leaving as {name!r}")
 
+    def pause_all(self, reason: str | None = None) -> Note:
+        """Pauses all agents of the space until `resume_all`; tools and people go on. Spec: §3.9.1."""
+        return Note(self._run(ParticipantActions(self).pause_all(reason=reason), "pausing the agents"))
+
+    def resume_all(self, reason: str | None = None) -> Note:
+        """Resumes the agents that you have paused. Spec: §3.9.2."""
+        return Note(self._run(ParticipantActions(self).resume_all(reason=reason), "resuming the agents"))
+
     def tool(
         self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any
     ) -> Any:
         """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat`.
 
-        Running the cell again replaces the tool. Spec: §3.1.
+        Running the cell again replaces the tool.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -283,11 +347,12 @@ class Lab:
         if name is None:
             return self.me
         if name not in self.seats:
-            raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
+            seated = listed(list(self.seats))
+            raise MewError(f"{name[:80]!r} has no seat here{hint(name, self.seats)}; seated are {seated}")
         return self.seats[name]
 
     def chat(self, text: str, to: str | Sequence[str] = (), *, as_id: str | None = None) -> SentEnvelope:
-        """Sends a chat message to all participants, or to those in `to`. Spec: §3.4."""
+        """Sends a chat message to all participants, or to those in `to`."""
         return self.seat(as_id).chat(text, to)
 
     def send(
@@ -317,33 +382,36 @@ class Lab:
 
     @decide.setter
     def decide(self, policy: Policy | None) -> None:
+        _check_policy(policy)
         self.loop.call(lambda: self.decisions.set_policy(policy))
 
     def approve(
-        self, proposal: Approvable, *, to: str | Sequence[str] | None = None, digest: str = ""
+        self, proposal: Approvable | Pending, *, to: str | Sequence[str] | None = None, digest: str = ""
     ) -> Note:
-        """Fulfils a proposal as yourself: sends its request, correlated to it.
+        """Approves a proposal as yourself: sends its request, correlated to it.
 
         Args:
-            proposal: An entry of `proposals()`; or an id or its beginning, for which the whole card is shown first.
+            proposal: An entry of `proposals()`; or a Pending, an id or its beginning, for which the whole card is shown
+                first.
             to: The target, for a proposal that names none; it is then marked as edited.
-            digest: For an id, 8 characters of the shown digest; without it, approve twice. Spec: §3.2.1.
+            digest: For an id, 8 characters of the shown digest; without it, approve twice.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
-        return self._run(
-            approve(self.decisions, proposal, digest=digest, target=target), "approving a proposal"
-        )
+        named: Approvable = proposal_of(proposal, "approve") if isinstance(proposal, Pending) else proposal
+        return self._run(approve(self.decisions, named, digest=digest, target=target), "approving a proposal")
 
-    def reject(self, proposal: Approvable, reason: str = "disagree") -> Note:
-        """Rejects a proposal with a reason, a standard code or any text. Spec: §3.3.2."""
-        return self._run(reject(self.decisions, proposal, reason), "rejecting a proposal")
+    def reject(self, proposal: Approvable | Pending, reason: str = "disagree") -> Note:
+        """Rejects a proposal, given as for `approve`, with a reason: a standard code or any text."""
+        named: Approvable = proposal_of(proposal, "reject") if isinstance(proposal, Pending) else proposal
+        return self._run(reject(self.decisions, named, reason), "rejecting a proposal")
 
-    def withdraw(self, proposal: str, reason: str = "no_longer_needed") -> Note:
-        """Withdraws a proposal of one of this process's seats. Spec: §3.3.1."""
-        return Note(self._run(self.local.withdraw(proposal, reason), f"withdrawing {proposal[:80]!r}"))
+    def withdraw(self, proposal: str | Pending, reason: str = "no_longer_needed") -> Note:
+        """Withdraws a proposal of one of this process's seats, given by its Pending or its id."""
+        id = proposal.id if isinstance(proposal, Pending) else proposal
+        return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
 
     def undo(self) -> Note:
-        """Revokes the last grant of yours that is in force. MewError when there is none. Spec: §3.6.2."""
+        """Revokes the last grant of yours that is in force. MewError when there is none."""
         return Note(self._run(self.granting.undo(), "revoking the grant given last"))
 
     # --- looking ---
@@ -358,6 +426,7 @@ class Lab:
 
     def who(self) -> Listing:
         """The participants of the space, and what each may send."""
+        self._check_up("listing the participants")
         return self.loop.call(lambda: report.who(self))
 
     def status(self) -> Listing:
@@ -365,10 +434,15 @@ class Lab:
         return self.loop.call(lambda: report.status(self))
 
     def tools(self, participant: str | None = None) -> Listing:
-        """The tools of every participant that answers within a few seconds, or of `participant`. Spec: §3.1."""
+        """The tools of every participant that answers within a few seconds, or of `participant`."""
 
         async def ask() -> Listing:
             tools, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
+            asked = (
+                [participant] if participant is not None else list(self.me.participant.client.participants)
+            )
+            for name in {*asked} - {*silent}:
+                self.local.note_tools(name, [tool for who, tool in tools if who == name])
             self.local.annotations.update(
                 {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in tools}
             )
@@ -376,16 +450,43 @@ class Lab:
 
         return self._run(ask(), "asking for tools")
 
+    def known_tools(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The tools that are known without asking anybody: pairs of `participant/tool` and its description."""
+        return self.loop.call(self.local.all_known_tools)
+
     def save(self, path: str | Path) -> Note:
         """Writes the log so far to a file that `mew_lab.open_log` opens."""
-        return Note(str(self.log.save(path)))
+        replaced = " It replaces an earlier file." if Path(path).is_file() else ""
+        return Note(f"{self.log.save(path)}{replaced}")
 
-    @property
+    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+        """Writes the session so far as one HTML page: decisions, calls, chat, reasoning, messages.
+
+        The page needs no network and runs no script. It holds arguments and results, as the log does.
+
+        Args:
+            path: The file, such as `session.html`; its owner alone can read it.
+            overwrite: Whether an existing file may be replaced.
+
+        Raises:
+            ConfigError: The file exists, or cannot be written.
+        """
+        cards, me, roles = self.loop.call(
+            lambda: (
+                self.decisions.decided(),
+                self.me.participant.client.id or self.me.name,
+                {seat.name: seat.what for seat in self.seats.values()},
+            )
+        )
+        page = session_page(self.log, cards=cards, me=me, roles=roles)
+        target = write_report(page, path, overwrite=overwrite)
+        size = f"{len(page.encode('utf-8', 'replace')) / 1000:.0f} kB"
+        return Note(f"Wrote the report of {count_of(len(self.log), 'message')} to {target} ({size}).")
+
+    @cached_property  # a property would not be completed: IPython evaluates none while a person types
     def view(self) -> Any:
         """The widgets of this lab; `lab.view.panel` is all of them."""
-        if self._view is None:
-            self._view = find_above("Views")(self)
-        return self._view
+        return find_above("Views")(self)
 
     def down(self) -> Note:
         """Ends the space, or leaves one that runs elsewhere; returns a sentence with the proposals still pending."""
@@ -400,5 +501,49 @@ class Lab:
         return note
 
     def __repr__(self) -> str:
-        state = "down" if self.closed else f"{self._members()} members"
-        return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {len(self.log)} envelopes>"
+        state = "down" if self.closed else count_of(self._members(), "participant")
+        messages = count_of(len(self.log), "message")
+        return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {messages}>"
+
+
+def _split_command(name: str, command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as fault:
+        raise ConfigError(f"cannot bridge {name[:80]!r}: the command {command[:80]!r}: {fault}") from None
+    if not words:
+        raise ConfigError(
+            f"cannot bridge {name[:80]!r}: the command is empty; it takes a program and its arguments"
+        )
+    return words
+
+
+def _check_agent_options(options: Mapping[str, Any]) -> None:
+    """Refuses an unknown option with the nearest one, the arguments of `Lab.agent` itself included."""
+    known = [*AgentOptions.__dataclass_fields__, *Habits._fields]
+    for key in options:
+        if key not in known:
+            nearest = hint(key, ["model", "base_url", "api_key", "can", *known])
+            raise ConfigError(
+                f"an agent has no option {key[:80]!r}{nearest}; help(lab.agent) tells the rest", key=key
+            )
+
+
+def _check_policy(policy: object) -> None:
+    """Refuses what is no policy, which would be noticed only when it has to decide."""
+    if policy is None or isinstance(policy, Policy):
+        return
+    makers = {"approve": "Policy.approve()", "deny": "Policy.deny()", "reject": "Policy.deny()"}
+    if isinstance(policy, str):
+        maker = makers.get(policy.lower(), "Policy.approve()")
+        what = f"not {policy[:40]!r}; did you mean lab.decide = {maker}?"
+    elif isinstance(policy, type):
+        what = f"not the class {policy.__name__}; did you mean {policy.__name__}.approve()?"
+    elif callable(policy):
+        what = (
+            "not a function. Give it a name: Policy('name', function), where function(card) returns "
+            "Decision('approve'), Decision('reject', 'why') or None; Decision is in mew_lab.lab.decisions.policies"
+        )
+    else:
+        what = f"not {type(policy).__name__}; such as Policy.approve() or Policy.deny('reason')"
+    raise ConfigError(f"lab.decide takes a Policy, or None where you decide, {what}", key="decide")

@@ -5,10 +5,15 @@ They use neither IPython nor HTML. All of them await to themselves, so `await la
 
 from __future__ import annotations
 
+import keyword
+from collections import namedtuple
 from collections.abc import Generator, Iterator
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, Self, overload
 
+from mew_lab.errors import NoSuchRow
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["Listing", "Note", "SentEnvelope"]
@@ -33,7 +38,7 @@ class Listing(_Settled):
     """Rows under named columns; `empty` is the sentence shown when there are none, `note` one line below them.
 
     Iterating gives the rows, `len` their number, `str` an aligned table of the last 500, with long cells cut. `rows`
-    has all rows uncut.
+    has all rows uncut. A row is a tuple whose cells are attributes too, by the columns' names: `row.may_send`.
     """
 
     def __init__(
@@ -47,7 +52,10 @@ class Listing(_Settled):
     ) -> None:
         self.title = title
         self.columns = columns
-        self.rows = tuple(rows)
+        make = _row_type(columns)
+        self.rows = tuple(
+            make(*row) if type(row) is tuple and len(row) == len(columns) else row for row in rows
+        )
         self.empty = empty
         self.note = note
 
@@ -57,8 +65,16 @@ class Listing(_Settled):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
-        return self.rows[index]
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        try:
+            return self.rows[index]
+        except IndexError:
+            has = f"has {count_of(len(self.rows), 'row')}" if self.rows else f"is empty: {self.empty}"
+            raise NoSuchRow(f"there is no row {index}: {self.title or 'this listing'} {has}") from None
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -86,6 +102,14 @@ class Listing(_Settled):
     __repr__ = __str__
 
 
+@lru_cache(maxsize=64)
+def _row_type(columns: tuple[str, ...]) -> Any:
+    """A tuple with the columns as attributes; a name that Python keeps for itself gets a `_` behind it."""
+    names = [column.replace(" ", "_") for column in columns]
+    names = [f"{name}_" if keyword.iskeyword(name) or hasattr(tuple, name) else name for name in names]
+    return namedtuple("Row", names, rename=True)
+
+
 class Note(_Settled):
     """One sentence about the outcome of an operation."""
 
@@ -99,18 +123,20 @@ class Note(_Settled):
 
 
 class SentEnvelope(_Settled):
-    """An envelope that the gateway has accepted."""
+    """A message that the gateway has accepted; `note` is a sentence on what is odd about it, or empty."""
 
-    def __init__(self, envelope: Envelope) -> None:
+    def __init__(self, envelope: Envelope, *, note: str = "") -> None:
         self.envelope = envelope
+        self.note = note
 
     @property
     def id(self) -> str:
-        """The envelope's id."""
+        """The message's id."""
         return self.envelope.id
 
     def __str__(self) -> str:
         to = f" to {', '.join(self.envelope.to)}" if self.envelope.to else ""
-        return f"{self.envelope.kind}{to} as {self.envelope.sender} ({self.envelope.id})"
+        note = f"; note: {self.note}" if self.note else ""
+        return f"{self.envelope.kind}{to} as {self.envelope.sender} ({self.envelope.id}){note}"
 
     __repr__ = __str__

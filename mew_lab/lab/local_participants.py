@@ -18,6 +18,7 @@ from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import MewError
 from mew_lab.lab.agent_seat import AgentSeat
+from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.host import Host, join_line
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
@@ -28,6 +29,7 @@ __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
 
 NOTEBOOK_SEAT = "notebook"
 Can = str | Sequence[Mapping[str, Any]]
+ANEW = 2.0  # seconds that a doubted call waits for a newer list of tools
 
 
 class LocalParticipants:
@@ -40,6 +42,7 @@ class LocalParticipants:
         self._session = session
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
+        self._listed: dict[str, list[dict[str, Any]]] = {}  # as other participants listed their tools last
 
     def own_host(self, doing: str) -> Host:
         """The host of the space, where it runs in this process.
@@ -60,11 +63,43 @@ class LocalParticipants:
         box = seat.participant.tools if seat else None
         return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
 
+    def note_tools(self, name: str, tools: list[dict[str, Any]]) -> None:
+        """Keeps the tools that a participant listed."""
+        self._listed[name] = tools
+
+    async def known_tools(self, name: str, anew: bool) -> Sequence[Mapping[str, Any]] | None:
+        """The tools of a participant as far as they are known; with `anew`, as it lists them now. None: unknown."""
+        own = self.tools_of(name)
+        if own is not None:
+            return own or None  # without tools it may answer requests by other means
+        if anew:
+            try:
+                tools = await self._session.me.participant.list_tools(name, timeout=ANEW)
+            except MewError:
+                self._listed.pop(name, None)
+                return None
+            self.note_tools(name, tools)
+        return self._listed.get(name) or None
+
+    def all_known_tools(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The tools of the participants that are here, as far as they are known: `participant/tool`, and the entry."""
+        me = self._session.me.participant
+        found: dict[str, Mapping[str, Any]] = {
+            f"{tool.participant}/{tool.name}": {"name": tool.name, "inputSchema": tool.input_schema}
+            for tool in me.discovery.get_available_tools()
+        }
+        for name in me.client.participants:
+            tools = self.tools_of(name)
+            for tool in tools if tools is not None else self._listed.get(name, ()):
+                found[f"{name}/{tool.get('name')}"] = tool
+        return sorted(found.items())
+
     def _check_free(self, name: str, doing: str) -> Host:
         host = self.own_host(doing)
         if name in self.seats:
             raise MewError(
-                f"{doing}: a participant of that name is here already; choose another name, or lab.leave(…) it first"
+                f"{doing}: a participant named {name[:80]!r} already exists. "
+                f"Use another name, or lab.leave({name[:80]!r})"
             )
         return host
 
@@ -74,6 +109,7 @@ class LocalParticipants:
         participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
         await participant.start()
         seat.name = name or participant.client.id
+        seat.tools_of = self.known_tools
         self.seats[seat.name] = seat
         return seat
 
@@ -94,7 +130,9 @@ class LocalParticipants:
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
+        self._listed[name] = bridge.listed
         seat = Seat(self._session, participant, name=name, what=f"MCP server: {bridge.command_line}")
+        seat.tools_of = self.known_tools
         self.seats[name] = seat
         return seat
 
@@ -114,6 +152,7 @@ class LocalParticipants:
         me = self._session.me
         agent.obey_starters(me.name, me.participant.client.id, NOTEBOOK_SEAT)
         seat = AgentSeat(self._session, agent, name=name)
+        seat.tools_of = self.known_tools
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()
         self.seats[name] = seat
@@ -128,7 +167,9 @@ class LocalParticipants:
         """Makes one of them leave the space; a bridge's server ends with it."""
         seat = self.seats.pop(name, None)
         if seat is None:
-            raise MewError(f"{name[:80]!r} has no seat here; seated are {', '.join(self.seats)}")
+            seated = listed(list(self.seats))
+            raise MewError(f"{name[:80]!r} has no seat here{hint(name, self.seats)}; seated are {seated}")
+        self._listed.pop(name, None)
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _leave(seat))
 

@@ -15,12 +15,12 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mew_lab import find_above
-from mew_lab.errors import CannotWait, NoReply
+from mew_lab.errors import CannotWait, MewError, NoReply
 from mew_lab.lab.loop import LoopThread
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
 
-__all__ = ["Pending", "Watch"]
+__all__ = ["Pending", "Watch", "proposal_of"]
 
 BEAT = 1.0  # seconds between two ticks of a watch
 
@@ -143,7 +143,7 @@ class Pending:
                 watch.end()
 
     def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Withdraws the proposal, or cancels the request. Spec: §3.3.1."""
+        """Withdraws the proposal, or cancels the request."""
         self._loop.run(
             self._call.withdraw(reason), timeout=10.0, doing=f"withdrawing the call of {self.what}"
         )
@@ -151,3 +151,17 @@ class Pending:
     def __repr__(self) -> str:
         by = f" by {self.by}" if self.by else ""
         return f"<Pending {self.kind} {self.what} as {self.seat}: {self.state}{by} ({self.id})>"
+
+
+def proposal_of(pending: Pending, doing: str) -> str:
+    """The id of the proposal of a Pending.
+
+    Raises:
+        MewError: It is no proposal, so there is nothing to decide.
+    """
+    if pending.kind != "mcp/proposal":
+        raise MewError(
+            f"cannot {doing} {pending.what}: {pending.seat!r} was allowed to send it as {pending.kind}, so nothing "
+            "waits for a decision; await it, or call .result()"
+        )
+    return pending.id

@@ -10,7 +10,7 @@ from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.session import Session
-from mew_lab.protocol.text import local_time
+from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
@@ -46,7 +46,7 @@ def who(session: Session) -> Listing:
         f"{session.space}: participants",
         ("participant", "what", "connected as", "may send"),
         rows,
-        empty="nobody is here",
+        empty="Nobody is here.",
     )
 
 
@@ -77,7 +77,7 @@ def history(session: Session) -> Listing:
             local_time(card.decided_at or card.since),
             card.call,
             card.named(card.proposer),
-            card.decision,
+            "approved" if card.decision == "fulfilled" else card.decision,
             card.by,
             "" if card.on_screen is None else f"{card.on_screen:.1f} s",
             card.outcome,
@@ -88,7 +88,7 @@ def history(session: Session) -> Listing:
         f"{session.space}: decisions",
         ("at", "call", "from", "decision", "by", "on screen", "outcome"),
         rows,
-        empty="no proposal was decided yet",
+        empty="No decisions yet.",
         note=" ".join(filter(None, (describe_shares(decided, me=me), describe_hurry(decided, me=me)))),
     )
 
@@ -105,8 +105,8 @@ def status(session: Session) -> Listing:
         ("address", session.url or "in memory only"),
         ("you are", client.id),
         ("connection", client.state),
-        ("members", len(client.participants) + 1),
-        ("envelopes", len(session.log)),
+        ("participants", len(client.participants) + 1),
+        ("messages", len(session.log)),
         ("open proposals", len(session.decisions.pending())),
         ("who decides", f"policy {policy.name}" if policy is not None else "you"),
         ("journal", journal),
@@ -167,7 +167,7 @@ def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listin
         "tools",
         ("tool", "arguments", "what it does"),
         rows,
-        empty="no participant has tools; %mew bridge NAME -- COMMAND brings an MCP server, @lab.tool a function",
+        empty="No tools yet. Add an MCP server with %mew bridge NAME -- COMMAND, or a function with @lab.tool.",
         note=f"no answer from {', '.join(silent)}" if silent else "",
     )
 
@@ -175,7 +175,7 @@ def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listin
 def farewell(session: Session) -> Note:
     """A sentence with the proposals that end with the lab, and the path of its journal."""
     open_cards = session.decisions.pending()
-    text = f"{session.name} is down: {len(session.log)} envelopes"
+    text = f"{session.name} is down: {count_of(len(session.log), 'message')}"
     if open_cards:
         named = ", ".join(f"{one_line(card.id, 80)} ({card.request})" for card in open_cards[:MOST_NAMED])
         more = f" and {len(open_cards) - MOST_NAMED} more" if len(open_cards) > MOST_NAMED else ""

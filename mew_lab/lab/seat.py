@@ -6,18 +6,32 @@ Methods that need no answer of another participant block and return their result
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Self, TypeAlias, TypeVar
 
+from mew_lab.errors import LocalProtocolError, MewError, NoReply
+from mew_lab.lab.call_check import find_fault, hint, name_absent
 from mew_lab.lab.listing import Note, SentEnvelope
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
 from mew_lab.lab.session import Session
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["Seat"]
 
 T = TypeVar("T")
+
+PRESENCE_CHECKS, PRESENCE_EVERY = 10, 0.02  # times, and seconds between two
+
+ToolsOf: TypeAlias = Callable[[str, bool], Awaitable[Sequence[Mapping[str, Any]] | None]]
+"""The tools of a participant as far as they are known; with True, as it lists them now. None where unknown."""
+
+
+async def _unknown_tools(_participant: str, _anew: bool) -> None:
+    """No tools are known."""
 
 
 class Seat:
@@ -30,6 +44,7 @@ class Seat:
         self.participant = participant
         self.name = name
         self.what = what
+        self.tools_of: ToolsOf = _unknown_tools
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self
@@ -41,7 +56,7 @@ class Seat:
 
     @property
     def capabilities(self) -> tuple[dict[str, Any], ...]:
-        """The patterns of the messages that it may send, from its welcome and later changes. Spec: §3.8.1."""
+        """The patterns of the messages that it may send, from its welcome and later changes."""
         return tuple(dict(pattern) for pattern in self.participant.client.capabilities.patterns)
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
@@ -49,27 +64,86 @@ class Seat:
 
         Raises:
             CapabilityViolation: It may send neither.
-
-        Spec: §3.1.1, §3.2.
+            LocalProtocolError: The participant has no such tool, or the tool does not take these arguments.
+            NoReply: No participant of that name is here.
         """
         return self._start(target, arguments, kw, propose=False)
 
     def propose(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
-        """Proposes a call of `participant/tool`, even if this seat may send the request. Returns at once. Spec: §3.2."""
+        """Proposes a call of `participant/tool`, even if this seat may send the request. Returns at once."""
         return self._start(target, arguments, kw, propose=True)
 
     def _start(
         self, target: str, arguments: Mapping[str, Any] | None, more: dict[str, Any], *, propose: bool
     ) -> Pending:
         verb = self.participant.propose if propose else self.participant.call
+        doing = f"cannot {'propose' if propose else 'call'} {one_line(str(target), 80)} as {self.name!r}"
+        self._check_here(doing)
+        every = {**(arguments or {}), **more}
 
         async def start() -> Pending:
-            call = verb(target, {**(arguments or {}), **more})
+            # A proposal is read before anything runs, and may be about what is not listed.
+            if not propose:
+                await self._check_call(target, every, doing)
+            call = verb(target, every)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
-        doing = f"{'proposing' if propose else 'calling'} {target} as {self.name!r}"
-        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing)
+        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
+
+    def _check_here(self, doing: str) -> None:
+        """Raises one sentence where the lab is down, or this seat has left the space."""
+        if self.lab.closed:
+            raise MewError(
+                f"{doing}: the lab {self.lab.name!r} is down; start one with mew_lab.up() or %mew up"
+            )
+        if self.lab.seats.get(self.name) is not self:
+            raise MewError(
+                f"{doing}: {self.name!r} has left the space; seat it again, such as with lab.join({self.name!r})"
+            )
+
+    async def _check_call(self, target: str, arguments: Mapping[str, Any], doing: str) -> None:
+        """Raises where the tool is known and the call does not fit it; an old list is asked for again first."""
+        participant, _, tool = target.partition("/") if isinstance(target, str) else ("", "", "")
+        if not participant or not tool:
+            raise LocalProtocolError(
+                f"{one_line(str(target), 80)!r} is not a full tool name. Use participant/tool, "
+                f"e.g. {await self._full_name(str(target))!r}; lab.tools() lists them"
+            )
+        await self._check_present([participant], doing)
+        tools = await self.tools_of(participant, False)
+        if tools is None or not find_fault(target, arguments, tools):
+            return
+        tools = await self.tools_of(participant, True)
+        if tools is not None and (fault := find_fault(target, arguments, tools)):
+            raise LocalProtocolError(f"{doing}: {fault}", section="§3.1")
+
+    async def _full_name(self, tool: str) -> str:
+        """The full name of a known tool of that name; else an example."""
+        for participant in sorted(self.participant.client.participants):
+            for known in await self.tools_of(participant, False) or ():
+                if known.get("name") == tool:
+                    return f"{participant}/{tool}"
+        return "git/git_log"
+
+    def _absent(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that nobody has who is here now, as the human's own connection knows it."""
+        client = self.lab.me.participant.client
+        return [name for name in names if name != client.id and name not in client.participants]
+
+    async def _check_present(self, names: Sequence[str], doing: str) -> None:
+        """Raises where nobody has one of the names, so that no answer can come."""
+        for _ in range(PRESENCE_CHECKS):  # who has just joined may not be announced yet
+            if not (absent := self._absent(names)):
+                return
+            await asyncio.sleep(PRESENCE_EVERY)
+        absent = self._absent(names)
+        if absent and len(absent) == len(names):
+            here = [*self.lab.me.participant.client.participants, self.lab.me.participant.client.id]
+            others = [name for name in here if name != self.participant.client.id]
+            raise NoReply(
+                f"{doing}: {name_absent(absent, others)}", after_s=0.0, waiting_for=", ".join(absent)
+            )
 
     def ask(self, text: str, to: str | Sequence[str], *, timeout: float | None = None) -> Pending:
         """Sends a chat question, for example to an agent, and returns at once; the result is the text of the answer.
@@ -77,23 +151,26 @@ class Seat:
         Args:
             timeout: Seconds until the question is cancelled with a `chat/cancel`; None for no limit.
 
-        Spec: §3.4.
+        Raises:
+            NoReply: No participant of that name is here.
         """
+        names = [to] if isinstance(to, str) else list(to)
+        doing = f"cannot ask {', '.join(one_line(str(name), 80) for name in names)} as {self.name!r}"
+        self._check_here(doing)
 
         async def start() -> Pending:
-            call = self.participant.ask(text, to, timeout=timeout)
+            await self._check_present(names, doing)
+            call = self.participant.ask(text, names, timeout=timeout)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
-        return self._loop.run(start(), timeout=self.lab.timeout, doing=f"asking {to} as {self.name!r}")
+        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
 
     def chat(self, text: str, to: str | Sequence[str] = ()) -> SentEnvelope:
         """Sends a chat message to all participants, or to those in `to`, and waits until the gateway has accepted it.
 
         Raises:
             Refused: The gateway refused it; with the gateway's message.
-
-        Spec: §3.4.
         """
         return self.send("chat", {"text": text}, to=to)
 
@@ -118,10 +195,21 @@ class Seat:
         if context is not None:
             draft["context"] = context
 
-        async def speak() -> SentEnvelope:
-            return SentEnvelope(await self.participant.send_accepted(draft))
+        doing = f"cannot send {one_line(str(kind), 80)} as {self.name!r}"
+        self._check_here(doing)
 
-        return self._loop.run(speak(), timeout=self.lab.timeout, doing=f"sending {kind} as {self.name!r}")
+        async def speak() -> SentEnvelope:
+            unknown = kind not in KINDS and not kind.startswith("system/")
+            if unknown and not self.participant.can_send(draft) and (nearest := hint(kind, KINDS)):
+                # A violation would advise a permission for that kind, which nobody wants for a slip of the pen.
+                raise LocalProtocolError(f"{doing}: there is no kind {kind!r}{nearest}")
+            envelope = await self.participant.send_accepted(draft)
+            absent = self._absent(envelope.to) if envelope.to else []
+            client = self.lab.me.participant.client
+            here = {*client.participants, client.id} - {self.participant.client.id}
+            return SentEnvelope(envelope, note=name_absent(absent, here) if absent else "")
+
+        return self._loop.run(speak(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
         """Runs a coroutine of `participant`, such as writing a stream, and returns its result.

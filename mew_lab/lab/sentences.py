@@ -28,9 +28,9 @@ DEEDS: Mapping[str, str] = {
     "space/*": "invite and remove participants",
     "space/kick": "remove participants",
     "space/invite": "invite participants",
-    "capability/*": "grant and revoke capabilities",
-    "capability/grant": "grant capabilities",
-    "capability/revoke": "revoke capabilities",
+    "capability/*": "give and revoke permissions",
+    "capability/grant": "give permissions",
+    "capability/revoke": "revoke permissions",
     "participant/*": "steer participants (pause, clear, restart, shut down …)",
     "participant/shutdown": "shut participants down",
     "participant/restart": "restart participants",
@@ -83,6 +83,7 @@ _METHODS = {
     "prompts/get": "get prompts",
     "notifications/*": "send notifications",
     "notifications/*/list_changed": "report that its tools or resources have changed",
+    "notifications/progress": "report the progress of calls",
 }
 
 

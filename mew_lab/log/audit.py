@@ -162,7 +162,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     chosen = (accepted or matches)[-1] if matches else placed
     if chosen is None:
         raise JournalError(
-            f"this journal holds no envelope with the id {quote(which)}; mew-lab tail --json lists its envelopes"
+            f"this journal holds no message with the id {quote(which)}; mew-lab tail --json lists its messages"
             + (
                 f". Of {unknown} refused ones only the beginning is kept, so their ids are not known"
                 if unknown

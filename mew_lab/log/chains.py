@@ -21,6 +21,7 @@ from mew_lab.errors import JournalError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.log.entries import entries_of
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
@@ -58,7 +59,7 @@ class Exchange:
         return max(0.0, self.steps[-1].t - self.steps[0].t)
 
     def __repr__(self) -> str:
-        count = "1 envelope" if len(self.steps) == 1 else f"{len(self.steps)} envelopes"
+        count = count_of(len(self.steps), "message")
         return f"<Exchange of {count} in {self.seconds:.2f} s around #{self.selected.seq}>"
 
 
@@ -146,7 +147,7 @@ class Chains:
             first = self._order[0] if self._order else 0
             held = f"{len(self._held)} held, from #{first} on" if self._held else "none held"
             raise JournalError(
-                f"Cannot show the exchange of {named}: no such envelope; {held}. "
+                f"Cannot show the exchange of {named}: no such message; {held}. "
                 "Give the id of one, or its number in the feed."
             )
         seen, queue = {start.seq: start}, deque([start])

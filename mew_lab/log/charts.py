@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from mew_lab.errors import ConfigError
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
@@ -21,6 +22,7 @@ from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES, family_index
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle
+from mew_lab.space.events import Record
 
 __all__ = ["Series", "latency", "latency_of", "rate", "rate_of", "sequence", "series_of", "talk"]
 
@@ -66,11 +68,11 @@ def series_of(moments: Iterable[tuple[float, str]], *, most: int = MOST_BARS) ->
 
 def rate(log: Log) -> Drawing:
     """Messages per second by family, over the whole log."""
-    return rate_of(series_of((entry.t, entry.kind) for entry in entries_of(log.records)))
+    return rate_of(series_of((entry.t, entry.kind) for entry in entries_of(_records_of(log))))
 
 
 def rate_of(series: Series) -> Drawing:
-    """Messages per second by family: stacked bars, with the glyphs of the families below."""
+    """Messages per second by family: stacked bars, with the labels of the families below."""
     width, height, top = _WIDTH, 200, 24
     total = sum(series.totals)
     if not total:
@@ -104,9 +106,9 @@ def rate_of(series: Series) -> Drawing:
         if count:
             shapes += [
                 shape("rect", css=f"filled is-{family.name}", x=x, y=height - 16, width=3, height=12),
-                text_line(x + 7, height - 6, f"{family.glyph} {count}", "code"),
+                text_line(x + 7, height - 6, f"{family.label} {count}"),
             ]
-            x += 74
+            x += 22 + 6.2 * len(f"{family.label} {count}")
             totals.append(f"{family.name} {count}")
     lines = [f"{total} messages in {lasted(end - series.first)}: {', '.join(totals)}"]
     return Drawing("Messages per second", lines[0], width, height, tuple(shapes), tuple(lines))
@@ -114,7 +116,7 @@ def rate_of(series: Series) -> Drawing:
 
 def latency(log: Log) -> Drawing:
     """Times from requests to their responses and from proposals to decisions, over the whole log."""
-    pairs, ledger = pairs_of(entries_of(log.records))
+    pairs, ledger = pairs_of(entries_of(_records_of(log)))
     return latency_of(pairs, waiting=(len(ledger.requests.open()), len(ledger.proposals.open())))
 
 
@@ -159,7 +161,7 @@ def _summary(name: str, pairs: Sequence[Pair], waiting: int) -> str:
 def talk(log: Log) -> Drawing:
     """Envelopes counted by sender and addressee; an envelope without addressee counts for everybody."""
     cells: Counter[tuple[str, str]] = Counter()
-    for entry in entries_of(log.records):
+    for entry in entries_of(_records_of(log)):
         sender = _member(entry.sender)
         for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
@@ -210,6 +212,15 @@ def talk(log: Log) -> Drawing:
 
 
 # --- scales ---
+
+
+def _records_of(log: Log) -> Iterable[Record]:
+    if not isinstance(log, Log):
+        raise ConfigError(
+            f"a chart draws a Log, such as lab.log or mew_lab.open_log(path), not {type(log).__name__}; "
+            "charts.talk(lab.log) takes no .df"
+        )
+    return log.records
 
 
 def _nothing(title: str, why: str) -> Drawing:

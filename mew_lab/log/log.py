@@ -10,23 +10,26 @@ step that the interpreter does not interrupt.
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import secrets
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from mew_lab.errors import JournalError
+from mew_lab.errors import JournalError, NoSuchRow
 from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.reading import first_record
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.text import count_of
 from mew_lab.space.events import Record, outline
 from mew_lab.space.refusal import KEPT_BYTES
 
@@ -55,7 +58,7 @@ class SavedLog(NamedTuple):
     unseen: str
 
     def __str__(self) -> str:
-        return f"Saved {_count(self.envelopes)} to {self.path}. {self.unseen}".rstrip()
+        return f"Saved {count_of(self.envelopes, 'message')} to {self.path}. {self.unseen}".rstrip()
 
 
 def excess(records: Sequence[Record], most: int) -> int:
@@ -90,7 +93,8 @@ class Log:
     """The records of a space, in the order received.
 
     `vantage` is `gateway` (with verdicts and refusals) or `participant` (with what one participant receives). Iteration
-    yields the members of each envelope, `len` counts envelopes, `records` are all records, `df` is the table.
+    yields the members of each message, `log[0]` gives those of the first, and `len` counts messages. `records` are all
+    records, `df` is the table.
     `open_log` and `Log.live` return one.
     """
 
@@ -245,8 +249,26 @@ class Log:
             if members is not None:
                 yield members
 
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """The members of one message, or of several; the log is read up to there."""
+        if isinstance(index, slice):
+            return list(self)[index]
+        at = operator.index(index)
+        if at >= 0:
+            found = list(islice(self, at, at + 1))
+        else:
+            last = deque(self, maxlen=-at)
+            found = [last[0]] if len(last) == -at else []
+        if not found:
+            raise NoSuchRow(f"there is no message {at}: this log has {count_of(len(self), 'message')}")
+        return found[0]
+
     def __repr__(self) -> str:
-        count = "not read yet" if self._envelopes is None else _count(self._envelopes)
+        count = "not read yet" if self._envelopes is None else count_of(self._envelopes, "message")
         return f"<Log of {self.space or 'a space'}: {count}, seen as a {self.vantage}>"
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
@@ -322,10 +344,6 @@ def _report_unknown(messages: int) -> Iterator[str]:
     if messages:
         subject = "1 refused message is" if messages == 1 else f"{messages} refused messages are"
         yield f"{subject} not known: only the beginning of a refused message over {KEPT_BYTES} bytes is kept"
-
-
-def _count(envelopes: int) -> str:
-    return "1 envelope" if envelopes == 1 else f"{envelopes:,} envelopes".replace(",", " ")
 
 
 # --- opening ---

@@ -12,6 +12,7 @@ from mew_lab.log.chains import Exchange
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 
 __all__ = ["MOST_LIFELINES", "sequence", "sequence_lines"]
@@ -65,7 +66,7 @@ def sequence(exchange: Exchange) -> Drawing:
     if left_out:
         shapes.append(text_line(8, height - 6, left_out, "faint"))
     lines = sequence_lines(exchange)
-    count = "1 envelope" if len(exchange.steps) == 1 else f"{len(exchange.steps)} envelopes"
+    count = count_of(len(exchange.steps), "message")
     return Drawing(
         f"Exchange of {count} in {lasted(exchange.seconds)} around #{exchange.selected.seq}",
         one_line(" · ".join(lines), 2000),
@@ -108,8 +109,7 @@ def _row(
         text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
         *_arrow(step, y, lifelines),
         shape("rect", css=f"filled is-{family.name}", x=right, y=y - 12, width=3, height=16),
-        text_line(right + 8, y, family.glyph, "code strong"),
-        text_line(right + 28, y, one_line(f"{related}{refused}{visible(step.what)}", 60)),
+        text_line(right + 8, y, one_line(f"{related}{refused}{visible(step.what)}", 64)),
         css=f"is-{'error' if step.refused else family.name}",
         data_seq=step.seq,
     )

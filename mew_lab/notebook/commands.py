@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.views.views import PARTS
 
-__all__ = ["COMMANDS", "Command", "CommandOption", "Help", "command_help", "overview"]
+__all__ = ["COMMANDS", "GROUPS", "Command", "CommandOption", "Help", "command_help", "overview"]
 
 
 class CommandOption(NamedTuple):
@@ -73,7 +74,7 @@ _ARGUMENTS = (
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "up": Command(
-            "starts a space in this kernel and seats you in it",
+            "starts a space in this kernel, with you in it",
             "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start]",
             (
                 CommandOption(
@@ -110,7 +111,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ),
             either=("--journal", "--no-journal", "--resume"),
         ),
-        "down": Command("ends the current lab and lists the proposals that are still pending"),
+        "down": Command("stops the current space and lists the proposals that are still open"),
         "use": Command(
             "makes another lab the current one", "NAME", (CommandOption("NAME", "the lab's name", "lab"),)
         ),
@@ -143,14 +144,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="Without a token option it asks for the token and does not show it.",
         ),
         "bridge": Command(
-            "starts an MCP server and seats it as a participant",
+            "starts an MCP server as a participant, so that its tools can be called",
             "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND…",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
                 CommandOption(
                     "--can",
-                    "its profile, which states what it may send; default: tool",
+                    "its profile of permissions; default: tool",
                     "profile",
                     {"default": "tool"},
                 ),
@@ -159,20 +160,20 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in.",
         ),
         "join": Command(
-            "seats another participant in this kernel",
+            "adds another participant to the space, which you control from here",
             "NAME [--can PROFILE]",
             (
                 CommandOption("NAME", "its participant id"),
                 CommandOption(
                     "--can",
-                    "its profile, which states what it may send; default: proposer",
+                    "its profile of permissions; default: proposer",
                     "profile",
                     {"default": "proposer"},
                 ),
             ),
         ),
         "agent": Command(
-            "seats an agent; for one that is here already: sets its system prompt, controls it, or shows its state",
+            "adds an agent; or changes, controls or shows one that is here",
             "NAME [--model M] [--base-url URL] [--key-env VARIABLE] [--can PROFILE] [--start | --stop | --cancel] "
             "[SYSTEM PROMPT]",
             (
@@ -194,7 +195,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
                 CommandOption(
                     "--can",
-                    "its profile, which states what it may send; default: agent",
+                    "its profile of permissions; default: agent",
                     "profile",
                     {"default": None},
                 ),
@@ -209,9 +210,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             either=("--start", "--stop", "--cancel"),
             note="%%agent NAME is the same as %%mew agent NAME: the body of the cell is the system prompt.",
         ),
-        "agents": Command("lists the agents of this kernel and their current work"),
+        "agents": Command("lists the agents of this kernel and what they work on"),
         "ask": Command(
-            "sends a question to an agent or another participant; returns a Pending for the answer",
+            "asks an agent or another participant; await the value for the answer",
             "NAME [--as SEAT] TEXT",
             (CommandOption("NAME", "the participant that is asked", "participant"), _AS),
             tail="text",
@@ -219,7 +220,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "who": Command("lists the participants and what they may send"),
         "tools": Command(
-            "lists the tools that can be called",
+            "shows the tools, with a form for each; with PARTICIPANT: lists its tools",
             "[PARTICIPANT]",
             (
                 CommandOption(
@@ -228,18 +229,22 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ),
         ),
         "chat": Command(
-            "sends a chat message", "[--to ID] [--as SEAT] TEXT", (_TO, _AS), tail="text", body=True
+            "shows the chat; with TEXT: sends it",
+            "[--to ID] [--as SEAT] TEXT",
+            (_TO, _AS),
+            tail="text",
+            body=True,
         ),
         "send": Command(
-            "sends an envelope of any kind",
+            "sends a message of any kind",
             "KIND [--to ID] [--correlation ID] [--context C] [--as SEAT] [BODY]",
             (
                 CommandOption("KIND", "the kind, such as chat or mcp/request", "kind"),
                 _TO,
                 CommandOption(
-                    "--correlation", "the id of an envelope that this one answers; may be repeated", "", _MANY
+                    "--correlation", "the id of a message that this one answers; may be repeated", "", _MANY
                 ),
-                CommandOption("--context", "the context of the envelope", "", {"default": None}),
+                CommandOption("--context", "the context of the message", "", {"default": None}),
                 _AS,
             ),
             tail="body",
@@ -247,7 +252,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="The payload is BODY, or the body of a %%mew cell: JSON where it begins with {, else YAML.",
         ),
         "call": Command(
-            "calls a tool: by a request where the seat may send one, else by a proposal",
+            "calls a tool; where that needs an approval, proposes the call",
             "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
             (_TARGET, _AS),
             tail="arguments",
@@ -255,7 +260,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note=_ARGUMENTS,
         ),
         "propose": Command(
-            "proposes a tool call, which another participant may fulfil",
+            "proposes a call, which somebody has to approve",
             "PARTICIPANT/TOOL [--as SEAT] [ARGUMENTS]",
             (_TARGET, _AS),
             tail="arguments",
@@ -268,7 +273,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (CommandOption("--all", "lists the decided proposals too", "", {"action": "store_true"}),),
         ),
         "approve": Command(
-            "fulfils a proposal: sends its request as you, once its whole card was shown",
+            "approves a proposal, once its whole card was shown",
             "ID [--digest D] [--to ID]",
             (
                 _ID,
@@ -289,25 +294,48 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: default no_longer_needed.",
         ),
-        "undo": Command("revokes your last grant that is in force"),
+        "undo": Command("revokes the permission that you gave last"),
         "view": Command(
             "shows one part of the control room",
             "PART",
             (CommandOption("PART", "the name of the part", "part"),),
         ),
-        # `chat` and `tools` are actions here: %mew view shows those parts.
+        # `chat` and `tools` are actions too, where something stands behind them.
         **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
-        "history": Command("lists the decisions so far, each with the person or policy that made it"),
-        "log": Command("returns the log; its .df is the DataFrame"),
+        "history": Command("lists the decisions so far, and who or what made each"),
+        "log": Command("returns the log; .df is its table"),
         "save": Command(
-            "writes the log to a file", "PATH", (CommandOption("PATH", "the file to write", "path"),)
+            "writes the log to a file that mew_lab.open_log opens",
+            "PATH",
+            (CommandOption("PATH", "the file to write", "path"),),
         ),
-        "status": Command("shows the state of the lab: members, journal, policy, faults"),
+        "report": Command(
+            "writes the session as one HTML page: decisions, calls, chat, messages",
+            "PATH [--overwrite]",
+            (
+                CommandOption("PATH", "the file to write, such as session.html", "path"),
+                CommandOption("--overwrite", "replaces an existing file", "", {"action": "store_true"}),
+            ),
+        ),
+        "status": Command("shows the state: participants, journal, policy, faults"),
         "help": Command(
-            "shows this overview, or the help of one sub-command",
-            "[SUB]",
-            (CommandOption("SUB", "the sub-command", "command", _MAYBE),),
+            "shows this list, or the options of one command",
+            "[COMMAND]",
+            (CommandOption("COMMAND", "the name of the command", "command", _MAYBE),),
         ),
+    }
+)
+
+
+# The commands as `%mew help` groups them.
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Start": ("up", "down", "connect", "use", "status", "help"),
+        "People": ("who", "join", "bridge", "agent", "agents", "ask", "chat"),
+        "Calls": ("tools", "call", "propose", "send", "withdraw"),
+        "Decide": ("proposals", "approve", "reject", "undo", "history"),
+        "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
+        "Log": ("log", "save", "report"),
     }
 )
 
@@ -320,27 +348,39 @@ class Help:
     about: str
     rows: tuple[tuple[str, str], ...]
     note: str = ""
+    groups: tuple[tuple[str, int], ...] = ()  # the title of a group, and the number of its rows
 
     def __str__(self) -> str:
         width = max((len(argument) for argument, _ in self.rows), default=0)
-        lines = [
-            self.usage,
-            self.about,
-            *(f"  {argument.ljust(width)}  {about}" for argument, about in self.rows),
-        ]
+        lines = [self.usage, self.about]
+        for title, rows in self.grouped:
+            lines += [title] if title else []
+            lines += [f"  {argument.ljust(width)}  {about}" for argument, about in rows]
         return "\n".join([*lines, self.note] if self.note else lines)
+
+    @property
+    def grouped(self) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+        """The rows below the titles of their groups; one group without a title where there are none."""
+        if not self.groups:
+            return [("", self.rows)]
+        ends = list(accumulate(count for _, count in self.groups))
+        return [
+            (title, self.rows[end - count : end])
+            for (title, count), end in zip(self.groups, ends, strict=True)
+        ]
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def overview() -> Help:
-    """The help on all sub-commands, one line each."""
+    """The help on all commands: one line each, by what they are for."""
     return Help(
-        "%mew SUB …",
+        "%mew COMMAND …",
         "a space of the MEW Protocol in this notebook",
-        tuple((f"{name} {command.usage}".rstrip(), command.about) for name, command in COMMANDS.items()),
-        "%mew help SUB lists the options. Each sub-command calls one method of `lab`, which also works without %mew.",
+        tuple((name, COMMANDS[name].about) for names in GROUPS.values() for name in names),
+        "%mew help COMMAND lists the options. Every command is also a method of lab.",
+        tuple((title, len(names)) for title, names in GROUPS.items()),
     )
 
 

@@ -5,8 +5,10 @@ It is called while a person types: names come from snapshots, no request is sent
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from IPython.core.completer import (
@@ -24,6 +26,20 @@ __all__ = ["candidates", "mew_matcher"]
 # `%mew …`, `%%mew …` and `x = %mew …`, up to the cursor; `%%agent …` stands for `%%mew agent …`.
 _LINE = re.compile(r"^\s*(?:(?:[\w.\[\]'\", ]+=\s*)?%{1,2}mew[ \t](?P<rest>.*)|%%(?P<agent>agent[ \t].*))$")
 MOST = 200
+_BREAKS = re.compile(r"""[\s"'\\${}]""")  # characters of a file name that a shell would read otherwise
+
+
+class _NoOthers:
+    """Completions that exclude those of IPython though there are none: it asks for their number alone.
+
+    Without it, a Tab behind `%mew approve` offers every magic of the shell where no proposal is open.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[SimpleCompletion]:
+        return iter(())
 
 
 @context_matcher(identifier="mew_lab.mew_matcher")  # type: ignore[untyped-decorator]
@@ -33,8 +49,10 @@ def mew_matcher(context: CompletionContext) -> SimpleMatcherResult:
     if match is None:
         return {"completions": [], "suppress": False}
     texts, word = candidates(match["rest"] if match["agent"] is None else match["agent"])
-    completions = [SimpleCompletion(text=text, type=type_) for text, type_ in texts[:MOST]]
-    return {"completions": completions, "suppress": bool(texts), "matched_fragment": word, "ordered": True}
+    completions: Any = [
+        SimpleCompletion(text=text, type=type_) for text, type_ in texts[:MOST]
+    ] or _NoOthers()
+    return {"completions": completions, "suppress": True, "matched_fragment": word, "ordered": True}
 
 
 def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
@@ -42,10 +60,12 @@ def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
     words = rest.split()
     word = "" if not rest or rest[-1].isspace() else words.pop()
     if not words:
-        return _complete([(name, "sub-command") for name in COMMANDS], word), word
+        return _complete([(name, "command") for name in COMMANDS], word), word
     command = COMMANDS.get(words[0])
-    if command is None or "--" in words[1:]:
+    if command is None:
         return [], word
+    if "--" in words[1:]:
+        return _complete(_paths(word) if command.tail == "command" else [], word), word
     return _complete(_next(command, words[1:], word), word), word
 
 
@@ -53,12 +73,15 @@ def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]
     flags = {option.flag: option for option in command.options if option.is_flag}
     open_flag, filled = _state(flags, words)
     if open_flag is not None:
-        return _named(open_flag)
+        return _named(open_flag, word)
     places = [option for option in command.options if not option.is_flag]
     place = places[filled] if filled < len(places) else None
-    if word.startswith("-") or place is None:
-        return _open_flags(command, flags, words)
-    return _named(place)
+    if place is not None and not word.startswith("-"):
+        return _named(place, word)
+    if command.tail and filled > len(places):  # options come before the tail
+        return _parameters(words) if command.tail == "arguments" else []
+    open_flags = _open_flags(command, flags, words)
+    return [*_parameters(words), *open_flags] if command.tail == "arguments" else open_flags
 
 
 def _state(flags: Mapping[str, CommandOption], words: list[str]) -> tuple[CommandOption | None, int]:
@@ -93,7 +116,9 @@ def _complete(texts: Iterable[tuple[str, str]], word: str) -> list[tuple[str, st
 # --- names from the lab -------------------------------------------------------------------------------------
 
 
-def _named(option: CommandOption) -> list[tuple[str, str]]:
+def _named(option: CommandOption, word: str) -> list[tuple[str, str]]:
+    if option.names == "path":
+        return _paths(word)
     source = SOURCES.get(option.names)
     if source is None:
         return []
@@ -102,6 +127,31 @@ def _named(option: CommandOption) -> list[tuple[str, str]]:
     except Exception:
         # No lab is up, or it is going down: there are no names.
         return []
+
+
+def _paths(word: str) -> list[tuple[str, str]]:
+    """The files and folders that begin with a word; hidden ones where the word names them."""
+    folder, _, begin = word.rpartition("/")
+    head = f"{folder}/" if "/" in word else ""
+    try:
+        with os.scandir(Path(head or ".").expanduser()) as entries:
+            found = sorted(f"{head}{entry.name}{'/' if entry.is_dir() else ''}" for entry in entries)
+    except OSError:
+        return []
+    shown = [name for name in found if begin.startswith(".") or not name[len(head) :].startswith(".")]
+    return [(name, "path") for name in shown if not _BREAKS.search(name)]
+
+
+def _parameters(words: list[str]) -> list[tuple[str, str]]:
+    """`name=` for each parameter of the tool of a call that the line has no value for yet."""
+    try:
+        schema = next(tool for name, tool in _current().known_tools() if name == words[0]).get("inputSchema")
+        names = [str(name) for name in schema["properties"]]
+    except Exception:
+        # No lab is up, the tool is unknown, or it describes itself badly.
+        return []
+    given = {word.partition("=")[0] for word in words[1:]}
+    return [(f"{name}=", "parameter") for name in names if name.isidentifier() and name not in given]
 
 
 def _kinds() -> Iterable[str]:
@@ -133,7 +183,7 @@ def _participants() -> Iterable[str]:
 
 
 def _tools() -> Iterable[str]:
-    return [str(row[0]) for row in _current().tools()]
+    return [name for name, _ in _current().known_tools()]
 
 
 def _proposals() -> Iterable[str]:

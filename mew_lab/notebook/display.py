@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.errors import MewError
 from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, table, tag
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.results import raw_text
 
@@ -26,17 +27,17 @@ __all__ = ["FAMILIES", "TYPES", "family_of", "install"]
 
 MOST_PARTS = 50  # parts of a result other than text, each named
 
-# Glyph and accent of each kind family: Okabe–Ito, distinct without colour by the glyph.
-FAMILIES: dict[str, tuple[str, str]] = {
-    "chat": ("CH", "#56B4E9"),
-    "mcp": ("MC", "#0072B2"),
-    "proposal": ("PR", "#E69F00"),
-    "error": ("ER", "#D55E00"),
-    "reasoning": ("RE", "#CC79A7"),
-    "capability": ("CA", "#009E73"),
-    "participant": ("PA", "#8A7E72"),
-    "stream": ("ST", "#B8A200"),
-    "system": ("SY", "var(--jp-ui-font-color3, #9e9e9e)"),
+# The accent of each kind family, of the palette of Okabe and Ito; the kind stands beside it as a word.
+FAMILIES: dict[str, str] = {
+    "chat": "#56B4E9",
+    "mcp": "#0072B2",
+    "proposal": "#E69F00",
+    "error": "#D55E00",
+    "reasoning": "#CC79A7",
+    "capability": "#009E73",
+    "participant": "#8A7E72",
+    "stream": "#B8A200",
+    "system": "var(--jp-ui-font-color3, #9e9e9e)",
 }
 _SPECIAL = {
     "mcp/proposal": "proposal",
@@ -46,17 +47,16 @@ _SPECIAL = {
 }
 
 
-def family_of(kind: str) -> tuple[str, str]:
-    """The glyph and accent of a kind; an unknown kind has those of the system."""
+def family_of(kind: str) -> str:
+    """The accent of a kind; an unknown kind has that of the system."""
     first = kind.partition("/")[0]
     name = _SPECIAL.get(kind, "capability" if first == "space" else first)
     return FAMILIES.get(name, FAMILIES["system"])
 
 
 def _chip(kind: str) -> Html:
-    glyph, accent = family_of(kind)
-    style = f"{CODE};border-left:3px solid {accent};padding:0 6px;margin-right:6px"
-    return tag("span", glyph, " ", kind, style=style)
+    style = f"{CODE};border-left:3px solid {family_of(kind)};padding:0 6px;margin-right:6px"
+    return tag("span", kind, style=style)
 
 
 def _code(text: str) -> Html:
@@ -90,10 +90,11 @@ def note(value: Any) -> Html:
 
 
 def sent(value: Any) -> Html:
-    """The kind, addressees and sender of a sent envelope."""
+    """The kind, addressees and sender of a sent message."""
     envelope = value.envelope
     to = f"to {', '.join(envelope.to)} " if envelope.to else "to everybody "
-    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id))
+    note = tag("div", f"Note: {value.note}", style=FAINT) if value.note else ""
+    return box(_chip(envelope.kind), to, f"as {envelope.sender} ", _id(envelope.id), note)
 
 
 def envelope(value: Any) -> Html:
@@ -107,7 +108,7 @@ def lab(value: Any) -> Html:
     """The address and members of a lab, and the shell line with which another process joins."""
     head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
     if value.closed:
-        return box(head, tag("div", "the lab is down; its log can still be read", style=FAINT))
+        return box(head, tag("div", "This space has stopped; its log can still be read.", style=FAINT))
     members = value.who()
     below = [tag("div", *((text, _code(code)) if code else (text,))) for text, code in _below(value)]
     return box(head, table(members.columns, members.rows, notes=[members.note]), *below)
@@ -116,11 +117,9 @@ def lab(value: Any) -> Html:
 def _below(value: Any) -> list[tuple[str, str]]:
     """The lines below the members of a lab: pairs of text and code."""
     waiting = len(value.decisions.pending())
-    pairs = [
-        (f"{waiting} {'proposal waits' if waiting == 1 else 'proposals wait'} for you: ", "%mew approvals")
-    ]
+    pairs = [(f"{count_of(waiting, 'proposal')} to approve: ", "%mew approvals")]
     line = _join_line(value)
-    return (pairs if waiting else []) + ([("another process joins with ", line)] if line else [])
+    return (pairs if waiting else []) + ([("Join from another process: ", line)] if line else [])
 
 
 def _join_line(value: Any) -> str:
@@ -155,12 +154,12 @@ def pending(value: Any) -> Html:
 
 def _next_step(value: Any) -> str:
     if value.done:
-        return "await it for its result" if value.state == "answered" else "await it for the reason"
+        return "Await it for the result." if value.state == "answered" else "Await it for the reason."
     if value.kind == "mcp/proposal" and value.state == "open":
-        return f"waits for a human: %mew approvals shows its card, %mew approve {value.id} fulfils it"
+        return "Waiting for approval. Run %mew approvals, or lab.approve(p)."
     if value.kind == "chat":
-        return "waits for an answer; await it. Proposals for it wait for your decision: %mew approvals"
-    return "sent, without an answer yet; await it for its result"
+        return "Sent. Await it for the answer. The agent may ask for approval: run %mew approvals."
+    return "Sent, no answer yet. Await it for the result."
 
 
 def tool_result(value: Any) -> Html:
@@ -190,7 +189,7 @@ def log(value: Any) -> Html:
     """The size of the log, and the observer that recorded it."""
     return box(
         tag("b", f"log of {value.space or 'a space'}"),
-        f": {len(value)} envelopes, as the {value.vantage} saw them; ",
+        f": {count_of(len(value), 'message')}, as the {value.vantage} saw them; ",
         _code(".df"),
         " is the table",
     )
@@ -199,8 +198,12 @@ def log(value: Any) -> Html:
 def usage(value: Any) -> Html:
     """Help: the usage, and the meaning of each argument."""
     head = tag("div", _code(value.usage), " ", value.about)
-    rows = [(_code(argument), about) for argument, about in value.rows]
-    return box(head, table(("", ""), rows, notes=[value.note]) if rows else value.note)
+    parts: list[Html | str] = []
+    for title, group in value.grouped:
+        rows = [(_code(argument), about) for argument, about in group]
+        parts += [tag("b", title)] if title else []
+        parts += [table(("", ""), rows)] if rows else []
+    return box(head, *parts, tag("div", value.note, style=FAINT) if value.note else "")
 
 
 def _json(value: Any) -> str:
@@ -218,7 +221,7 @@ def lab_text(value: Any) -> str:
     """The lab in a few lines."""
     head = f"{value.name}: space {value.space} at {value.url or 'no address, in memory'}"
     if value.closed:
-        return f"{head}; the lab is down; its log can still be read"
+        return f"{head}; this space has stopped; its log can still be read"
     return "\n".join([head, str(value.who()), *(text + code for text, code in _below(value))])
 
 
@@ -230,12 +233,12 @@ def envelope_text(value: Any) -> str:
 
 def log_text(value: Any) -> str:
     """The log in one line."""
-    return f"log of {value.space or 'a space'}: {len(value)} envelopes, as the {value.vantage} saw them"
+    return f"log of {value.space or 'a space'}: {count_of(len(value), 'message')}, as the {value.vantage} saw them"
 
 
 def seat_text(value: Any) -> str:
     """The seat in one line."""
-    return f"seat {value.name} in {value.lab.space}: {len(value.capabilities)} capabilities"
+    return f"seat {value.name} in {value.lab.space}: {count_of(len(value.capabilities), 'permission')}"
 
 
 def pending_text(value: Any) -> str:

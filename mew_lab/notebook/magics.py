@@ -116,6 +116,11 @@ def bridge(options: Namespace, tail: Any) -> object:
     from mew_lab.bridge.process import ServerProcess
 
     lab = _lab()
+    if options.name in lab.seats:
+        raise UsageError(
+            f"%mew bridge: a participant named {options.name!r} already exists. "
+            f"Use another name, or lab.leave({options.name!r})"
+        )
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)
@@ -178,12 +183,14 @@ def who(options: Namespace, tail: Any) -> object:
 
 
 def tools(options: Namespace, tail: Any) -> object:
-    return _lab().tools(options.participant)
+    return _lab().tools(options.participant) if options.participant else _lab().view.tools
 
 
 def chat(options: Namespace, tail: Any) -> object:
     if not tail:
-        raise UsageError(f"%mew chat: the text is missing; write %mew chat {COMMANDS['chat'].usage}")
+        if options.to or options.as_id:
+            raise UsageError(f"%mew chat: the text is missing; write %mew chat {COMMANDS['chat'].usage}")
+        return _lab().view.chat
     return _lab().seat(options.as_id).chat(tail, to=options.to)
 
 
@@ -244,12 +251,16 @@ def save(options: Namespace, tail: Any) -> object:
     return _lab().save(options.path)
 
 
+def report(options: Namespace, tail: Any) -> object:
+    return _lab().report(options.path, overwrite=options.overwrite)
+
+
 def status(options: Namespace, tail: Any) -> object:
     return _lab().status()
 
 
 def help(options: Namespace, tail: Any) -> object:
-    return command_help(options.sub) if options.sub else overview()
+    return command_help(options.command) if options.command else overview()
 
 
 def _shows(part: str) -> Rule:

@@ -141,7 +141,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
     words = split(line)
     first = next(words, None)
     if first is None or first.text in ("--help", "-h"):
-        return ParsedLine("help", argparse.Namespace(sub=None))
+        return ParsedLine("help", argparse.Namespace(command=None))
     name = first.text
     if name not in COMMANDS:
         raise UsageError(
@@ -156,8 +156,9 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
             f"%%mew {name}: this sub-command takes no cell body; write %mew {name} {command.usage}".rstrip()
         )
     options = _options(name, [_fill(name, word, names) for word in head])
-    if name == "help" and options.sub is not None and options.sub not in COMMANDS:
-        raise UsageError(f"%mew help: there is no sub-command {options.sub!r}{_hint(options.sub, COMMANDS)}")
+    if name == "help" and options.command is not None and options.command not in COMMANDS:
+        unknown = options.command
+        raise UsageError(f"%mew help: there is no sub-command {unknown!r}{_hint(unknown, COMMANDS)}")
     rest = line[tail_at:].strip()
     if body is not None:
         if rest:

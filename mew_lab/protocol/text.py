@@ -22,6 +22,7 @@ __all__ = [
     "ToolNames",
     "abridge",
     "compared",
+    "count_of",
     "cut",
     "cut_middle",
     "cut_names",
@@ -43,6 +44,12 @@ _RFC3339 = re.compile(
 
 
 # --- length ---
+
+
+def count_of(count: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 participant`, `2 participants`, `12 800 messages`."""
+    number = f"{count:,}".replace(",", "\u202f")
+    return f"{number} {noun if count == 1 else plural or noun + 's'}"
 
 
 def cut(text: str, limit: int) -> str:

@@ -465,21 +465,21 @@ class ProposalWait(CallWait):
         proposal = self._proposals.get(self.id)
         waited = self.age
         if proposal is not None and proposal.decided:
-            message = f"{proposal.by} fulfilled {self.what}, but nobody answered within {waited:.3g} s"
+            message = f"{proposal.by} approved {self.what}, but nobody answered within {waited:.3g} s"
         else:
-            message = f"Nobody fulfilled {self.what} within {waited:.3g} s; the proposal was withdrawn"
+            message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was withdrawn"
             self._say_withdrawn("timeout")
         self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
-            self._stop_waiting(reason, f"{self.by} fulfilled it")
+            self._stop_waiting(reason, f"{self.by} approved it")
         else:
             await self._client.send(self._withdrawal(reason))
 
     def end_call(self, reason: str) -> None:
         if self.executing:
-            self._stop_waiting(reason, f"{self.by} fulfilled it")
+            self._stop_waiting(reason, f"{self.by} approved it")
             return
         self._say_withdrawn(reason)
         me = self._client.id

@@ -57,7 +57,7 @@ def edit_proposal(proposal: Proposal, params: Mapping[str, Any]) -> Edit:
     name = old.get("name") if isinstance(old, dict) else None
     if isinstance(name, str) and after.get("name") != name:
         raise LocalProtocolError(
-            f"Cannot edit proposal {proposal.id}: it is for {name}, and a fulfilment cannot run another tool. "
+            f"Cannot edit proposal {proposal.id}: it is for {name}, and an approval cannot run another tool. "
             "Reject it and let it be proposed anew",
             section="§3.2.1",
         )
@@ -98,7 +98,7 @@ def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = 
     addressees: list[str] = what["to"]
     if addressees and to is not None and set(to) != set(addressees):
         raise LocalProtocolError(
-            f"proposal {proposal.id} is addressed to {', '.join(addressees)}; a fulfilment cannot go to "
+            f"proposal {proposal.id} is addressed to {', '.join(addressees)}; an approval cannot send it to "
             f"{', '.join(to) or 'nobody'} instead. Reject it and let it be proposed anew",
             section="§3.2.1",
         )
@@ -143,7 +143,7 @@ def draft_approval(
     if proposal.uncertain:
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: the connection broke since it was made, and it may have "
-            "been fulfilled meanwhile. Reject it, and let it be proposed anew",
+            "been approved meanwhile. Reject it, and let it be proposed anew",
             code="uncertain",
             section="§3.2.1",
         )
@@ -227,5 +227,5 @@ def _refuse_decided(proposal: Proposal, verb: str) -> None:
     if proposal.state == "withdrawn":
         raise ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, 300))
     if proposal.decided:
-        message = f"Cannot {verb} proposal {proposal.id}: {proposal.by} fulfilled it before"
+        message = f"Cannot {verb} proposal {proposal.id}: {proposal.by} approved it before"
         raise ProposalEnded(message, proposal=proposal.id, by=proposal.by)

@@ -60,7 +60,7 @@ def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[s
     participant, _, tool = target.partition("/")
     if not participant or not tool:
         raise LocalProtocolError(
-            f"{one_line(target, 80)!r} names no tool: it reads participant/tool, such as git/git_log"
+            f"{one_line(target, 80)!r} is not a full tool name. Use participant/tool, e.g. 'git/git_log'"
         )
     return (participant,), {
         "method": "tools/call",

@@ -15,9 +15,11 @@ from functools import cache
 from typing import Any, Protocol
 from weakref import WeakSet, ref
 
+from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
+from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["PARTS", "ViewedSession", "Views", "close_views", "prepare"]
 
@@ -26,13 +28,13 @@ _all: WeakSet[Views] = WeakSet()
 
 # What each part shows, as `%mew help` describes it.
 PARTS: dict[str, str] = {
-    "approvals": "the cards of the proposals that wait for you",
+    "approvals": "the proposals that wait for your approval",
     "chat": "the chat messages and their acknowledgements; sends messages",
-    "feed": "the live table of every envelope",
-    "grants": "the capabilities of each participant and who granted them; grants and revokes",
+    "feed": "the messages as a live table",
+    "grants": "the permissions of each participant and who gave them; allows and revokes",
     "panel": "the control room: all parts in one place",
-    "reasoning": "the reasoning sequences of the agents, step by step; cancels them",
-    "roster": "the participants and the status of each; controls and invites them",
+    "reasoning": "what the agents think, step by step; cancels it",
+    "roster": "the participants and their state; controls and invites them",
     "streams": "the streams of the space and their content",
     "timeline": "messages per second, response times, and an exchange as a diagram",
     "tools": "the tools, a form for the arguments of each, and the results of your calls",
@@ -73,7 +75,11 @@ class Views:
 
     def __getattr__(self, name: str) -> Any:
         if name not in PARTS:
-            raise AttributeError(f"lab.view has no {name!r}; its parts are {', '.join(PARTS)}")
+            if name.startswith("_"):  # a display or a completer asks for many of these
+                raise AttributeError(name)
+            nearest = did_you_mean(name, PARTS)
+            nearest = f" ({nearest})" if nearest else ""
+            raise NoSuchName(f"lab.view has no {name!r}{nearest}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
             self._made[name] = _makers()[name](self._session, self)
             if self._session.closed:
@@ -87,7 +93,7 @@ class Views:
             )
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *PARTS]
+        return list(PARTS)
 
     def made(self, name: str) -> Any:
         """The view of that name; None when it was not used so far."""

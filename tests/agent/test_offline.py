@@ -50,7 +50,7 @@ def test_two_steps_with_real_servers_where_the_second_needs_what_the_first_found
         {"source_timezone": "Etc/GMT-2", "time": "09:30", "target_timezone": "Asia/Tokyo"},
     )
     assert "T16:30:00+09:00" in real.observations[1]  # 07:30 UTC is 16:30 in Tokyo
-    assert "2026-03-02 09:30:00+02:00" in real.answer and "T16:30:00+09:00" in real.answer
+    assert real.answer.startswith("2026-03-02 09:30 +02:00: “") and "\n16:30 in Tokyo (" in real.answer
 
 
 NOW = ("clock/get_current_time", {"timezone": "Asia/Tokyo"})
@@ -87,7 +87,77 @@ async def test_a_request_becomes_one_call_whatever_the_order_of_the_tools(
     others = [tool for tool in BAG if not tool.name.startswith("calculator/")]
     calls, answer = await served(request_, [*real.tools, *others, MOISTURE, SUM][::order], "so it is")
     assert pairs(calls) == [expected]
-    assert answer == f"{expected[0]} says: so it is"
+    assert answer == f"“so it is” ({expected[0]})."
+
+
+CONVERTED = {
+    "source": {
+        "timezone": "UTC",
+        "datetime": "2026-11-22T08:00:00+00:00",
+        "day_of_week": "Sunday",
+        "is_dst": False,
+    },
+    "target": {"timezone": "Asia/Tokyo", "datetime": "2026-11-22T17:00:00+09:00", "day_of_week": "Sunday"},
+    "time_difference": "+9.0h",
+}
+HISTORY = (
+    "Commit history:\nCommit: f02a507ac0b9410ccd213d8c8aac44aba0867434\nAuthor: gardener\n"
+    "Date: 2026-01-01 08:00:00+00:00\nMessage: Water the beans\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said", "answer"),
+    [
+        (
+            "What is the moisture of the bed 'north'?",
+            "41.5",
+            "The moisture of the bed 'north' is 41.5 (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            '{"result": 41.5}',
+            "The moisture of the bed 'north' is 41.5 (notebook/moisture).",
+        ),
+        ("Please call notebook/moisture with bed north", "41.5 %", "41.5 % (notebook/moisture)."),
+        ("What is the moisture of the bed 'north'?", "dry\nas dust", "“dry; as dust” (notebook/moisture)."),
+        (
+            "What is the moisture of the bed 'north'?",
+            '{"wet": true, "at": 3}',
+            "wet: true, at: 3 (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            json.dumps(CONVERTED),
+            "17:00 in Tokyo (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            json.dumps(CONVERTED["target"]),
+            "17:00 on 2026-11-22 in Tokyo (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            '{"timezone": "UTC", "datetime": "2026-11-22T17:00:00Z"}',
+            "17:00 on 2026-11-22 UTC (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            HISTORY,
+            "2026-01-01 08:00 UTC: “Water the beans” by gardener, commit f02a507 (notebook/moisture).",
+        ),
+        (
+            "What is the moisture of the bed 'north'?",
+            HISTORY + "\n".join(["Commit: 'abcdef1234'\nMessage: 'More'"] * 4),
+            "2026-01-01 08:00 UTC: “Water the beans” by gardener, commit f02a507; “More”, commit abcdef1; "
+            "“More”, commit abcdef1; and 2 more (notebook/moisture).",
+        ),
+        ("What is the moisture of the bed 'north'?", "", "Nothing (notebook/moisture)."),
+    ],
+)
+async def test_an_answer_is_told_in_a_sentence_by_its_shape(request_: str, said: str, answer: str) -> None:
+    _, told = await served(request_, [MOISTURE], said)
+    assert told == answer
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -101,11 +171,12 @@ async def test_of_tools_that_fit_alike_the_name_decides_and_not_their_order(orde
 def test_the_model_contains_no_name_of_a_tool_or_a_parameter_of_the_lessons(real: Served) -> None:
     names = {tool.name.partition("/")[2] for tool in real.tools}
     assert {"git_log", "convert_time"} <= names
+    served = len(names)
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         for source in ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"):
             names |= set(re.findall(r"^@lab\.tool\b[^\n]*\n(?:async )?def (\w+)", source, re.MULTILINE))
-    assert "add" in names
+    assert len(names) > served, "a lesson defines a tool of its own"
     source = (ROOT / "mew_lab/agent/offline.py").read_text(encoding="utf-8")
     assert {name for name in names if re.search(rf"(?<!\w){name}(?!\w)", source)} == set()
 

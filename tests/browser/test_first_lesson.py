@@ -53,6 +53,6 @@ def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callab
     book.wait(code[-1])
     for n in code:
         assert "Error" not in book.text(n), book.text(n)
-    assert book.text(code[-1]).startswith("demo is down: 17 envelopes")
+    assert book.text(code[-1]).startswith("demo is down: 17 messages")
     book.page.until(lambda: table.get_attribute("data-rows") == "21", "that all four have left")
     assert book.page.errors == [] and book.page.dialogs == []

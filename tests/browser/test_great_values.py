@@ -46,6 +46,7 @@ def test_a_megabyte_and_numbers_that_json_cannot_say_are_text_in_bounds_and_the_
     row.first.wait_for()
     assert len(feed.inner_text()) < 20_000
     book.click(row.first.locator(".mew-what"))
+    book.click(feed.get_by_role("tab", name="Raw"))
     exact, rest = feed.locator(".mew-detail pre.mew-exact"), feed.locator("button.mew-rest")
     rest.wait_for()
     assert len(exact.inner_text()) <= 64 * 1024

@@ -49,7 +49,7 @@ def test_an_agent_is_asked_and_its_answer_awaited(lab: mew_lab.Lab, helper: Agen
     assert answer.kind == "chat"
     assert "22 degrees" in str(answer.result(timeout=30))
     assert answer.by == "helper"
-    assert [row[3] for row in lab.history()] == ["fulfilled"]
+    assert [row[3] for row in lab.history()] == ["approved"]
 
 
 def test_an_agent_goes_on_with_what_came_of_an_edited_proposal_and_does_not_answer_the_note(
@@ -104,7 +104,7 @@ def test_what_cannot_be_leaves_nobody_behind(lab: mew_lab.Lab) -> None:
         lab.agent("helper", base_url="http://127.0.0.1:1/v1")
     assert "helper" not in lab.seats
     lab.agent("helper", model="offline")
-    with pytest.raises(MewError, match="here already"):
+    with pytest.raises(MewError, match="already exists"):
         lab.agent("helper", model="offline")
     lab.leave("helper")
     assert "helper" not in lab.seats and not lab.agents()

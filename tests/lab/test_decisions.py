@@ -129,7 +129,7 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
         "a": 20,
         "b": "see https://evil.test/x",
     }
-    assert [row[3] for row in lab.history()] == ["fulfilled", "fulfilled"]
+    assert [row[3] for row in lab.history()] == ["approved", "approved"]
 
 
 @pytest.mark.threat(14)

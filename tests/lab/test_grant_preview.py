@@ -103,7 +103,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
 def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Adding) -> None:
     offers = GrantOffers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
-    listed = bot.call("notebook/add", {"a": [1], "b": 2})
+    listed = bot.propose("notebook/add", {"a": [1], "b": 2})
     with pytest.raises(MewError, match="a is a list"):
         offer(lab, offers, listed.id)
     with pytest.raises(MewError, match="no limit 'for ever'"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import re
 import socket
 import stat
 import subprocess
@@ -23,6 +25,7 @@ from mew_lab.errors import (
     CapabilityViolation,
     ConfigError,
     ConnectionLost,
+    LocalProtocolError,
     MewError,
     NoReply,
     NotAdmitted,
@@ -32,7 +35,7 @@ from mew_lab.errors import (
     ToolFailed,
 )
 from mew_lab.lab.decisions.policies import Policy
-from mew_lab.lab.lab import Lab
+from mew_lab.lab.lab import NAMES, Lab
 from mew_lab.lab.labs import connect, current, labs, up, use
 from mew_lab.log.log import open_log
 from mew_lab.sdk.request_rows import rebuild_request
@@ -242,7 +245,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: lab.join("a\nb"), ConfigError, "cannot be a participant id"),
         (lambda lab: lab.join("bot", can="wizard"), ConfigError, "there is no profile 'wizard'"),
         (lambda lab: lab.join("bot", can=[{"knd": "chat"}]), ConfigError, "knd"),
-        (lambda lab: lab.join("human"), MewError, "is here already"),
+        (lambda lab: lab.join("human"), MewError, "already exists"),
         (lambda lab: lab.call("nowhere"), MewError, "participant/tool"),
         (lambda lab: lab.approve("zzz"), MewError, "there is no proposal 'zzz'"),
         (lambda lab: lab.withdraw("zzz"), MewError, "no open proposal of a seat of this process"),
@@ -289,11 +292,40 @@ def test_bad_input_gets_one_sentence_and_the_space_goes_on(
 
 
 def test_an_unknown_tool_and_wrong_arguments_are_the_tools_own_errors(lab: Lab, adding: Adding) -> None:
+    async def call_unchecked(target: str, arguments: dict[str, Any]) -> object:
+        return await lab.me.participant.call(target, arguments)
+
     with pytest.raises(ToolFailed, match="nosuch"):
-        lab.call("notebook/nosuch").result(10)
+        lab.me.run(call_unchecked("notebook/nosuch", {}))
     with pytest.raises(ToolFailed, match="must be an integer") as caught:
-        lab.call("notebook/add", a="x", b=1).result(10)
+        lab.me.run(call_unchecked("notebook/add", {"a": "x", "b": 1}))
     assert caught.value.code == -32602
+
+
+def test_a_call_that_cannot_succeed_is_refused_before_it_is_sent(lab: Lab, adding: Adding) -> None:
+    with pytest.raises(LocalProtocolError, match=r"no tool 'ad' \(did you mean 'notebook/add'\?\)"):
+        lab.call("notebook/ad", a=1, b=2)
+    with pytest.raises(LocalProtocolError, match=r"a must be an integer; it takes a, b"):
+        lab.call("notebook/add", a="x", b=1)
+    with pytest.raises(NoReply, match=r"nobody here is called 'notebok' \(did you mean 'notebook'\?\)"):
+        lab.call("notebok/add", a=1, b=2)
+    assert not [kind for kind in kinds(lab) if kind.startswith("mcp/")]
+
+
+def test_a_tool_that_is_newer_than_the_known_list_is_called(lab: Lab) -> None:
+    lab.enrol("other", can="tool")
+    other = connect(lab.url, space="demo", token_file=lab.token_file("other"), name="other")
+    eventually(lambda: "other" in lab.me.participant.client.participants)
+    assert not lab.tools("other")
+
+    async def offer() -> None:
+        other.me.participant.register_tool(lambda: "pong", name="ping", description="Answers.")
+
+    other.me.run(offer())
+    assert str(lab.call("other/ping").result(10)) == "pong"
+    assert lab.tools("other")
+    with pytest.raises(LocalProtocolError, match=r"other has no tool 'pin' \(did you mean 'other/ping'\?\)"):
+        lab.call("other/pin")
 
 
 def test_a_tool_that_raises_answers_and_lives_on(lab: Lab) -> None:
@@ -524,3 +556,28 @@ def test_it_does_not_matter_which_module_is_imported_first(first: str, tmp_path:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout.strip().isdigit()) == (0, True), done.stderr
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_dir_names_what_a_person_uses_and_nothing_else(lab: Lab) -> None:
+    shown = {name for name in dir(lab) if not name.startswith("_")}
+    assert shown == set(NAMES.split())
+    for name in shown:
+        assert getattr(lab, name) is not None or name == "decide"
+
+
+def test_each_documented_name_is_shown() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    lessons = " ".join(
+        file.read_text("utf-8") for file in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb")
+    )
+    documented = set(re.findall(r"(?<![\w.])lab\.([a-z]\w*)", readme + lessons)) - {"py", "lab", "labs"}
+    assert documented <= set(NAMES.split())
+
+
+def test_each_method_with_a_docstring_for_a_person_names_no_section(lab: Lab) -> None:
+    for name in NAMES.split():
+        about = inspect.getdoc(getattr(Lab, name, None)) or ""
+        assert "Spec:" not in about, name

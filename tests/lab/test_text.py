@@ -149,7 +149,7 @@ def test_decided_ones_are_told_with_what_became_of_them(lab: Lab) -> None:
     assert str(decided).startswith("bot asks human to run run: rejected by human: unsafe")
     with pytest.raises(MewError, match="rejected already by human"):
         lab.approve(decided)
-    assert lab.proposals().rows == () and "no proposal is open" in str(lab.proposals())
+    assert lab.proposals().rows == () and "Nothing to approve." in str(lab.proposals())
 
 
 # --- an id, typed -------------------------------------------------------------------------------------------------
@@ -309,11 +309,19 @@ def test_threat_42_a_text_tells_who_asked_for_a_proposal_all_of_them(lab: Lab) -
 
 
 def test_what_carries_no_digest_is_refused_with_what_would_help(lab: Lab) -> None:
+    lab.join("bot").call("human/run")
+    with pytest.raises(MewError, match=r"cannot approve a int: .*lab\.approve\(lab\.proposals\(\)\[0\]\)"):
+        lab.approve(7)  # type: ignore[arg-type]
+
+
+def test_a_pending_is_approved_like_its_id_once_its_card_was_shown(lab: Lab) -> None:
     pending = lab.join("bot").call("human/run")
-    with pytest.raises(
-        MewError, match=r"cannot approve a Pending: .*lab\.approve\(lab\.proposals\(\)\[0\]\)"
-    ):
-        lab.approve(pending)  # type: ignore[arg-type]
+    with pytest.raises(NotApproved, match="this is what would be sent"):
+        lab.approve(pending)
+    assert pending.state == "open"
+    assert "approved: bot asks human to run run" in str(lab.approve(pending))
+    with pytest.raises(MewError, match="nothing waits for a decision"):
+        lab.reject(lab.call("bot/run"))
 
 
 # --- who proposes -------------------------------------------------------------------------------------------------

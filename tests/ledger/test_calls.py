@@ -507,7 +507,7 @@ def test_a_target_is_named_exactly_when_the_proposal_names_none() -> None:
     assert draft_fulfilment(now(proposal(to=[])), id="r-1", to=["git"])["to"] == ["git"]
     assert draft_fulfilment(now(proposal()), id="r-1", to=["git"])["to"] == ["git"]
     with pytest.raises(
-        LocalProtocolError, match="is addressed to git; a fulfilment cannot go to eve instead"
+        LocalProtocolError, match="is addressed to git; an approval cannot send it to eve instead"
     ):
         draft_fulfilment(now(proposal()), id="r-1", to=["eve"])
 

@@ -178,7 +178,7 @@ def test_a_record_is_found_by_its_place_and_no_other_is(stage: Stage) -> None:
     assert audit(stage.records, 1).record == stage.records[1]
     assert audit(stage.records, "1").record == stage.records[1]
     for nothing in ("m-99", 99_999, "²"):
-        with pytest.raises(JournalError, match="holds no envelope with the id"):
+        with pytest.raises(JournalError, match="holds no message with the id"):
             audit(stage.records, nothing)
 
 

@@ -160,7 +160,7 @@ def test_an_exchange_tells_who_took_part_and_how_long() -> None:
     found = chains_of(records).exchange("a")
     assert found.participants == ("bot", "git", "helper")
     assert found.seconds == 4.0
-    assert repr(found) == "<Exchange of 2 envelopes in 4.00 s around #1>"
+    assert repr(found) == "<Exchange of 2 messages in 4.00 s around #1>"
 
 
 @given(

@@ -47,7 +47,7 @@ def test_a_file_is_a_log(session: Path) -> None:
     assert [members["id"] for members in log] == ["m-2", "m-3"]
     assert [one.event for one in log.records] == ["opened", "joined", "received", "received"]
     assert log.faults == ()
-    assert repr(log) == "<Log of demo: 2 envelopes, seen as a gateway>"
+    assert repr(log) == "<Log of demo: 2 messages, seen as a gateway>"
 
 
 def test_opening_reads_no_further_than_it_must(session: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_saved_log_is_the_log(session: Path, tmp_path: Path) -> None:
     log = open_log(session)
     saved = log.save(tmp_path / "copy.jsonl")
     assert saved == SavedLog(tmp_path / "copy.jsonl", 2, "")
-    assert str(saved) == f"Saved 2 envelopes to {tmp_path / 'copy.jsonl'}."
+    assert str(saved) == f"Saved 2 messages to {tmp_path / 'copy.jsonl'}."
     assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
     assert open_log(saved.path).df.equals(log.df)
     opened, *rest = read_journal(saved.path)
@@ -245,7 +245,7 @@ def test_a_live_log_grows_and_its_table_with_it() -> None:
     assert len(log) == 2
     assert [one.seq for one in log.records] == [1, 2, 3, 4]
     assert log.faults == ()
-    assert repr(log) == "<Log of demo: 2 envelopes, seen as a gateway>"
+    assert repr(log) == "<Log of demo: 2 messages, seen as a gateway>"
 
 
 def test_a_list_of_records_taken_stays_as_it_was() -> None:

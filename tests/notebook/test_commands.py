@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mew_lab.notebook.commands import COMMANDS, CommandOption, command_help, overview
+from mew_lab.notebook.commands import COMMANDS, GROUPS, CommandOption, command_help, overview
 from mew_lab.notebook.completion import SOURCES
 from mew_lab.views.views import PARTS
 
@@ -34,7 +34,7 @@ def test_an_option_is_called_in_python_as_its_row_says() -> None:
 def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
     verbs = (
         "up down use connect bridge join agent agents ask who tools chat send call propose proposals approve reject withdraw undo "
-        "view history log save status help"
+        "view history log save report status help"
     ).split(" ")
     assert [name for name in COMMANDS if name in verbs] == verbs
     assert set(COMMANDS) == {*verbs, *PARTS}
@@ -42,6 +42,9 @@ def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
 
 def test_the_overview_has_one_line_for_each_sub_command() -> None:
     lines = str(overview()).splitlines()
+    assert [line for line in lines if not line.startswith(" ")][2:-1] == list(GROUPS)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    assert max(map(len, lines)) <= 100
     for name, command in COMMANDS.items():
         assert sum(line.startswith(f"  {name} ") and line.endswith(command.about) for line in lines) == 1
 

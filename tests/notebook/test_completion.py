@@ -10,8 +10,10 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
+from mew_lab.lab.lab import NAMES
 from mew_lab.lab.listing import Listing
 from mew_lab.notebook.commands import COMMANDS
+from mew_lab.views.views import PARTS
 
 
 @pytest.fixture
@@ -19,7 +21,13 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     one = SimpleNamespace(
         seats={"human": None, "bot": None},
         who=lambda: Listing("", ("participant",), [("human (you)",), ("bot",), ("git",)]),
-        tools=lambda: Listing("", ("tool",), [("git/git_log",), ("git/git_status",)]),
+        known_tools=lambda: [
+            (
+                "git/git_log",
+                {"inputSchema": {"properties": {"repo_path": {}, "max_count": {}, "bad name": {}}}},
+            ),
+            ("git/git_status", {}),
+        ],
         proposals=lambda: Listing("", ("id",), [("p-1",), ("p-2",)]),
     )
     monkeypatch.setattr("mew_lab.lab.labs.current", lambda: one)
@@ -65,6 +73,10 @@ def test_an_option_that_was_given_or_excluded_is_not_offered_again(loaded: Inter
         ("%mew call ", {"git/git_log", "git/git_status"}),
         ("%mew call git/git_l", {"git/git_log"}),
         ("%mew call git/git_log --as ", {"human", "bot"}),
+        ("%mew call git/git_log ", {"repo_path=", "max_count=", "--as"}),
+        ("%mew call git/git_log repo_path=. m", {"max_count="}),
+        ("%mew call git/git_status ", {"--as"}),
+        ("%mew call git/nosuch x", set()),
         ("%mew approve ", {"p-1", "p-2"}),
         ("%mew approve p-1 --to g", {"git"}),
         ("%mew chat --to b", {"bot"}),
@@ -87,9 +99,72 @@ def test_without_a_lab_there_are_no_names_and_no_error(
     assert capsys.readouterr().err == ""
 
 
-def test_a_path_is_completed_by_the_shell_itself(loaded: InteractiveShell, tmp_path: Path) -> None:
+def test_a_path_is_completed_by_files_alone(loaded: InteractiveShell, tmp_path: Path) -> None:
     (tmp_path / "session.jsonl").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "space.yaml").touch()
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "two words").touch()
     assert completed(loaded, "%mew save sess") == {"%mew save session.jsonl"}
+    assert completed(loaded, "%mew save ") == {
+        f"%mew save {name}" for name in ("session.jsonl", "data/", "ipython/")
+    }
+    assert completed(loaded, "%mew up data/") == {"%mew up data/space.yaml"}
+    assert completed(loaded, "%mew bridge git -- python data/s") == {
+        "%mew bridge git -- python data/space.yaml"
+    }
+
+
+NOTHING_OPEN = SimpleNamespace(
+    seats={"human": None},
+    who=lambda: Listing("", ("participant",), [("human (you)",)]),
+    known_tools=list,
+    proposals=lambda: Listing("", ("id",), []),
+    agents=lambda: Listing("", ("agent",), []),
+)
+
+
+@pytest.mark.parametrize("jedi", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "approve ",
+        "reject ",
+        "bridge ",
+        "join ",
+        "call ",
+        "agent ",
+        "chat hello wor",
+        "nosuch ",
+        "send nosuch",
+    ],
+)
+def test_a_tab_where_there_is_no_name_offers_nothing_at_all(
+    loaded: InteractiveShell, monkeypatch: pytest.MonkeyPatch, line: str, jedi: bool
+) -> None:
+    monkeypatch.setattr("mew_lab.lab.labs.current", lambda: NOTHING_OPEN)
+    loaded.Completer.use_jedi = jedi
+    assert completed(loaded, f"%mew {line}") == set()
+
+
+def test_a_type_in_the_list_is_one_word_that_does_not_break(loaded: InteractiveShell) -> None:
+    with provisionalcompleter():
+        types = {one.type for one in loaded.Completer.completions("%mew ", 5)}
+    assert types == {"command"}
+
+
+@pytest.mark.parametrize("jedi", [False, True])
+def test_a_tab_behind_the_view_offers_its_parts(loaded: InteractiveShell, jedi: bool) -> None:
+    loaded.Completer.use_jedi = jedi
+    lab = loaded.user_ns["lab"] = mew_lab.up()
+    try:
+        offered = completed(loaded, "lab.view.") - {"lab.view.made", "lab.view.close"}
+        assert offered == {f"lab.view.{part}" for part in PARTS}
+        assert completed(loaded, "lab.view.appr") == {"lab.view.approvals"}
+        assert "lab.log.df" in completed(loaded, "lab.log.")
+        assert completed(loaded, "lab.") == {f"lab.{name}" for name in NAMES.split()}
+    finally:
+        lab.down()
 
 
 def test_kinds_that_only_the_gateway_sends_are_not_offered(loaded: InteractiveShell) -> None:

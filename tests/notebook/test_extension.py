@@ -287,8 +287,8 @@ def test_a_lab_says_what_waits(shell: InteractiveShell) -> None:
         "q = bot.call('notebook/add', a=1, b=2)\nwhile not lab.proposals(): pass\nx = %mew use demo"
     )
     data, _ = shell.display_formatter.format(shell.user_ns["x"])  # type: ignore[union-attr]
-    assert "1 proposal waits for you: %mew approvals" in data["text/plain"]
-    assert "1 proposal waits for you" in data["text/html"]
+    assert "1 proposal to approve: %mew approvals" in data["text/plain"]
+    assert "1 proposal to approve" in data["text/html"]
     shell.run_cell("gone = %mew down")
     assert "still pending" in str(shell.user_ns["gone"])
 
@@ -299,8 +299,8 @@ def test_a_lab_that_is_down_says_so_and_its_log_can_still_be_read(shell: Interac
     lab = shell.user_ns["lab"]
     assert "demo is down" in str(shell.user_ns["gone"])
     data, _ = shell.display_formatter.format(lab)  # type: ignore[union-attr]
-    assert "the lab is down" in data["text/plain"]
-    assert "the lab is down" in data["text/html"]
+    assert "this space has stopped" in data["text/plain"]
+    assert "This space has stopped" in data["text/html"]
     assert len(lab.log.df) == len(lab.log)
 
 
@@ -321,7 +321,7 @@ def test_before_up_each_sub_command_says_how_to_begin(
     [
         ("%mew up", "a lab 'demo' is up already"),
         ("%mew up x --as system", "system"),
-        ("%mew join human", "is here already"),
+        ("%mew join human", "already exists"),
         ("%mew join x --can emperor", "there is no profile 'emperor'"),
         ("p = %mew call nobody/nothing\np.result(5)", "nobody"),
         ("%mew call add", "participant/tool"),

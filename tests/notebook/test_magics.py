@@ -91,7 +91,6 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("ask bot What time is it?", ("ask", "What time is it?", "bot", {})),
     ("who", ("who", {})),
     ("tools git", ("tools", "git", {})),
-    ("tools", ("tools", None, {})),
     ("chat --to bot Hello there", ("chat", "Hello there", {"to": ("bot",)})),
     (
         'send mcp/withdraw --correlation p-1 --context c {"reason": "busy"}',
@@ -109,10 +108,12 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("withdraw p-1", ("withdraw", "p-1", {})),
     ("undo", ("undo", {})),
     ("history", ("history", {})),
-    *((name, (name,)) for name in PARTS if name not in ("chat", "tools")),
+    *((name, (name,)) for name in PARTS),
     *((f"view {name}", (name,)) for name in PARTS),
     ("log", ("log",)),
     ("save session.jsonl", ("save", "session.jsonl", {})),
+    ("report x.html", ("report", "x.html", {"overwrite": False})),
+    ("report x.html --overwrite", ("report", "x.html", {"overwrite": True})),
     ("status", ("status", {})),
 ]
 
@@ -366,7 +367,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         ("%mew upp", "did you mean 'up'?"),
         ("%mew connect ws://x", "required: --space"),
         ("%mew bridge git", "the command of the server is missing"),
-        ("%mew chat", "the text is missing"),
+        ("%mew chat --to bot", "the text is missing"),
         ("%mew ask bot", "the question is missing"),
         ("%mew agent helper --stop", "there is no agent 'helper' in this kernel"),
         ("%mew agent helper --start --stop", "not allowed with argument --start"),

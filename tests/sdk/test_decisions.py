@@ -99,7 +99,7 @@ def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
 @pytest.mark.parametrize(
     ("then", "error", "words"),
     [
-        (said("mcp/request", "admin", CALL), ProposalEnded, "proposal p: admin fulfilled it before"),
+        (said("mcp/request", "admin", CALL), ProposalEnded, "proposal p: admin approved it before"),
         (
             said("mcp/withdraw", "bot", {"reason": "\x1b[2J"}),
             ProposalWithdrawn,
@@ -133,7 +133,7 @@ def test_only_the_proposer_withdraws_and_only_others_decide() -> None:
         approve(book(), me="bot")
     with pytest.raises(LocalProtocolError, match="Cannot reject proposal q: it is not known here"):
         draft_rejection(book(), "q", me="human", reason="x")
-    with pytest.raises(ProposalEnded, match="Cannot withdraw proposal p: human fulfilled it before"):
+    with pytest.raises(ProposalEnded, match="Cannot withdraw proposal p: human approved it before"):
         draft_withdrawal(book(said("mcp/request", "human", CALL)), "p", me="bot", reason="x")
 
 

@@ -223,7 +223,7 @@ async def test_a_proposal_that_times_out_is_withdrawn(
 ) -> None:
     call = bot.call("git/git_log", timeout=0.01)
     with pytest.raises(
-        NoReply, match=r"Nobody fulfilled git/git_log within [0-9.]+ s; the proposal was withdrawn"
+        NoReply, match=r"Nobody approved git/git_log within [0-9.]+ s; the proposal was withdrawn"
     ):
         await call
     await until(lambda: room.sent("mcp/withdraw"))
@@ -270,7 +270,7 @@ async def test_a_fulfilled_proposal_that_nobody_answers_is_not_withdrawn(
     call = bot.call("git/never", timeout=0.2)
     await proposed(human, call)
     await human.approve(call.id)
-    with pytest.raises(NoReply, match="human fulfilled git/never, but nobody answered within"):
+    with pytest.raises(NoReply, match="human approved git/never, but nobody answered within"):
         await call
     assert room.sent("mcp/withdraw") == []
 
@@ -369,7 +369,7 @@ async def test_what_cannot_be_asked_is_said_before_anything_is_sent(
     room: Room, human: MEWParticipant
 ) -> None:
     for target in ("git_log", "/git_log", "git/", ""):
-        with pytest.raises(LocalProtocolError, match="names no tool: it reads participant/tool"):
+        with pytest.raises(LocalProtocolError, match=r"is not a full tool name\. Use participant/tool"):
             human.call(target)
     with pytest.raises(LocalProtocolError, match="cannot call itself over the space"):
         human.call("human/x")
@@ -483,9 +483,9 @@ async def test_a_hundred_clicks_make_one_request(
     assert "is being decided by human already" in str(outcomes[1])
     await call
     assert len(room.sent("mcp/request")) == 1 and room.sent("mcp/reject") == []
-    with pytest.raises(ProposalEnded, match="human fulfilled it before"):
+    with pytest.raises(ProposalEnded, match="human approved it before"):
         await human.approve(call.id)
-    with pytest.raises(ProposalEnded, match="human fulfilled it before"):
+    with pytest.raises(ProposalEnded, match="human approved it before"):
         await human.reject(call.id)
 
 
@@ -536,7 +536,7 @@ async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
     room.links["keen"].shut(1006)  # type: ignore[attr-defined]
     await until(lambda: human.client.state == "connecting")
     await until(lambda: human.client.state == "ready")
-    with pytest.raises(LocalProtocolError, match=r"it may have been fulfilled meanwhile\. Reject it"):
+    with pytest.raises(LocalProtocolError, match=r"it may have been approved meanwhile\. Reject it"):
         await human.approve(call.id)
     assert room.sent("mcp/request") == []
     await human.reject(call.id, "timeout")

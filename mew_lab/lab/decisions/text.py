@@ -117,7 +117,8 @@ class ListedProposal(tuple[Any, ...]):
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
-            return [f"{card.request}: {card.decision}{by}{outcome}   ({visible(card.id)})"]
+            decision = "approved" if card.decision == "fulfilled" else card.decision
+            return [f"{card.request}: {decision}{by}{outcome}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and record:
             self._gate.record_listed(card)
         return card_lines(card, cut=cut)
@@ -154,7 +155,7 @@ class Proposals(Listing):
             title,
             COLUMNS,
             list(rows),
-            empty="no proposal is open; seat.call(…) of a seat that may only propose makes one",
+            empty="Nothing to approve. A call that needs your approval appears here.",
             note="lab.approve(lab.proposals()[0]) approves the entry [0]; %mew reject ID [REASON]"
             if rows
             else "",

@@ -17,7 +17,7 @@ export function placeEntries(now, wanted, held) {
 
 // Which entries are shown in full: all of a few, else one, the first, and those that were opened before. `brief` of an entry
 // is undefined while it is new. `mayGrow(entry)` says whether showing it in full moves nothing that is held.
-export function chooseFull(entries, mayGrow = () => true) {
+export function chooseFull(entries, mayGrow = (/** @type {any} */ _entry) => true) {
   const few = entries.length <= MOST_FULL;
   const full = new Set(entries.filter((entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry)))));
   if (!full.size && entries.length) full.add(entries.find(mayGrow) ?? entries[0]);

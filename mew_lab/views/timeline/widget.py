@@ -137,7 +137,7 @@ class TimelineView(ActingWidget):
         return {
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
-            "families": [[family.name, family.glyph] for family in FAMILIES],
+            "families": [[family.name, family.label] for family in FAMILIES],
             "seconds": _pack_counts(self._stats.seconds()),
             "minutes": _pack_counts(self._stats.minutes()),
             "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
@@ -259,11 +259,11 @@ class TimelineView(ActingWidget):
         title = f"{name}, timeline: {count} envelopes; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
-            (family.glyph, family.name, *(str(span[index]) for span in spans))
+            (family.label, *(str(span[index]) for span in spans))
             for index, family in enumerate(FAMILIES)
             if spans[2][index]
         ]
-        columns = ("", "family", "last 5 min", "last hour", "last day")
+        columns = ("Kind", "last 5 min", "last hour", "last day")
         notes = [] if count else ['No messages yet. lab.chat("hello") sends one.']
         parts = [picture(title, columns, cells, notes=notes)]
         if count:

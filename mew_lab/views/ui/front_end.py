@@ -138,7 +138,7 @@ def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str
 
 def family_table() -> str:
     """The families of kinds as the ES module `ui/family_table.js`."""
-    families = [{"name": family.name, "glyph": family.glyph} for family in FAMILIES]
+    families = [{"name": family.name, "label": family.label} for family in FAMILIES]
     rows = ",\n  ".join(json.dumps(row) for row in families)
     starts = ",\n  ".join(json.dumps(row) for row in STARTS)
     return (

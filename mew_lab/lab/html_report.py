@@ -1,0 +1,535 @@
+"""Writes one session as an HTML page that stands alone: what was decided, called, said and thought, message by message.
+
+How it works. One pass over the records of the log fills a ledger, from which every section is read. The page has no
+script, no link and no loaded resource, and its own policy forbids them, so that text of a peer stays text even where an
+escape were forgotten. `_tag` alone makes tags. Sections are bounded; each says how much it leaves out.
+
+The page is for reading, printing and passing on. It holds what the log holds: arguments and results as well.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mew_lab.errors import ConfigError
+from mew_lab.lab.decisions.cards import POLICY, Card
+from mew_lab.ledger.calls import Proposal, Request
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.log.chains import Chains
+from mew_lab.log.drawing import lasted
+from mew_lab.log.entries import entries_of
+from mew_lab.log.log import Log
+from mew_lab.log.sequence import sequence
+from mew_lab.protocol.describe import describe
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import middle, one_line, visible, visible_json
+from mew_lab.sdk.results import raw_text
+
+__all__ = ["session_page", "write_report"]
+
+MOST_MESSAGES = 2000
+MOST_DECISIONS = 500
+MOST_CALLS = 500
+MOST_CHATS = 500
+MOST_SEQUENCES, MOST_STEPS = 100, 60
+MOST_DIAGRAMS = 20
+MOST_PARTICIPANTS = 200
+MOST_TEXT = 2000  # characters of one value or message; a sum of 5 MB or so for all sections
+
+# Kinds that keep a space going and say nothing by themselves; lists of tools besides.
+PLUMBING = frozenset(
+    {"system/welcome", "system/presence", "participant/status", "participant/request-status"}
+    | {"chat/acknowledge", "capability/grant-ack", "stream/open", "space/invite-ack"}
+)
+NUMBERS = ("#", "Messages sent", "Took")  # columns of numbers
+LISTS = ("tools/list", "resources/list", "prompts/list", "initialize", "ping")
+
+STYLE = """
+:root{color-scheme:light dark;--fg:#1f2328;--fg2:#59636e;--bg:#fff;--bg2:#f6f8fa;--line:#d1d9e0;
+--good:#1a7f37;--bad:#c4320a;--mew-fg2:var(--fg);--mew-fg3:var(--fg2);--mew-bg:var(--bg);--mew-bg2:var(--bg2);--mew-line-strong:var(--line)}
+@media(prefers-color-scheme:dark){:root{--fg:#e6edf3;--fg2:#9198a1;--bg:#0d1117;--bg2:#161b22;--line:#3d444d;
+--good:#57ab5a;--bad:#ff8f73}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:1200px;padding:24px 16px 64px;background:var(--bg);color:var(--fg);
+font:13px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+h1{font-size:22px;margin:0 0 4px}h2{font-size:15px;margin:32px 0 8px}
+p{margin:4px 0}.faint{color:var(--fg2);font-size:12px}.good{color:var(--good)}.bad{color:var(--bad)}
+.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
+th,td{text-align:left;vertical-align:top;padding:4px 12px 4px 0;border-bottom:1px solid var(--line)}
+th{font-size:12px;font-weight:600;color:var(--fg2)}
+td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td.when{white-space:nowrap;font-variant-numeric:tabular-nums;color:var(--fg2)}
+td.what{width:50%;min-width:14em;overflow-wrap:anywhere}td.who{overflow-wrap:anywhere;min-width:9em}b{white-space:nowrap}
+code,pre{font:12px/1.45 ui-monospace,Menlo,Consolas,monospace}
+pre{margin:4px 0;padding:8px;background:var(--bg2);white-space:pre-wrap;overflow-wrap:anywhere}
+details>summary{cursor:pointer;color:var(--fg2)}details table{margin:4px 0 8px}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:0 16px;margin:8px 0}dt{color:var(--fg2)}dd{margin:0}
+svg{max-width:100%;height:auto}
+@media print{body{max-width:none;padding:0;font-size:11px}h2{break-after:avoid}tr,pre{break-inside:avoid}
+details:not([open])>summary::after{content:" (folded)"}}
+"""
+
+TAGS = frozenset(
+    {
+        "b",
+        "body",
+        "code",
+        "dd",
+        "details",
+        "div",
+        "dl",
+        "dt",
+        "h1",
+        "h2",
+        "main",
+        "p",
+        "pre",
+        "section",
+        "span",
+    }
+    | {"summary", "table", "tbody", "td", "th", "thead", "tr"}
+)
+
+
+class _Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def _tag(name: str, *children: object, css: str = "", title: str = "", span: int = 0) -> _Html:
+    if name not in TAGS:
+        raise ValueError(f"<{name}> is not a tag of a report")
+    written = f' class="{_escape(css)}"' if css else ""
+    written += f' title="{_escape(title)}"' if title else ""
+    written += f' colspan="{span}"' if span else ""
+    return _Html(f"<{name}{written}>{''.join(map(_child, children))}</{name}>")
+
+
+def _child(child: object) -> str:
+    return child if isinstance(child, _Html) else _escape(str(child))
+
+
+def _escape(text: str) -> str:
+    return html.escape(visible(text), quote=True)
+
+
+def _text(text: str, limit: int = MOST_TEXT) -> _Html:
+    """Text of several lines, cut with a note."""
+    shown = "\n".join(_escape(line) for line in text[:limit].split("\n"))
+    more = len(text) - limit
+    return _tag("pre", _Html(shown), f"\n[{count_of(more, 'more character')} left out]" if more > 0 else "")
+
+
+def _json(value: object) -> _Html:
+    text, _ = raw_text(value)
+    return _text(visible_json(text))
+
+
+# --- times and names --------------------------------------------------------------------------------------------------
+
+
+def _local(t: float) -> datetime:
+    return datetime.fromtimestamp(t).astimezone()
+
+
+def _when(t: float) -> _Html:
+    if not t:
+        return _tag("td", "", css="when")
+    utc = datetime.fromtimestamp(t, UTC)
+    return _tag("td", f"{_local(t):%H:%M:%S}", css="when", title=f"{utc:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _name(name: str) -> str:
+    return middle("gateway" if name == GATEWAY else name, 40)
+
+
+def _to(names: Sequence[str]) -> str:
+    shown = ", ".join(map(_name, names[:4])) or "everybody"
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
+
+
+# --- one pass over the log --------------------------------------------------------------------------------------------
+
+
+class _Session:
+    """What one pass over the records found."""
+
+    def __init__(self, log: Log) -> None:
+        self.ledger = Ledger()
+        self.chains = Chains()
+        self.newest: deque[Entry] = deque(maxlen=MOST_MESSAGES)
+        self.count = 0
+        self.first = self.last = 0.0
+        self.sent: Counter[str] = Counter()
+        self.steps: dict[int, list[Entry]] = {}
+        for entry in entries_of(log.records):
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        self.count += 1
+        self.first = self.first or entry.t
+        self.last = entry.t or self.last
+        self.newest.append(entry)
+        self.sent[entry.sender] += 1
+        self.chains.add(entry)
+        for change in self.ledger.observe(entry):
+            if isinstance(change, ReasoningChange) and change.what not in (
+                "claimed",
+                "forgotten",
+                "streamed",
+            ):
+                steps = self.steps.setdefault(change.sequence.key, [])
+                if len(steps) < MOST_STEPS and (not steps or steps[-1] is not entry):
+                    steps.append(entry)
+                while len(self.steps) > 2 * MOST_SEQUENCES:
+                    del self.steps[next(iter(self.steps))]
+
+    def proposals(self) -> list[Proposal]:
+        return [call for call in self.ledger.calls.proposals if call.state != "refused"]
+
+    def requests(self) -> list[Request]:
+        calls = self.ledger.calls.requests
+        return [call for call in calls if call.method not in LISTS and call.state != "sent"]
+
+
+def _table(columns: Sequence[str], rows: Sequence[_Html]) -> _Html:
+    head = _tag(
+        "thead", _tag("tr", *(_tag("th", name, css="number" * (name in NUMBERS)) for name in columns))
+    )
+    return _tag("div", _tag("table", head, _tag("tbody", *rows)), css="table")
+
+
+def _section(
+    title: str, rows: Sequence[_Html], body: _Html, *, empty: str, left_out: int = 0, noun: str = ""
+) -> _Html:
+    """A section with its rows, or the sentence that there are none."""
+    if not rows:
+        return _tag("section", _tag("h2", title), _tag("p", empty, css="faint"))
+    more = f"{count_of(left_out, f'earlier {noun}')} left out." if left_out > 0 else ""
+    note = _tag("p", more, css="faint") if more else ""
+    return _tag("section", _tag("h2", title), note, body)
+
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+
+def _facts(log: Log, session: _Session, me: str) -> _Html:
+    began, ended = session.first, session.last
+    zone = f"{_local(ended):%Z}" if ended else ""
+    decided = [call for call in session.proposals() if call.state in ("answered", "fulfilled")]
+    rejected = [call for call in session.proposals() if call.state == "rejected"]
+    failed = sum(call.failed for call in session.requests())
+    facts = [
+        (
+            "Time",
+            f"{_local(began):%Y-%m-%d %H:%M:%S} to {_local(ended):%H:%M:%S} {zone} ({lasted(ended - began)})",
+        ),
+        ("Seen by", f"{me} ({log.vantage})" if me else log.vantage),
+        ("Messages", count_of(session.count, "message")),
+        ("Decisions", f"{len(decided)} approved, {len(rejected)} rejected"),
+        ("Calls", f"{count_of(len(session.requests()), 'call')}, {failed} failed"),
+    ]
+    return _tag("dl", *(part for key, value in facts for part in (_tag("dt", key), _tag("dd", value))))
+
+
+def _participants(session: _Session, roles: Mapping[str, str]) -> _Html:
+    names = [name for name, _ in session.sent.most_common() if name and name != GATEWAY]
+    rows = [
+        _tag(
+            "tr",
+            _tag("td", _name(name), css="who"),
+            _tag("td", one_line(roles.get(name, ""), 200), css="what"),
+            _tag("td", str(session.sent[name]), css="number"),
+        )
+        for name in names[:MOST_PARTICIPANTS]
+    ]
+    body = _table(("Participant", "Role here", "Messages sent"), rows)
+    hidden = len(names) - len(rows)
+    return _section(
+        "Participants", rows, body, empty="Nobody has sent a message.", left_out=hidden, noun="participant"
+    )
+
+
+def _decider(call: Proposal, card: Card | None, me: str) -> str:
+    by = card.by if card is not None and card.by else call.by
+    if by.startswith(POLICY) or f" by {POLICY}" in by:
+        return f"automatically (policy “{one_line(by.partition(POLICY)[2], 60)}”)"
+    return "by you" if by == me and me else f"by {_name(by)}" if by else ""
+
+
+def _decision(call: Proposal, card: Card | None, me: str) -> _Html:
+    if call.state in ("answered", "fulfilled"):
+        word, css = "Approved", "good"
+        at = call.request.t if call.request is not None else 0.0
+    elif call.state == "rejected":
+        word, css, at = "Rejected", "bad", 0.0
+    elif call.state == "withdrawn":
+        word, css, at = "Withdrawn", "", 0.0
+    else:
+        word, css, at = "Open", "", 0.0
+    if card is not None and card.decided_at:
+        at = card.decided_at
+    by = _decider(call, card, me) if word != "Open" else ""
+    if word == "Rejected" and call.rejections:
+        rejection = call.rejections[-1]
+        by = "by you" if rejection.by == me and me else f"by {_name(rejection.by)}"
+        by += f": {one_line(rejection.reason, 200)}" if rejection.reason else ""
+    after = f" after {lasted(max(0.0, at - call.entry.t))}" if at and call.entry.t else ""
+    edited = ", edited" if call.edited and word == "Approved" else ""
+    return _tag("td", _tag("b", word, css=css), f" {by}{after}{edited}".rstrip(), css="who")
+
+
+def _arguments(payload: Mapping[str, Any]) -> object:
+    params = payload.get("params")
+    arguments = params.get("arguments") if isinstance(params, Mapping) else None
+    return params if arguments is None else arguments
+
+
+def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any]) -> _Html:
+    title = f"{_name(sender)} → {_to(to)}: "
+    arguments = _arguments(payload)
+    inside: list[object] = [title, _tag("b", one_line(tool, 80))]
+    if arguments:
+        line = _tag("summary", one_line(raw_text(arguments)[0], 100))
+        inside.append(_tag("details", line, _json(arguments)))
+    return _tag("td", *inside, css="what")
+
+
+def _result(response: Entry | None, *, failed: bool, waiting: str) -> _Html:
+    if response is None:
+        return _tag("td", waiting, css="who")
+    payload = response.payload
+    value = payload.get("error") if "error" in payload else payload.get("result")
+    word = _tag("b", "Failed" if failed else "Done", css="bad" if failed else "good")
+    said = one_line(describe(response.kind, payload), 160)
+    return _tag("td", word, _tag("details", _tag("summary", said), _json(value)), css="who")
+
+
+def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> _Html:
+    every = session.proposals()
+    shown = every[-MOST_DECISIONS:]
+    drawn = {call.id for call in [call for call in shown if call.state != "open"][-MOST_DIAGRAMS:]}
+    rows = []
+    for call in shown:
+        waiting = "No answer yet" if call.state == "fulfilled" else ""
+        rows.append(
+            _tag(
+                "tr",
+                _when(call.entry.t),
+                _call_cell(call.sender, call.to, call.tool or call.method, call.payload),
+                _decision(call, cards.get(call.id), me),
+                _result(call.response, failed=call.failed, waiting=waiting),
+            )
+        )
+        if call.id in drawn and (picture := _diagram(session, call)):
+            rows.append(_tag("tr", _tag("td", picture, span=4)))
+    body = _table(("Time", "Request", "Decision", "Result"), rows)
+    empty = "Nothing was proposed."
+    return _section("Decisions", rows, body, empty=empty, left_out=len(every) - len(shown), noun="proposal")
+
+
+def _diagram(session: _Session, call: Proposal) -> _Html | None:
+    """The exchange of a proposal as a picture; None where it is not held any more."""
+    if session.chains.find(call.entry.seq) is None:
+        return None
+    picture = sequence(session.chains.exchange(call.entry.seq, most=40))
+    return _tag("details", _tag("summary", picture.title), _Html(picture.svg()))
+
+
+def _calls(session: _Session) -> _Html:
+    every = session.requests()
+    shown = every[-MOST_CALLS:]
+    rows = [
+        _tag(
+            "tr",
+            _when(call.entry.t),
+            _call_cell(call.sender, call.to, call.tool or call.method, call.payload),
+            _result(call.response, failed=call.failed, waiting=_waiting(call)),
+            _tag("td", lasted(call.response.t - call.entry.t) if call.response else "", css="number"),
+        )
+        for call in shown
+    ]
+    body = _table(("Time", "Call", "Result", "Took"), rows)
+    return _section(
+        "Calls", rows, body, empty="Nothing was called.", left_out=len(every) - len(shown), noun="call"
+    )
+
+
+def _waiting(call: Request) -> str:
+    return "Refused by the gateway" if call.state == "refused" else "No answer yet"
+
+
+def _chats(session: _Session) -> _Html:
+    every = list(session.ledger.chats)
+    rows = [
+        _tag(
+            "tr",
+            _when(chat.t),
+            _tag("td", f"{_name(chat.sender)} → {_to(chat.to)}", css="who"),
+            _tag("td", _text(chat.text), "Cancelled" if chat.state == "cancelled" else "", css="what"),
+        )
+        for chat in every[-MOST_CHATS:]
+    ]
+    hidden = len(every) - len(rows)
+    body = _table(("Time", "From → to", "Message"), rows)
+    return _section("Chat", rows, body, empty="Nobody has chatted.", left_out=hidden, noun="chat message")
+
+
+def _reasoning(session: _Session) -> _Html:
+    every = list(session.ledger.reasoning)
+    rows = []
+    for one in every[-MOST_SEQUENCES:]:
+        took = f" after {lasted(one.ended - one.started)}" if one.ended else ""
+        steps = session.steps.get(one.key, [])
+        summary = f"{_local(one.started):%H:%M:%S} {_name(one.owner)}: {one.state}{took}, {count_of(len(steps), 'step')}"
+        lines = [
+            _tag(
+                "tr",
+                _when(step.t),
+                _tag("td", _kind(step.kind), css="who"),
+                _tag("td", _thought(step), css="what"),
+            )
+            for step in steps
+        ]
+        rows.append(_tag("details", _tag("summary", summary), _table(("Time", "Step", "Text"), lines)))
+    hidden = len(every) - len(rows)
+    body = _tag("div", *rows)
+    return _section("Reasoning", rows, body, empty="Nobody has reasoned.", left_out=hidden, noun="sequence")
+
+
+def _kind(kind: str) -> str:
+    return one_line(kind.removeprefix("reasoning/"), 40)
+
+
+def _thought(step: Entry) -> object:
+    for key in ("message", "text", "thought", "action", "reason"):
+        if isinstance(value := step.payload.get(key), str) and step.kind.startswith("reasoning/"):
+            return _text(value)
+    return one_line(step.what, 200)
+
+
+def _is_plumbing(entry: Entry) -> bool:
+    if entry.verdict == "refused":
+        return False
+    method = entry.payload.get("method")
+    if isinstance(method, str) and (method in LISTS or method.startswith("notifications/")):
+        return True
+    result = entry.payload.get("result")
+    lists = isinstance(result, Mapping) and not {"tools", "resources", "prompts"}.isdisjoint(result)
+    return entry.kind in PLUMBING or (entry.kind == "mcp/response" and lists)
+
+
+def _message(entry: Entry) -> _Html:
+    refused = _tag("b", f"Refused ({one_line(entry.code, 60)})" if entry.code else "Refused", css="bad")
+    return _tag(
+        "tr",
+        _tag("td", str(entry.seq), css="number"),
+        _when(entry.t),
+        _tag("td", f"{_name(entry.sender)} → {_to(entry.to)}", css="who"),
+        _tag("td", one_line(entry.kind, 60), css="who"),
+        _tag("td", entry.what, " ", refused if entry.verdict == "refused" else "", css="what"),
+    )
+
+
+def _messages(session: _Session) -> _Html:
+    rows: list[_Html] = []
+    for plumbing, entries in groupby(session.newest, _is_plumbing):
+        group = [_message(entry) for entry in entries]
+        if not plumbing:
+            rows += group
+            continue
+        summary = _tag("summary", f"{count_of(len(group), 'message')} to keep the space going")
+        inside = _tag("details", summary, _table(_COLUMNS, group))
+        rows.append(_tag("tr", _tag("td", inside, span=len(_COLUMNS))))
+    hidden = session.count - len(session.newest)
+    body = _table(_COLUMNS, rows)
+    return _section("Messages", rows, body, empty="No messages.", left_out=hidden, noun="message")
+
+
+_COLUMNS = ("#", "Time", "From → to", "Kind", "What")
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def session_page(
+    log: Log, *, cards: Iterable[Card] = (), me: str = "", roles: Mapping[str, str] | None = None
+) -> str:
+    """The page as text.
+
+    Args:
+        log: The log of the session, live or from a file.
+        cards: The decided cards, for what a log does not hold: the policy, and the time of each decision.
+        me: The participant that reads it, who is called "you".
+        roles: A description of each participant, by name.
+    """
+    session = _Session(log)
+    title = f"Session of {one_line(log.space or 'a space', 80)}"
+    body = _tag(
+        "main",
+        _tag("h1", title),
+        _facts(log, session, me),
+        _participants(session, roles or {}),
+        _decisions(session, {card.id: card for card in cards}, me),
+        _calls(session),
+        _chats(session),
+        _reasoning(session),
+        _messages(session),
+    )
+    made = f"Written {datetime.now().astimezone():%Y-%m-%d %H:%M %Z} by mew_lab. No script, no external resource."
+    return "\n".join(_lines(title, body, _tag("p", made, css="faint")))
+
+
+def _lines(title: str, *body: _Html) -> Iterator[str]:
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
+    yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    yield '<meta name="referrer" content="no-referrer">'
+    yield f"<title>{_escape(title)}</title><style>{STYLE}</style></head>"
+    yield _tag("body", *body)
+    yield "</html>"
+
+
+def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
+    """Writes the page to a file that its owner alone can read; an existing file stays unless `overwrite` is set.
+
+    Raises:
+        ConfigError: The file is there already, or cannot be written.
+    """
+    target = Path(path).expanduser()
+    if target.exists() and not overwrite:
+        raise ConfigError(
+            f"cannot write the report: {target} exists. Take another name, or "
+            f"lab.report({str(target)!r}, overwrite=True) replaces it",
+            path=str(target),
+        )
+    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(page.encode("utf-8", "replace"))
+        partial.replace(target)
+    except (OSError, ValueError) as fault:
+        with suppress(OSError, ValueError):
+            partial.unlink()
+        why = getattr(fault, "strerror", None) or fault
+        raise ConfigError(
+            f"cannot write the report to {target}: {why}. Name a file in a folder that can be written to",
+            path=str(target),
+        ) from None
+    return target

@@ -100,22 +100,25 @@ class _CardOutput:
     def __init__(self, place: _DecisionPlace, proposal: str) -> None:
         self._place = place
         self._proposal = proposal
-        self._handle: Any = None
+        self._card: ApprovalsView | None = None
 
     def show(self) -> None:
-        """Shows the card, once, if it is there and still open."""
+        """Shows the card, once, if it is still open and this cell does not show all approvals already."""
+        if self._card is not None:
+            return
         session = self._place.session
         cards = session.loop.call(session.decisions.pending)
-        if self._handle is not None or self._proposal not in (card.id for card in cards):
+        if self._proposal not in (card.id for card in cards) or _is_displayed_here(self._place.approvals()):
             return
         from IPython.display import display
 
-        self._handle = display(self._place.card(self._proposal), display_id=True)  # type: ignore[no-untyped-call]
+        self._card = self._place.card(self._proposal)
+        display(self._card)  # type: ignore[no-untyped-call]
 
     def end(self) -> None:
-        """Lets the stored output say what was decided, where the card was shown."""
-        if self._handle is not None:
-            self._handle.update(self._place.card(self._proposal))
+        """Lets the stored picture say what was decided, where the card was shown."""
+        if self._card is not None:
+            self._card.store_picture()
 
 
 class ApprovalsWatch:
@@ -262,6 +265,14 @@ def _is_attended(kernel: Any) -> bool:
     from mew_lab.views.ui.live import attended
 
     return attended(kernel)
+
+
+def _is_displayed_here(view: ApprovalsView | None) -> bool:
+    if view is None:
+        return False
+    from mew_lab.views.ui.live import is_displayed_here
+
+    return is_displayed_here(view)
 
 
 class _DecisionPlace(NamedTuple):

@@ -220,6 +220,8 @@ class View:
     has_view = True
     unheard: float | None = None
 
+    displayed_in = "another cell"
+
     def __init__(self) -> None:
         self.waits: list[str] = []
 
@@ -248,7 +250,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
-        view=SimpleNamespace(made=lambda name: view, card=lambda proposal: f"card of {proposal}"),
+        view=SimpleNamespace(
+            made=lambda name: view, card=lambda proposal: SimpleNamespace(store_picture=lambda: None)
+        ),
     )
     shell = SimpleNamespace(
         kernel=SimpleNamespace(get_parent=lambda channel: {"content": {"allow_stdin": True}})
@@ -282,13 +286,9 @@ def test_the_waiting_cell_shows_its_own_card_once_and_what_became_of_it(
     scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Any] = []
-    handle = SimpleNamespace(update=lambda card: shown.append(f"then {card}"))
-
-    def display(card: Any, *, display_id: bool) -> Any:
-        shown.append(card)
-        return handle
-
-    monkeypatch.setattr("IPython.display.display", display)
+    card = SimpleNamespace(store_picture=lambda: shown.append("stored"))
+    scene.lab.view.card = lambda proposal: shown.append(f"card of {proposal}") or card
+    monkeypatch.setattr("IPython.display.display", lambda view: shown.append(view is card))
     scene.lab.view.made = lambda name: None  # no approvals view was made
     watch = ask(scene)
     watch.tick()
@@ -296,9 +296,22 @@ def test_the_waiting_cell_shows_its_own_card_once_and_what_became_of_it(
     scene.cards = [SimpleNamespace(id="p-1"), SimpleNamespace(id="p-2")]
     watch.tick()
     watch.tick()
-    assert shown == ["card of p-1"]
+    assert shown == ["card of p-1", True]
     watch.end()
-    assert shown == ["card of p-1", "then card of p-1"]
+    assert shown == ["card of p-1", True, "stored"]
+
+
+def test_a_cell_that_shows_all_approvals_shows_no_card_besides(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr("mew_lab.views.ui.live.is_displayed_here", lambda view: view is scene.view)
+    scene.cards = [SimpleNamespace(id="p-1")]
+    watch = ask(scene)
+    watch.tick()
+    watch.end()
+    assert shown == []
 
 
 @pytest.mark.trap("T-1")

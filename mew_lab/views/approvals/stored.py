@@ -29,23 +29,22 @@ _VALUE = "padding:2px 8px 2px 0;font-family:monospace;font-size:12px;text-align:
 _LINE = "font-size:12px;padding:2px 0"
 
 
-def draw_cards(cards: Sequence[Card], *, decided: int = MOST_LINES) -> str:
-    """The cards as HTML without script and links; of decided ones at most the newest `decided`."""
+def draw_cards(cards: Sequence[Card], *, me: str = "", decided: int = MOST_LINES, titled: bool = True) -> str:
+    """The cards as HTML without script and links; of decided ones at most the newest `decided`. `me` decides here."""
     waiting = sorted((card for card in cards if card.is_open), key=lambda card: (not card.warnings, card.seq))
     past = sorted(
         (card for card in cards if not card.is_open), key=lambda card: (card.decided_at or 0.0, card.seq)
     )[::-1]
     if not cards:
         return picture("Approvals", (), (), notes=["Nothing to approve. Requests that need you appear here."])
-    parts = [
-        box(f"Approvals: {len(waiting)} open, {len(past)} decided", "font-weight:600;margin:4px 0", "div")
-    ]
-    parts += [_card(card) for card in waiting[:MOST_OPEN]]
+    title = box(f"Approvals: {len(waiting)} open, {len(past)} decided", "font-weight:600;margin:4px 0", "div")
+    parts = [title] if titled else []
+    parts += [_card(card, me) for card in waiting[:MOST_OPEN]]
     # Without anything open the last decisions are what was seen last.
     full = 0 if waiting else min(decided, MOST_DECIDED)
-    parts += [_card(card) for card in past[:full]]
+    parts += [_card(card, me) for card in past[:full]]
     lines = past[full : max(full, decided)]
-    parts += [box(f"{card.request}: {outcome_line(card)}", _LINE, "div") for card in lines]
+    parts += [box(f"{card.request}: {outcome_line(card, me=me)}", _LINE, "div") for card in lines]
     hidden = len(waiting[MOST_OPEN:]) + len(past) - full - len(lines)
     if hidden > 0:
         parts.append(
@@ -54,7 +53,7 @@ def draw_cards(cards: Sequence[Card], *, decided: int = MOST_LINES) -> str:
     return element("div", *parts)
 
 
-def _card(card: Card) -> str:
+def _card(card: Card, me: str) -> str:
     title = element(
         "div",
         box(f"{card.named(card.proposer)} wants to run ", "font-weight:600"),
@@ -75,7 +74,7 @@ def _card(card: Card) -> str:
         parts.append(box(f"{len(rows) - MOST_ROWS} more arguments", _META, "div"))
     if card.why:
         parts.append(box(f"Why: {one_line(card.why, 300)}", _META, "div"))
-    state = f"Waiting since {clock_time(card.since)}" if card.is_open else outcome_line(card)
+    state = f"Waiting since {clock_time(card.since)}" if card.is_open else outcome_line(card, me=me)
     parts.append(box(state, "font-size:13px;font-weight:600;margin-top:4px", "div"))
     return element("div", *parts, style=_FRAME)
 

@@ -436,10 +436,10 @@ class ApprovalsView(ActingWidget):
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return draw_cards(self._in_order())
+        return draw_cards(self._as_shown(), me=self._me, titled=not self._only)
 
     def _brief_html(self) -> str:
-        return draw_cards(self._in_order(), decided=3)
+        return draw_cards(self._as_shown(), me=self._me, decided=3)
 
 
 def _view(message: Mapping[str, Any]) -> str:

@@ -134,10 +134,10 @@ r = bot.propose('git/git_log', {{'repo_path': evil}})
     for n in range(10):
         book.run(n)
         assert "Error" not in book.text(n), book.text(n)
-    armed(book, card(book, 1).locator("button.mew-approve"))
+    armed(book, card(book, 0).locator("button.mew-approve"))
     feed = book.area(5).locator("section.mew-feed")
     book.page.until(lambda: int(feed.get_attribute("data-last") or 0) >= 8, "the rows")
-    for number in (0, 1):  # the rejected one, which is one line now, and the open one
+    for number in (0, 1):  # the open one, and the rejected one, which is one line now
         assert "onerror" in (card(book, number).text_content() or "")
     assert book.tab.evaluate("() => window.pwned") is None
     assert book.tab.locator(".jp-OutputArea img, .jp-OutputArea script").count() == 0

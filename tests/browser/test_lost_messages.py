@@ -63,7 +63,7 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
         ]
     )
     book.run(0).run(1).run(2)
-    empty, feed = book.area(1).locator(".mew-empty"), book.area(2).locator("section.mew-feed")
+    empty, feed = book.area(1).locator(".mew-empty-state"), book.area(2).locator("section.mew-feed")
     empty.wait_for()
     book.page.until(lambda: feed.get_attribute("data-last") == "40", "the rows")
 

@@ -176,7 +176,8 @@ LOOK = """([index, seconds]) => new Promise(done => {
       const began = performance.now();
       await kernel.requestExecute({ code: "1", silent: true }).done;
       trips.push(performance.now() - began);
-      seen.push([Number(feed.dataset.last), Date.now() / 1000]);
+      // Behind another tab the list is not painted.
+      if (feed.getClientRects().length) seen.push([Number(feed.dataset.last), Date.now() / 1000]);
       await new Promise(next => setTimeout(next, 100));
     }
     done({ seen, trips, rate: (times.length - 1) / ((times.at(-1) - times[0]) / 1000) });
@@ -189,7 +190,7 @@ LOOK = """([index, seconds]) => new Promise(done => {
 @pytest.mark.trap("T-10")
 @pytest.mark.timeout(600)
 def test_five_thousand_envelopes_a_second_with_every_part_open(notebook: Callable[..., Notebook]) -> None:
-    tabs = ["reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    tabs = ["reasoning", "chat", "streams", "tools", "timeline", "grants", "feed"]
     book = notebook([SETUP + FLOODED_BY, ALONE, "%mew panel", WATCH + FLOODED, "SEEN = ''", AFTER, TOLD])
     book.run(0, deadline=60).run(1, deadline=90).run(2)
     room = panel(book, 2)

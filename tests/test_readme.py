@@ -1,4 +1,4 @@
-"""Is what the README says true?  Its commands, names, figures and its ten lines are held against the tree."""
+"""Is what the README and the reference say true?  Commands, names, figures and code are held against the tree."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
+
 from mew_lab import MEWAgent, MEWParticipant
 from mew_lab.cli import build_parser
 from mew_lab.sdk.settings import AGENT, VARIABLES, read_settings
@@ -23,13 +25,19 @@ from mew_lab.sdk.settings import AGENT, VARIABLES, read_settings
 from .report_requirements import read_report
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+FRONT = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+REFERENCE = {path.stem: nbformat.read(path, 4) for path in sorted(ROOT.glob("notebooks/reference/*.ipynb"))}
+# All that is written for readers, as one text.
+README = "\n\n".join(
+    [FRONT, *("\n\n".join(cell.source for cell in book.cells) + "\n" for book in REFERENCE.values())]
+)
 PACKAGE = ROOT / "mew_lab"
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, text: str = README) -> list[str]:
     """The fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def block(language: str, word: str) -> str:
@@ -48,7 +56,7 @@ def test_ci_runs_the_very_command_that_the_readme_gives() -> None:
 
 
 def test_each_command_makes_its_own_environment_and_is_one_line() -> None:
-    assert len(blocks("bash")) == 3
+    assert len(blocks("bash", FRONT)) == len(blocks("bash")) == 3
     for one in blocks("bash"):
         assert one.count("\n") == 1
         assert re.match(r"python3 -m venv (\.venv\S*) && \1/bin/python -m pip install ", one)
@@ -58,7 +66,8 @@ def test_what_the_commands_name_exists() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(re.findall(r"'\.\[(\w+)\]'", README))
     assert extras == {"lessons", "test"} <= set(settings["optional-dependencies"])
-    for path in re.findall(r"\bnotebooks/\S+\.ipynb|\btests/[\w./]+|\.ci/run\b|\bbinder/", README):
+    named = r"\bnotebooks/[\w./-]+\.ipynb|\btests/[\w./]+|\.ci/run\b|\bbinder/|\.github/\w+\.md"
+    for path in re.findall(named, README + CONTRIBUTING):
         assert (ROOT / path.rstrip(".")).exists(), path
     lowest = settings["requires-python"].removeprefix(">=")
     assert f"Python {lowest} or newer" in README
@@ -88,11 +97,11 @@ def test_every_sub_command_of_the_magic_is_in_the_readme_and_none_besides() -> N
 def test_the_floor_plan_names_every_room_and_none_besides() -> None:
     rooms = {f"mew_lab/{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     rooms |= {f"mew_lab/{path.name}" for path in PACKAGE.glob("*.py") if path.name != "__init__.py"}
-    assert set(re.findall(r"^\| \d \| `(.+?)` \|", README, re.MULTILINE)) == rooms
+    assert set(re.findall(r"^\| \d \| `(.+?)` \|", CONTRIBUTING, re.MULTILINE)) == rooms
 
 
 def test_the_reading_path_leads_to_files_that_exist() -> None:
-    path = README.partition("To read the code in half an hour:")[2].partition("\n\n")[0]
+    path = CONTRIBUTING.partition("To read the code in half an hour:")[2].partition("\n\n")[0]
     folder = PACKAGE
     for name in re.findall(r"`([\w/]+\.py)`", path):
         place = PACKAGE / name if "/" in name else folder / name
@@ -101,7 +110,7 @@ def test_the_reading_path_leads_to_files_that_exist() -> None:
 
 
 def test_the_figure_of_requirements_is_no_more_than_the_report_says() -> None:
-    said = re.search(r"at least (\d+) of the (\d+) rows have a test", README.replace("\n", " "))
+    said = re.search(r"at least (\d+) of the (\d+) rows have a test", CONTRIBUTING.replace("\n", " "))
     assert said is not None
     shown, of = read_report().figure()
     assert int(said[1]) <= shown <= int(said[1]) + of // 5
@@ -329,4 +338,32 @@ def test_its_pictures_are_here_and_are_described() -> None:
     assert len(pictures) >= 3
     for words, path in pictures:
         assert len(words) > 20
-        assert (ROOT / path).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        picture = ROOT / "notebooks" / "reference" / path if path.startswith("../") else ROOT / path
+        assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_moving_picture_moves_and_is_small() -> None:
+    first = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", FRONT)[0]
+    data = (ROOT / first).read_bytes()
+    frames = int.from_bytes(data[data.index(b"acTL") + 4 :][:4], "big")
+    assert frames >= 10
+    assert len(data) <= 3_000_000
+
+
+def test_the_readme_is_three_screens_and_begins_with_what_it_is_for() -> None:
+    lines = FRONT.splitlines()
+    assert lines[2] == "**See and approve everything your agents do, in Jupyter.**"
+    assert lines[4].startswith("![")  # before any other word
+    assert len(lines) <= 110
+    assert len(re.sub(r"```.*?```", "", FRONT, flags=re.DOTALL).split()) <= 750
+    protects = FRONT.partition("## What protects you")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^- \*\*", protects, re.MULTILINE)) == 5
+    assert "git clone" in FRONT and FRONT.index("git clone") < FRONT.index(".venv/bin/jupyter lab")
+
+
+def test_the_reference_opens_as_notebooks_that_need_no_kernel() -> None:
+    assert len(REFERENCE) == 4
+    for name, book in REFERENCE.items():
+        nbformat.validate(book)
+        assert {cell.cell_type for cell in book.cells} == {"markdown"}, name
+        assert f"notebooks/reference/{name}.ipynb" in FRONT

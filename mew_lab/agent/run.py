@@ -348,7 +348,11 @@ class Run:
                 notice.end()
                 self.trace.token(piece)
 
+            began = asyncio.get_running_loop().time()
             reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=note_piece)
+            if reply.usage is not None:
+                taken = asyncio.get_running_loop().time() - began
+                self.trace.measure(**reply.usage._asdict(), seconds=taken)
         return self._count(messages, reply)
 
     def _announce_silence(self, seconds: float) -> None:

@@ -39,6 +39,7 @@ class Trace:
         self._participant = participant
         self._enabled = enabled
         self._wants_stream = stream
+        self._measured: dict[str, Any] = {}  # what the next thought or conclusion says of its cost
         self._lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MAX_WAITING)
         self._mirror: asyncio.Task[None] | None = None
 
@@ -52,11 +53,17 @@ class Trace:
         if self._wants_stream and self._participant.can_send("stream/request", wish, "gateway"):
             self._mirror = asyncio.get_running_loop().create_task(self._mirror_lines())
 
+    def measure(self, *, input_tokens: int, output_tokens: int, seconds: float) -> None:
+        """Keeps the cost of a reply of the model, as its server counted it, for the next thought or conclusion."""
+        usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        self._measured = {"usage": usage, "duration_ms": round(1000 * seconds)}
+
     def thought(self, message: str, **more: Any) -> None:
         """Sends one step. `more` stands in its payload beside the message. Spec: §3.5.3."""
         if self.id and not self.ended:
             text = one_line(message, MAX_MESSAGE)
-            self._say("reasoning/thought", {"message": text, **more}, context=self.id)
+            measured, self._measured = self._measured, {}
+            self._say("reasoning/thought", {"message": text, **measured, **more}, context=self.id)
             self._line({"type": "thought", "message": text})
 
     def token(self, piece: str) -> None:
@@ -68,7 +75,8 @@ class Trace:
         """Ends the sequence. Spec: §3.5.4."""
         if self.id and not self.ended:
             self.ended = True
-            self._say("reasoning/conclusion", {"message": one_line(message, MAX_MESSAGE)}, context=self.id)
+            payload = {"message": one_line(message, MAX_MESSAGE), **self._measured}
+            self._say("reasoning/conclusion", payload, context=self.id)
             self._line({"type": "status", "status": "concluded"})
 
     def cancel(self, reason: str, *, about: Sequence[str] = ()) -> None:

@@ -1,6 +1,7 @@
 """Connects an MCP server to a space: `McpBridge` runs it, forwards requests to it, and leaves when it ends.
 
-The server answers each request to the participant, and its results are sent unchanged. It is started once: when it
+The server answers each request to the participant, and its results are sent unchanged. The progress that it reports is
+relayed to the requester, and a cancelled request is cancelled at the server. It is started once: when it
 ends, open requests are answered with an error, and the participant leaves.
 
 Spec: §3.1, §3.1.2, threat 28.
@@ -20,10 +21,11 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 if TYPE_CHECKING:
-    from mew_lab.bridge.session import McpSession
+    from mew_lab.bridge.session import McpSession, OnProgress
 
 __all__ = ["McpBridge"]
 
@@ -46,6 +48,8 @@ RELAYED = frozenset(
         "notifications/prompts/list_changed",
     }
 )
+PROGRESS = "notifications/progress"
+PROGRESS_EVERY = 0.1  # seconds between two reports of one request; the last one is always relayed
 ENDED = -32000
 SETTLE = 1.0  # seconds for sending the last answers
 MAX_PAGES = 100
@@ -171,12 +175,48 @@ class McpBridge:
             return session.initialized
         if method not in PASSED_ON or session is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
+        own, on_progress = self._with_progress(params)
         try:
-            return await session.request(method, params)
+            return await session.request(method, own, on_progress=on_progress)
         except RpcError:
             if not self._silent.is_set():
                 raise
             raise RpcError(ENDED, await self._describe_end()) from None
+
+    def _with_progress(self, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], OnProgress | None]:
+        """The params for the server, and what relays its progress to the requester; None where none is wanted.
+
+        The server gets a token of the session, for two requesters may choose the same one.
+        """
+        meta, asked = params.get("_meta"), ASKED.get()
+        token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        if asked is None or isinstance(token, bool) or not isinstance(token, str | int) or meta is None:
+            return params, None
+        rest = {name: value for name, value in meta.items() if name != "progressToken"}
+        own = {name: value for name, value in params.items() if name != "_meta"}
+        last = -PROGRESS_EVERY
+
+        async def relay(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal last
+            now = asyncio.get_running_loop().time()
+            if now - last < PROGRESS_EVERY and (total is None or progress < total):
+                return
+            last = now
+            report = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            known = {name: value for name, value in report.items() if value is not None}
+            payload = {"jsonrpc": "2.0", "method": PROGRESS, "params": known}
+            draft = {
+                "kind": "mcp/request",
+                "to": [asked.sender],
+                "correlation_id": [asked.id],
+                "payload": payload,
+            }
+            participant = self.participant
+            if participant is not None and participant.can_send(draft):
+                with contextlib.suppress(MewError):
+                    participant.client.post(draft)
+
+        return ({**own, "_meta": rest} if rest else own), relay
 
     async def _describe_end(self) -> str:
         return f"the MCP server of participant {self.name} {await self._process.describe_end()}"

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from mcp import Client, ClientSession, MCPError, types
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
@@ -21,13 +21,19 @@ from mew_lab.bridge.process import ServerProcess
 from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
 from mew_lab.version import VERSION
 
-__all__ = ["McpSession", "open_session"]
+__all__ = ["McpSession", "OnProgress", "open_session"]
 
 logger = logging.getLogger(__name__)
 # The library logs unexpected messages of a server to its own logger, which would print them into a cell.
 _library = logging.getLogger("mcp")
 _library.addHandler(logging.NullHandler())
 _library.propagate = False
+
+
+class OnProgress(Protocol):
+    """What takes the progress of a request: how much is done, of how much if that is known, and a text."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class _RawResult(types.Result, extra="allow"):
@@ -44,15 +50,20 @@ class McpSession:
             answer.model_dump(by_alias=True, mode="json", exclude_unset=True) if answer else {}
         )
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a request, exactly as the server sent it.
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """The result of a request, exactly as the server sent it. A cancelled task cancels it at the server, too.
+
+        Args:
+            on_progress: awaited with each progress that the server reports: done, total and a text.
 
         Raises:
             RpcError: the error of the server, or an internal error where its result is not valid MCP.
         """
         request = types.Request[dict[str, Any], str](method=method, params=dict(params))
         try:
-            result = await self._session.send_request(request, _RawResult)
+            result = await self._session.send_request(request, _RawResult, progress_callback=on_progress)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
         except (

@@ -1,25 +1,26 @@
 """The actions by which the human of a lab controls other participants: pause, clear, shut down, remove and so on.
 
 Each action is one message. `find_obstacle` gives the reason beforehand why it may not be sent. `perform` returns one
-sentence about the outcome, as far as the other participant reports it.
+sentence about the outcome, as far as the other participant reports it. `pause_all` and `resume_all` act on all agents.
 
 Spec: §3.6.7, §3.9, ruling R14.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import ParticipantStanding
+from mew_lab.lab.standing import ParticipantStanding, classify, standings
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["ACTIONS", "Action", "ParticipantActions"]
+__all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions"]
 
 MOST_REASON = 300
 MOST_NUMBER = 10**12
@@ -30,21 +31,39 @@ class Action(NamedTuple):
 
     kind: str
     about: str
+    verb: str
     grave: bool = False
     absent: bool = False  # whether it also makes sense for a participant that is not connected
 
 
 ACTIONS: Mapping[str, Action] = {
-    "status": Action("participant/request-status", "requests its status"),
-    "pause": Action("participant/pause", "it sends nothing new until it is resumed", absent=True),
-    "resume": Action("participant/resume", "ends its pause", absent=True),
-    "forget": Action("participant/forget", "it drops context from one end"),
-    "compact": Action("participant/compact", "it summarises its context"),
-    "clear": Action("participant/clear", "it erases its whole context", grave=True),
-    "restart": Action("participant/restart", "it returns to its baseline state", grave=True),
-    "shutdown": Action("participant/shutdown", "it ends all activity and leaves", grave=True, absent=True),
-    "kick": Action("space/kick", "it is removed, and its tokens become invalid", grave=True, absent=True),
+    "status": Action(
+        "participant/request-status", "asks for its status, such as the used context", "ask for the status of"
+    ),
+    "pause": Action("participant/pause", "it sends nothing new until it is resumed", "pause", absent=True),
+    "resume": Action("participant/resume", "ends its pause", "resume", absent=True),
+    "forget": Action(
+        "participant/forget", "it drops messages from one end of its context", "shorten the context of"
+    ),
+    "compact": Action(
+        "participant/compact", "it summarizes its context to free room", "compact the context of"
+    ),
+    "clear": Action("participant/clear", "it erases its whole context", "clear the context of", grave=True),
+    "restart": Action("participant/restart", "it returns to its initial state", "restart", grave=True),
+    "shutdown": Action(
+        "participant/shutdown", "it ends all activity and leaves", "shut down", grave=True, absent=True
+    ),
+    "kick": Action(
+        "space/kick", "it leaves at once, and its tokens become invalid", "remove", grave=True, absent=True
+    ),
 }
+
+
+class Agents(NamedTuple):
+    """The connected agents that run, and those that this human has paused, by name."""
+
+    running: tuple[str, ...]
+    paused: tuple[str, ...]
 
 
 class ParticipantActions:
@@ -95,9 +114,12 @@ class ParticipantActions:
         to = () if action == "kick" else (name,)
         if held.permit(kind, to, payload).allowed:
             return ""
-        me = self._session.me.name
-        help = f": lab.enrol({me!r}, can=…) changes that" if self._session.host else ""
-        return f"You ({me}) do not hold {kind} for {one_line(name, 64)}{help}."
+        return f"You don't have permission to {ACTIONS[action].verb} {one_line(name, 64)} ({kind})."
+
+    def may_remove(self) -> bool:
+        """Whether the human may remove participants at all; an exception of one participant aside."""
+        client = self._session.me.participant.client
+        return client.capabilities.permit("space/kick", (), {"participant_id": "somebody"}).allowed
 
     async def perform(self, action: str, target: str, options: Mapping[str, Any]) -> str:
         """Takes the action on `target`; returns one sentence about the outcome.
@@ -115,6 +137,79 @@ class ParticipantActions:
         if verb is None or not target:
             raise MewError(f"there is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
         return await verb(target, options)
+
+    def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
+        """The connected agents: those that run, and those that the human has paused; of `participants`, or of all."""
+        running: list[str] = []
+        paused: list[str] = []
+        me = self._session.me
+        for standing in standings(self._session) if participants is None else participants:
+            if not standing.ids or standing.shut_down or classify(self._session, standing) != "agent":
+                continue
+            pause = self._find_pause(standing)
+            if not pause:
+                running.append(standing.name)
+            elif pause in (me.name, me.participant.client.id):
+                paused.append(standing.name)
+        return Agents(tuple(running), tuple(paused))
+
+    def _find_pause(self, standing: ParticipantStanding) -> str:
+        """The participant that has paused this one; empty without a pause. Elsewhere, the messages tell it."""
+        now = self._clock().timestamp()
+        if standing.certain:
+            return standing.paused_by if standing.until is None or standing.until > now else ""
+        member = self._session.me.participant.client.members.get(standing.name)
+        pause = member.pause if member is not None else None
+        return pause.by if pause is not None and pause.holds(now) else ""
+
+    async def pause_all(self, *, reason: str | None = None) -> str:
+        """Pauses each agent that runs, until it is resumed; tools and people go on. Returns one sentence.
+
+        Raises:
+            MewError: A pause was refused; the sentence says which agents are paused by then.
+
+        Spec: §3.9.1.
+        """
+        running = self.agents().running
+        if not running:
+            return "No agent is running, so nothing was paused"
+        await self._each("pause", running, reason)
+        return f"{_count(len(running), 'agent')} paused: {_list(running)}"
+
+    async def resume_all(self, *, reason: str | None = None) -> str:
+        """Resumes each agent that this human has paused; pauses by others stay. Returns one sentence.
+
+        Raises:
+            MewError: A resume was refused; the sentence says which agents are resumed by then.
+
+        Spec: §3.9.2.
+        """
+        paused = self.agents().paused
+        if not paused:
+            return "No agent is paused by you, so nothing was resumed"
+        await self._each("resume", paused, reason)
+        return f"{_count(len(paused), 'agent')} resumed: {_list(paused)}"
+
+    async def _each(self, action: str, names: Sequence[str], reason: str | None) -> None:
+        """One message for each participant, so that the refusal of one does not spare the others."""
+        send = self._controls.pause if action == "pause" else self._controls.resume
+        words = _reason({"reason": reason})
+        outcomes = await asyncio.gather(*(send(name, reason=words) for name in names), return_exceptions=True)
+        refused = [
+            (name, fault)
+            for name, fault in zip(names, outcomes, strict=True)
+            if isinstance(fault, BaseException)
+        ]
+        if not refused:
+            return
+        for _, fault in refused:
+            if not isinstance(fault, MewError):
+                raise fault
+        done = len(names) - len(refused)
+        failed = "; ".join(
+            f"{one_line(name, 64)}: {one_line(str(fault), 200)}" for name, fault in refused[:5]
+        )
+        raise MewError(f"Cannot {action} {len(refused)} of {len(names)} agents ({done} done). {failed}")
 
     async def _status(self, target: str, options: Mapping[str, Any]) -> str:
         status = await self._session.me.participant.telemetry.request_participant_status(target)
@@ -169,6 +264,15 @@ class ParticipantActions:
     @property
     def _controls(self) -> Any:
         return self._session.me.participant.controls
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(one_line(name, 64) for name in names[:5]) + more
 
 
 def _reason(options: Mapping[str, Any]) -> str | None:

@@ -51,6 +51,9 @@ def find_fault(target: str, arguments: Mapping[str, Any] | None, tools: Sequence
     """
     participant, _, name = target.partition("/")
     by_name = {str(tool.get("name")): tool for tool in tools}
+    # A participant that lists nothing may still take calls: a person who answers them, say.
+    if not by_name:
+        return ""
     if name not in by_name:
         near = did_you_mean(name, by_name)
         if not near:

@@ -41,6 +41,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.profiles import OWNER
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.settings.faults import did_you_mean
@@ -125,6 +126,16 @@ def _nearest(profile: str) -> str:
     return f" ({text})" if text else ""
 
 
+def capabilities_of_owner(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The patterns for the owner of a space: as `can` says; the profile `human` also invites and removes participants.
+
+    Raises:
+        ConfigError: There is no such profile.
+    """
+    more = OWNER if can == "human" else []
+    return [*capabilities_of(can), *(dict(pattern) for pattern in more)]
+
+
 def join_line(url: str, **options: str) -> str:
     """The shell line with which another process joins a space; names are quoted."""
     words = ["mew-lab", "join", url]
@@ -207,6 +218,8 @@ class Host:
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; on an error it cleans up.
 
+        An owner with the profile `human` may also invite and remove participants.
+
         Raises:
             ConfigError: The name or the profile is not valid, or the port is not free.
             JournalError: The journal cannot be written.
@@ -216,7 +229,7 @@ class Host:
                 {
                     "name": self.name,
                     "owner": owner,
-                    "participants": {owner: {"capabilities": capabilities_of(can)}},
+                    "participants": {owner: {"capabilities": capabilities_of_owner(can)}},
                 }
             )
         except ValueError as fault:
@@ -241,7 +254,9 @@ class Host:
         if person is not None:
             owned: dict[str, Any] = {"owner": config.owner or person}
             if person not in config.participants:
-                human = ParticipantConfig(capabilities=capabilities_of("human"))
+                owns = config.owner in (None, person)
+                capabilities = (capabilities_of_owner if owns else capabilities_of)("human")
+                human = ParticipantConfig(capabilities=capabilities)
                 owned["participants"] = {**config.participants, person: human}
             try:
                 config = SpaceConfig.model_validate({**dict(config), **owned})

@@ -33,6 +33,7 @@ from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
 from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
+from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.decisions.decisions import HumanDecisions
@@ -305,6 +306,14 @@ class Lab(metaclass=_NamesOnly):
             return Note(f"{name} has left {self.space}")
 
         return self._run(leave(), f"leaving as {name!r}")
+
+    def pause_all(self, reason: str | None = None) -> Note:
+        """Pauses all agents of the space until `resume_all`; tools and people go on. Spec: §3.9.1."""
+        return Note(self._run(ParticipantActions(self).pause_all(reason=reason), "pausing the agents"))
+
+    def resume_all(self, reason: str | None = None) -> Note:
+        """Resumes the agents that you have paused. Spec: §3.9.2."""
+        return Note(self._run(ParticipantActions(self).resume_all(reason=reason), "resuming the agents"))
 
     def tool(
         self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any

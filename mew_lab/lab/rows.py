@@ -19,14 +19,44 @@ from mew_lab.log.log import excess
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
+from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows", "Row", "Rows", "members_of"]
+__all__ = ["LiveRows", "Row", "Rows", "is_failure", "is_plumbing", "members_of"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
 MOST_PARSED, MAX_PARSED = 512, 4096  # messages whose members are kept, and characters of one of them
 MOST_RELATED = 50
+MOST_TOOL = 60  # characters of the name of a tool
+
+# What a space sends to keep itself running. A reader hides it, unless it reports a failure or was refused.
+_PLUMBING_KINDS = frozenset(
+    {
+        "system/welcome",
+        "system/presence",
+        "participant/request-status",
+        "participant/status",
+        "chat/acknowledge",
+        "capability/grant-ack",
+        "space/invite-ack",
+    }
+)
+_PLUMBING_METHODS = frozenset(
+    {
+        "initialize",
+        "ping",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+        "notifications/initialized",
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/prompts/list_changed",
+    }
+)
+_BAD_NEWS = ("err", "fail", "reject", "denied", "refus", "exist", "crash", "overload")
 
 
 class Row(NamedTuple):
@@ -34,7 +64,8 @@ class Row(NamedTuple):
 
     `correlates` is the `seq` of the row that this one answers, 0 for none; `also` has those of the other messages in
     its `correlation_id`. `verdict` is `accepted`, `refused`, `sent`, or empty where it is unknown. `code` is the error
-    code or the deciding pattern in short form.
+    code or the deciding pattern in short form. `tool` is the tool that the message calls, or whose answer it is.
+    `plumbing` tells messages that only keep the space running; `failed` tells errors, of the protocol or of a tool.
     """
 
     seq: int
@@ -50,6 +81,34 @@ class Row(NamedTuple):
     id: str
     size: int
     also: tuple[int, ...] = ()
+    tool: str = ""
+    plumbing: bool = False
+    failed: bool = False
+
+
+def is_plumbing(kind: str, payload: Mapping[str, Any], verdict: str) -> bool:
+    """Whether a message only keeps the space running: a welcome, presence, a status, an acknowledgement, a list request.
+
+    A refused message is none, nor one that reports a failure or a refusal. An answer is judged by its request.
+    """
+    if verdict == "refused":
+        return False
+    if kind == "mcp/request":
+        method = payload.get("method")
+        return isinstance(method, str) and method in _PLUMBING_METHODS
+    if kind not in _PLUMBING_KINDS:
+        return False
+    status = payload.get("status")
+    return not (isinstance(status, str) and any(word in status.lower() for word in _BAD_NEWS))
+
+
+def is_failure(kind: str, payload: Mapping[str, Any]) -> bool:
+    """Whether a message reports an error: of the gateway, of the protocol, or of a tool (`isError`)."""
+    if kind == "mcp/response":
+        result = payload.get("result")
+        failed = isinstance(result, Mapping) and result.get("isError") is True
+        return failed or payload.get("error") is not None
+    return kind == "system/error"
 
 
 class Rows(Protocol):
@@ -97,6 +156,8 @@ class LiveRows:
         self._seq_of: dict[str, int] = {}
         # A row that names others -> the first of them, the rest.
         self._ties: dict[int, tuple[int, tuple[int, ...]]] = {}
+        # An MCP request or proposal -> its tool, or `_LISTS` where it is plumbing. An answer is shown with them.
+        self._calls: dict[int, str] = {}
         self._subscribers: Subscribers[()] = Subscribers()
 
     @property
@@ -152,6 +213,8 @@ class LiveRows:
         seq = dropped + len(records) + 1
         if related := members.get("correlation_id"):
             self._tie(seq, related)
+        if members.get("kind") in _CALLS and (call := _call_of(members, record.verdict)):
+            self._calls[seq] = call
         if len(record.raw) <= MAX_PARSED:
             self._parsed[seq] = members
         records.append(record)
@@ -166,6 +229,7 @@ class LiveRows:
             self._characters -= sum(len(old.raw or "") for old in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
+            self._calls = {seq: call for seq, call in self._calls.items() if seq > dropped}
             self._records = (dropped, records[cut:])
         self._subscribers.tell()
 
@@ -191,6 +255,21 @@ class LiveRows:
             # It may show an integer beyond 64 bits, which the fast parser reads as a float.
             what = describe(kind, (members_of(raw) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
+        payload = members.get("payload")
+        payload = payload if isinstance(payload, Mapping) else {}
+        tool, plumbing, failed = "", False, is_failure(kind, payload)
+        if kind in _CALLS:
+            tool = self._calls.get(seq, "")
+            plumbing = tool == _LISTS
+        elif kind == "mcp/response":
+            tool = self._calls.get(first, "")
+            plumbing = tool == _LISTS and not failed and record.verdict != "refused"
+        else:
+            plumbing = is_plumbing(kind, payload, record.verdict)
+        if tool == _LISTS:
+            tool = ""
+        if tool and failed and what.startswith("Failed: "):
+            what = f"{tool} failed: {what[8:]}"
         return Row(  # by position: names cost three times as much, thousands of times a second
             seq,
             record.now.timestamp(),
@@ -205,7 +284,26 @@ class LiveRows:
             _text(members.get("id")),
             known.size if known else utf8_size(raw),
             others,
+            tool,
+            plumbing,
+            failed,
         )
+
+
+_CALLS = ("mcp/request", "mcp/proposal")
+_LISTS = "\n"  # no tool has this name: names are cut to one line
+
+
+def _call_of(members: Mapping[str, Any], verdict: str) -> str:
+    """The tool of a request or proposal; `_LISTS` for plumbing, empty for everything else."""
+    payload = members.get("payload")
+    if not isinstance(payload, Mapping):
+        return ""
+    if is_plumbing(str(members.get("kind")), payload, verdict):
+        return _LISTS
+    params = payload.get("params")
+    name = params.get("name") if isinstance(params, Mapping) else None
+    return one_line(name, MOST_TOOL) if isinstance(name, str) else ""
 
 
 def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:

@@ -83,6 +83,7 @@ _METHODS = {
     "prompts/get": "get prompts",
     "notifications/*": "send notifications",
     "notifications/*/list_changed": "report that its tools or resources have changed",
+    "notifications/progress": "report the progress of calls",
 }
 
 

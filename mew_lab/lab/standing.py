@@ -8,18 +8,34 @@ Spec: §3.6, §3.8.1, rulings R8c, R13, R14.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from mew_lab.lab.decisions.limited_grants import end_in_words
 from mew_lab.lab.session import Session
+from mew_lab.protocol.covers import covered
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.permit import Capability, CapabilitySet, read_capabilities
+from mew_lab.protocol.profiles import OWNER
 from mew_lab.space.core import Space
 from mew_lab.space.rights import End
 
-__all__ = ["HeldRight", "ParticipantStanding", "logical", "standings"]
+__all__ = [
+    "HeldRight",
+    "ParticipantKind",
+    "ParticipantStanding",
+    "classify",
+    "find_kept",
+    "logical",
+    "standings",
+]
 
 MOST = 1000  # participants; the default limit of a space
+
+
+ParticipantKind = Literal["you", "agent", "tools", "other"]
 
 
 class HeldRight(NamedTuple):
@@ -67,6 +83,55 @@ def logical(session: Session, name: str) -> str:
     """The participant that an id means."""
     core = session.host.core if session.host is not None else None
     return name if core is None else core.state.logical(name)
+
+
+def classify(session: Session, standing: ParticipantStanding) -> ParticipantKind:
+    """What a participant is, as far as its rights tell: you, an agent, a provider of tools, or another one.
+
+    An agent proposes or reasons, and does not control others. A provider of tools answers requests and proposes none.
+    A participant that controls others is a human or a supervisor: `other`.
+
+    Spec: §4.1 (Example Capability Sets).
+    """
+    if standing.name == session.me.name:
+        return "you"
+    return _classify(standing.texts)
+
+
+@lru_cache(maxsize=2000)
+def _classify(texts: tuple[str, ...]) -> ParticipantKind:
+    held, _ = read_capabilities([json.loads(text) for text in texts])
+    may = {
+        kind for kind in _TELLING if any(capability.kind.matches(kind) for capability in held.capabilities)
+    }
+    if "participant/pause" in may:
+        return "other"
+    if may & {"mcp/proposal", "reasoning/start"}:
+        return "agent"
+    # Each participant may answer; a provider of tools also declines requests, or reports a change of its tools.
+    return "tools" if may & {"mcp/request", "mcp/reject"} else "other"
+
+
+def find_kept(held: CapabilitySet, wanted: Capability) -> str:
+    """The reason why the owner of a space keeps a capability to itself; empty for any other one.
+
+    The gateway lets a participant pass on all that it holds. Who invites and removes follows from who opened the space,
+    so no grant and no invitation that is made here passes it on.
+
+    Spec: §3.6.8, ruling R12.
+    """
+    passed_on = [capability for capability in held.capabilities if capability.pattern not in OWNER]
+    if len(passed_on) == len(held.capabilities) or covered(passed_on, wanted):
+        return ""
+    if not covered(held.capabilities, wanted):
+        return ""
+    return (
+        "You may not grant this: only the owner of a space invites and removes participants. For a second "
+        "participant that does, use lab.enrol(name, can='admin')."
+    )
+
+
+_TELLING = ("participant/pause", "mcp/proposal", "reasoning/start", "mcp/request", "mcp/reject")
 
 
 def _read_state(core: Space) -> list[ParticipantStanding]:

@@ -72,7 +72,7 @@ def rate(log: Log) -> Drawing:
 
 
 def rate_of(series: Series) -> Drawing:
-    """Messages per second by family: stacked bars, with the glyphs of the families below."""
+    """Messages per second by family: stacked bars, with the labels of the families below."""
     width, height, top = _WIDTH, 200, 24
     total = sum(series.totals)
     if not total:
@@ -106,9 +106,9 @@ def rate_of(series: Series) -> Drawing:
         if count:
             shapes += [
                 shape("rect", css=f"filled is-{family.name}", x=x, y=height - 16, width=3, height=12),
-                text_line(x + 7, height - 6, f"{family.glyph} {count}", "code"),
+                text_line(x + 7, height - 6, f"{family.label} {count}"),
             ]
-            x += 74
+            x += 22 + 6.2 * len(f"{family.label} {count}")
             totals.append(f"{family.name} {count}")
     lines = [f"{total} messages in {lasted(end - series.first)}: {', '.join(totals)}"]
     return Drawing("Messages per second", lines[0], width, height, tuple(shapes), tuple(lines))

@@ -109,8 +109,7 @@ def _row(
         text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
         *_arrow(step, y, lifelines),
         shape("rect", css=f"filled is-{family.name}", x=right, y=y - 12, width=3, height=16),
-        text_line(right + 8, y, family.glyph, "code strong"),
-        text_line(right + 28, y, one_line(f"{related}{refused}{visible(step.what)}", 60)),
+        text_line(right + 8, y, one_line(f"{related}{refused}{visible(step.what)}", 64)),
         css=f"is-{'error' if step.refused else family.name}",
         data_seq=step.seq,
     )

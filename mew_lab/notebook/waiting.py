@@ -3,11 +3,13 @@
 A click is a message to the kernel. Whether the kernel handles one while a cell waits depends on its version, on the
 front end, and on whether the cell awaits or blocks. A notebook without a person at it gets no click at all.
 `before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
-no proposal, and a refusal to wait leaves the proposal open.
+no proposal, and a refusal to wait leaves the proposal open. After the first second the cell shows the card of the
+proposal that it waits for, so that it can be decided there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -42,21 +44,21 @@ def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWa
     place = _session_of(pending)
     if place is None or _is_decided_elsewhere(place.session, pending):
         return None
-    begin = _Beginning(shell, place.approvals, blocking)
+    begin = _Beginning(shell, place, blocking)
     if pending.kind == "chat":  # only a proposal shows that the answer needs a decision
         return QuestionWatch(place.session, pending, begin)
     return begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
 
 
 class _Beginning(NamedTuple):
-    """The start of a wait for a decision: the shell, the approvals view if one was made, and whether it blocks."""
+    """The start of a wait for a decision: the shell, the place of the decision, and whether it blocks."""
 
     shell: Any
-    approvals: Callable[[], ApprovalsView | None]
+    place: _DecisionPlace
     blocking: bool
 
     def watch(self, what: str, *, id: str) -> ApprovalsWatch | None:
-        """Checks that a click can decide `what`, and watches the approvals view; None where none was made.
+        """Checks that a click can decide `what`, and watches the approvals view and the card; None without both.
 
         Raises:
             CannotWait: No click could be handled.
@@ -74,7 +76,8 @@ class _Beginning(NamedTuple):
             )
         if threading.current_thread() is threading.main_thread():
             _check_clicks(what, self.blocking)
-        view = self.approvals()
+            return ApprovalsWatch(self.place.approvals(), card=_CardOutput(self.place, id))
+        view = self.place.approvals()
         return None if view is None else ApprovalsWatch(view)
 
 
@@ -91,19 +94,46 @@ def _check_clicks(what: str, blocking: bool) -> None:
 _ADVICE = "Decide first, by its card or %mew approve ID, and run this in the next cell."
 
 
-class ApprovalsWatch:
-    """Watches, while a cell waits, whether messages of the approvals view arrive; else prints advice once."""
+class _CardOutput:
+    """The card of one proposal in the output of the cell that waits for it."""
 
-    def __init__(self, view: ApprovalsView) -> None:
+    def __init__(self, place: _DecisionPlace, proposal: str) -> None:
+        self._place = place
+        self._proposal = proposal
+        self._handle: Any = None
+
+    def show(self) -> None:
+        """Shows the card, once, if it is there and still open."""
+        session = self._place.session
+        cards = session.loop.call(session.decisions.pending)
+        if self._handle is not None or self._proposal not in (card.id for card in cards):
+            return
+        from IPython.display import display
+
+        self._handle = display(self._place.card(self._proposal), display_id=True)  # type: ignore[no-untyped-call]
+
+    def end(self) -> None:
+        """Lets the stored output say what was decided, where the card was shown."""
+        if self._handle is not None:
+            self._handle.update(self._place.card(self._proposal))
+
+
+class ApprovalsWatch:
+    """Shows the card in the waiting cell, and prints advice once where no message of the approvals view arrives."""
+
+    def __init__(self, view: ApprovalsView | None, *, card: _CardOutput | None = None) -> None:
         self._view = view
+        self._card = card
         self._since = time.monotonic()
         self._has_warned = False
-        self._waiting = view.waiting()
+        self._waiting = contextlib.nullcontext() if view is None else view.waiting()
         self._waiting.__enter__()
 
     def tick(self) -> None:
-        """Prints one line into the waiting cell when a shown view has sent no message for three seconds."""
-        if self._has_warned or not self._view.has_view:
+        """Shows the card; prints one line when a shown view has sent no message for three seconds."""
+        if self._card is not None:
+            self._card.show()
+        if self._has_warned or self._view is None or not self._view.has_view:
             return
         waited = time.monotonic() - self._since
         unheard = self._view.unheard_for()
@@ -118,6 +148,8 @@ class ApprovalsWatch:
     def end(self) -> None:
         """Ends the watch."""
         self._waiting.__exit__(None, None, None)
+        if self._card is not None:
+            self._card.end()
 
 
 class QuestionWatch:
@@ -233,10 +265,11 @@ def _is_attended(kernel: Any) -> bool:
 
 
 class _DecisionPlace(NamedTuple):
-    """The session in which a proposal is decided, and its approvals view if one was made."""
+    """The session in which a proposal is decided, its approvals view if one was made, and the view of one card."""
 
     session: Session
     approvals: Callable[[], ApprovalsView | None]
+    card: Callable[[str], ApprovalsView]
 
 
 def _session_of(pending: Pending) -> _DecisionPlace | None:
@@ -248,7 +281,7 @@ def _session_of(pending: Pending) -> _DecisionPlace | None:
     if not (candidates := own or with_seat):
         return None
     lab = candidates[-1]
-    return _DecisionPlace(lab, lambda: lab.view.made("approvals"))
+    return _DecisionPlace(lab, lambda: lab.view.made("approvals"), lambda proposal: lab.view.card(proposal))
 
 
 def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:

@@ -73,23 +73,36 @@ def _unknown(payload: Payload) -> str:
 
 
 def _operation(payload: Payload) -> str:
+    """`git_log(repo_path="..", max_count=3)` for a tool, `resources/read uri=…` for every other method."""
     method, params = payload.get("method"), payload.get("params")
     params = params if isinstance(params, Mapping) else {}
     arguments = params.get("arguments")
+    if method == "tools/call":
+        known = arguments if isinstance(arguments, Mapping) else {}
+        listed = [f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(known.items())[:12]]
+        if len(known) > 12:
+            listed.append("…")
+        name = _text(params.get("name"), 60)
+        return f"{name}({', '.join(listed)})" if name else " ".join(["a tool without a name", *listed])
     parts = [_text(method, 40) or "no method"]
-    if method == "tools/call" or "name" in params:
-        parts.append(_text(params.get("name"), 60) or "no tool named")
+    if "name" in params:
+        parts.append(_text(params.get("name"), 60))
     if isinstance(arguments, Mapping):
-        parts += [
-            f"{one_line(str(name), 30)}={_argument(value)}" for name, value in list(arguments.items())[:12]
-        ]
-    else:
-        parts += [
-            f"{one_line(str(k), 30)}={_argument(v)}"
-            for k, v in params.items()
-            if k not in ("name", "arguments")
-        ]
+        params = arguments
+    parts += [
+        f"{one_line(str(name), 30)}={_argument(value)}"
+        for name, value in list(params.items())[:12]
+        if name not in ("name", "arguments")
+    ]
     return " ".join(parts)
+
+
+def _quoted(value: Any) -> str:
+    return f'"{_text(value, 40)}"' if isinstance(value, str) else _argument(value)
+
+
+def _proposal(payload: Payload) -> str:
+    return f"Wants to run {_operation(payload)}"
 
 
 def _response(payload: Payload) -> str:
@@ -97,11 +110,11 @@ def _response(payload: Payload) -> str:
     if error is not None:
         if isinstance(error, Mapping):
             code = f" {_text(error.get('code'), 12)}" if error.get("code") is not None else ""
-            return f"error{code}: {_text(error.get('message'))}"
-        return f"error: {_text(error)}"
+            return f"Error{code}: {_text(error.get('message'))}"
+        return f"Error: {_text(error)}"
     if not isinstance(result, Mapping):
-        return _text(result) or "no result"
-    failed = "tool error: " if result.get("isError") is True else ""
+        return _text(result) or "No result"
+    failed = "Failed: " if result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list):
         texts = [
@@ -112,24 +125,29 @@ def _response(payload: Payload) -> str:
         others = len(content) - len(texts)
         phrases = [f"“{_text(str(texts[0]).strip(), 90)}”"] if texts else []
         if len(texts) > 1:
-            phrases.append(f"and {len(texts) - 1} more texts")
+            phrases.append(f"and {_count(len(texts) - 1, 'more text')}")
         if others:
-            phrases.append(f"{others} parts that are not text")
-        return failed + (" ".join(phrases) or "empty result")
+            phrases.append(f"{'and ' if texts else ''}{_count(others, 'part')} without text")
+        return failed + (" ".join(phrases) or "Empty result")
     for plural in ("tools", "resources", "prompts"):
         if isinstance(result.get(plural), list):
             names = [_text(item.get("name"), 24) for item in result[plural][:4] if isinstance(item, Mapping)]
             rest = "…" if len(result[plural]) > 4 else ""
-            return f"{len(result[plural])} {plural}: {', '.join(names)}{rest}"
+            listed = f": {', '.join(names)}{rest}" if names else ""
+            return f"{_count(len(result[plural]), plural[:-1])}{listed}"
     return failed + _text(dict(result))
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def _reject(payload: Payload) -> str:
-    return f"rejected{_because(payload)}"
+    return f"Rejected{_because(payload)}"
 
 
 def _withdraw(payload: Payload) -> str:
-    return f"withdrawn{_because(payload)}"
+    return f"Withdrawn{_because(payload)}"
 
 
 def _chat(payload: Payload) -> str:
@@ -138,56 +156,59 @@ def _chat(payload: Payload) -> str:
 
 
 def _chat_acknowledge(payload: Payload) -> str:
-    return f"acknowledged {_text(payload.get('status'), 40)}"
+    return f"Acknowledged {_text(payload.get('status'), 40)}"
 
 
 def _chat_cancel(payload: Payload) -> str:
-    return f"needs no attention any more{_because(payload)}"
+    return f"Needs no answer any more{_because(payload)}"
 
 
 def _reasoning_start(payload: Payload) -> str:
-    return f"begins: {_text(payload.get('message'))}"
+    message = _text(payload.get("message"))
+    # Agents of this package begin with the words themselves.
+    return message if message.startswith("Working on") else f"Working on: {message}"
 
 
 def _reasoning_thought(payload: Payload) -> str:
-    return _text(payload.get("message")) or _unknown(payload)
+    return f"Thinking: {_text(payload.get('message')) or _unknown(payload)}"
 
 
 def _reasoning_conclusion(payload: Payload) -> str:
-    return f"concludes: {_text(payload.get('message'))}"
+    return f"Concluded: {_text(payload.get('message'))}"
 
 
 def _reasoning_cancel(payload: Payload) -> str:
-    return f"reasoning cancelled{_because(payload)}"
+    return f"Stopped reasoning{_because(payload)}"
 
 
 def _grant(payload: Payload) -> str:
     what = _patterns(payload.get("capabilities"))
-    return f"grants {_text(payload.get('recipient'), 40)} {what}{_because(payload)}"
+    return f"Allows {_text(payload.get('recipient'), 40)} {what}{_because(payload)}"
 
 
 def _revoke(payload: Payload) -> str:
-    what = _named(payload, "grant_id") or _patterns(payload.get("capabilities"))
-    return f"revokes {what} from {_text(payload.get('recipient'), 40)}{_because(payload)}"
+    grant = payload.get("grant_id")
+    what = f"grant {_text(grant, 60)}" if grant not in (None, "") else _patterns(payload.get("capabilities"))
+    return f"Revokes {what} from {_text(payload.get('recipient'), 40)}{_because(payload)}"
 
 
 def _grant_ack(payload: Payload) -> str:
-    return f"grant {_text(payload.get('status'), 40)}{_because(payload)}"
+    return f"Grant {_text(payload.get('status'), 40)}{_because(payload)}"
 
 
 def _invite(payload: Payload) -> str:
     patterns = _patterns(payload.get("initial_capabilities"))
     return (
-        f"invites {_text(payload.get('participant_id'), 64)} with {patterns or 'nothing'}{_because(payload)}"
+        f"Invites {_text(payload.get('participant_id'), 64)} with {patterns or 'nothing'}{_because(payload)}"
     )
 
 
 def _invite_ack(payload: Payload) -> str:
-    return f"invite of {_text(payload.get('participant_id'), 64)}: {_text(payload.get('status'), 40)}"
+    return f"Invitation of {_text(payload.get('participant_id'), 64)}: {_text(payload.get('status'), 40)}"
 
 
 def _kick(payload: Payload) -> str:
-    return f"removes {_text(payload.get('participant_id'), 64)}{_because(payload)}"
+    return f"Removes {_text(payload.get('participant_id'), 64)}{_because(payload)}"
 
 
 def _welcome(payload: Payload) -> str:
@@ -195,8 +216,8 @@ def _welcome(payload: Payload) -> str:
     you = you if isinstance(you, Mapping) else {}
     others, held = payload.get("participants"), you.get("capabilities")
     count = len(others) if isinstance(others, list) else 0
-    present = f"{count} other{'' if count == 1 else 's'} present"
-    return f"welcome {_text(you.get('id'), 64)}: {present}; may send {_patterns(held) or 'nothing'}"
+    here = _count(count, "other participant")
+    return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(held) or 'nothing'}"
 
 
 def _presence(payload: Payload) -> str:
@@ -218,17 +239,17 @@ def _error(payload: Payload) -> str:
 def _pause(payload: Payload) -> str:
     seconds = payload.get("timeout_seconds")
     until = f"for {_text(seconds, 12)} s" if seconds is not None else "until resumed"
-    return f"pause {until}{_because(payload)}"
+    return f"Pause {until}{_because(payload)}"
 
 
 def _resume(payload: Payload) -> str:
-    return f"resume{_because(payload)}"
+    return f"Resume{_because(payload)}"
 
 
 def _request_status(payload: Payload) -> str:
     fields = payload.get("fields")
     wanted = ", ".join(_text(field, 24) for field in fields[:6]) if isinstance(fields, list) else ""
-    return f"asks for status {wanted}"
+    return f"Asks for the status {wanted}"
 
 
 def _status(payload: Payload) -> str:
@@ -237,31 +258,31 @@ def _status(payload: Payload) -> str:
 
 
 def _forget(payload: Payload) -> str:
-    return f"forget the {_text(payload.get('direction'), 20)} {_text(payload.get('entries'), 12)} entries"
+    return f"Forget the {_text(payload.get('direction'), 20)} {_text(payload.get('entries'), 12)} entries"
 
 
 def _compact(payload: Payload) -> str:
     target = payload.get("target_tokens")
-    return f"compact{f' to {_text(target, 12)} tokens' if target is not None else ''}{_because(payload)}"
+    return f"Compact{f' to {_text(target, 12)} tokens' if target is not None else ''}{_because(payload)}"
 
 
 def _compact_done(payload: Payload) -> str:
     if payload.get("skipped") is True:
-        return f"compaction skipped{_because(payload)}"
+        return f"Compaction skipped{_because(payload)}"
     freed = _named(payload, "freed_tokens", "freed_messages")
-    return f"{_text(payload.get('status'), 40) or 'compacted'} {freed}"
+    return f"{_text(payload.get('status'), 40).capitalize() or 'Compacted'} {freed}"
 
 
 def _clear(payload: Payload) -> str:
-    return f"clear the context{_because(payload)}"
+    return f"Clear the context{_because(payload)}"
 
 
 def _restart(payload: Payload) -> str:
-    return f"restart{_because(payload)}"
+    return f"Restart{_because(payload)}"
 
 
 def _shutdown(payload: Payload) -> str:
-    return f"shut down{_because(payload)}"
+    return f"Shut down{_because(payload)}"
 
 
 def _stream(payload: Payload) -> str:
@@ -278,7 +299,7 @@ def _stream_request(payload: Payload) -> str:
     )
     size = _named(payload, "content_type", "format", "expected_size_bytes")
     described = f" “{_text(about, 60)}”" if about else ""
-    return f"asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to}{described} {size}"
+    return f"Asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to}{described} {size}"
 
 
 def _stream_open(payload: Payload) -> str:
@@ -305,9 +326,9 @@ def _stream_transfer(payload: Payload) -> str:
 def _stream_writers(payload: Payload) -> str:
     writers = payload.get("authorized_writers")
     names = (
-        ", ".join(_text(writer, 24) for writer in writers[:6]) if isinstance(writers, list) else "not said"
+        ", ".join(_text(writer, 24) for writer in writers[:6]) if isinstance(writers, list) else "not given"
     )
-    return f"writers of {_stream(payload)}: {names}"
+    return f"Writers of {_stream(payload)}: {names}"
 
 
 def _stream_transferred(payload: Payload) -> str:
@@ -317,7 +338,7 @@ def _stream_transferred(payload: Payload) -> str:
 SENTENCES: dict[str, Callable[[Payload], str]] = {
     "mcp/request": _operation,
     "mcp/response": _response,
-    "mcp/proposal": _operation,
+    "mcp/proposal": _proposal,
     "mcp/withdraw": _withdraw,
     "mcp/reject": _reject,
     "chat": _chat,

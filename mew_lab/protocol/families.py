@@ -1,7 +1,7 @@
 """The families of kinds, by which views distinguish messages. One table of data.
 
-A family has a glyph of two letters and an accent from the Okabe-Ito palette, one for light and one for dark grounds.
-Colour never carries meaning without the glyph. A kind without a row belongs to `system`.
+A family has a label and an accent from the Okabe-Ito palette, one for light and one for dark grounds. Colour never
+carries meaning alone: the label stands beside it or in its tooltip. A kind without a row belongs to `system`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ __all__ = ["FAMILIES", "Family", "family_index", "family_of"]
 
 
 class Family(NamedTuple):
-    """One family: its name, its glyph, its accent on light and on dark grounds."""
+    """One family: its name, its label, its accent on light and on dark grounds."""
 
     name: str
-    glyph: str
+    label: str
     light: str
     dark: str
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("chat", "CH", "#56B4E9", "#56B4E9"),
-    Family("mcp", "MC", "#0072B2", "#4FA3D9"),
-    Family("proposal", "PR", "#E69F00", "#E69F00"),
-    Family("error", "ER", "#D55E00", "#D55E00"),
-    Family("reasoning", "RE", "#CC79A7", "#CC79A7"),
-    Family("capability", "CA", "#009E73", "#009E73"),
-    Family("participant", "PA", "#8A7E72", "#8A7E72"),
-    Family("stream", "ST", "#B8A200", "#F0E442"),
-    Family("system", "SY", "#707070", "#9A9A9A"),
+    Family("chat", "Chat", "#56B4E9", "#56B4E9"),
+    Family("mcp", "Call", "#0072B2", "#4FA3D9"),
+    Family("proposal", "Proposal", "#E69F00", "#E69F00"),
+    Family("error", "Error", "#D55E00", "#D55E00"),
+    Family("reasoning", "Reasoning", "#CC79A7", "#CC79A7"),
+    Family("capability", "Permission", "#009E73", "#009E73"),
+    Family("participant", "Status", "#8A7E72", "#8A7E72"),
+    Family("stream", "Stream", "#B8A200", "#F0E442"),
+    Family("system", "System", "#707070", "#9A9A9A"),
 )
 
 _PLACE = {family.name: place for place, family in enumerate(FAMILIES)}

@@ -1,13 +1,17 @@
 """The capabilities of usual participants: lists of patterns to read and to copy. They are data alone.
 
 - `human`: the seat of the owner. It calls, proposes, decides on proposals, controls participants, grants and revokes,
-  and opens streams. Inviting and kicking (`space/invite`, `space/kick`) need `admin`.
+  and opens streams. It does not change who is in the space.
 - `proposer`: the restricted starter profile, with acknowledging, cancelling its own questions, and reasoning.
 - `agent`: the proposer, with the discovery of tools, streams of its own, and reports of compactions. It proposes calls
   of tools.
-- `tool`: answers requests, announces changes of its tools and resources, and reports its status.
+- `tool`: answers requests and reports their progress, announces changes of its tools and resources, and reports its
+  status.
 - `observer`: reads messages, acknowledges chat, and reports its status.
 - `admin`: everything that a participant may send.
+
+`OWNER` is no profile: the owner of a space that is opened here holds it beside `human`, to invite and to remove
+participants. Views do not offer to pass it on.
 
 No profile of an agent (`agent`, `proposer`, `tool`, `observer`) can pause, resume, clear, restart or shut down a
 participant, or change the capabilities of others.
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["PROFILES", "STARTER"]
+__all__ = ["OWNER", "PROFILES", "STARTER"]
 
 STARTER: Final[list[dict[str, Any]]] = [
     {"kind": "chat"},
@@ -30,6 +34,9 @@ STARTER: Final[list[dict[str, Any]]] = [
     {"kind": "participant/status"},
 ]
 """What an invite may always give."""
+
+OWNER: Final[list[dict[str, Any]]] = [{"kind": ["space/invite", "space/kick"]}]
+"""What the owner of a space holds beside the profile `human`. Spec: §3.6.5, §3.6.7."""
 
 _PROPOSER: Final[list[dict[str, Any]]] = [
     *STARTER,
@@ -55,7 +62,10 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "tool": [
         {"kind": "mcp/response"},
-        {"kind": "mcp/request", "payload": {"method": "notifications/*/list_changed"}},
+        {
+            "kind": "mcp/request",
+            "payload": {"method": ["notifications/*/list_changed", "notifications/progress"]},
+        },
         {"kind": "mcp/reject"},
         {"kind": ["chat", "chat/acknowledge"]},
         {"kind": "capability/grant-ack"},

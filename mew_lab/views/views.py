@@ -99,6 +99,15 @@ class Views:
         """The view of that name; None when it was not used so far."""
         return self._made.get(name)
 
+    def card(self, proposal: str) -> Any:
+        """A view of the card of that proposal alone, for the cell that waits for it."""
+        from mew_lab.views.approvals.widget import view_of
+
+        name = f"approvals of {proposal}"
+        if name not in self._made:
+            self._made[name] = view_of(self._session, self._session.granting, only=proposal)
+        return self._made[name]
+
     def close(self) -> None:
         """Closes all views, which removes them from the pages that show them."""
         while self._made:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mew_lab.agent.agent import BackgroundTasks, MEWAgent
-from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.agent.model import Reply, ToolCall, Usage
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -55,6 +56,20 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
     order = [envelope.id for envelope in site.sent()]
     places = [order.index(envelope.id) for envelope in (asked, start, thought, request, conclusion, answer)]
     assert places == sorted(places)
+
+
+async def test_a_step_says_what_the_model_counted_for_it_and_no_other(site: Site) -> None:
+    human = await site.seat("human")
+    await site.tool("weather-service", weather)
+    counted = wants("weather-service/weather", {"city": "Tokyo"}, why="Looking.")
+    counted = replace(counted, usage=Usage(30, 2))
+    await site.agent("agent", Script(counted, Reply("22°C.")))
+    await human.chat("How is Tokyo?", to="agent")
+    await site.answer("agent")
+    [thought], [conclusion] = site.sent("reasoning/thought"), site.sent("reasoning/conclusion")
+    assert thought.payload["usage"] == {"input_tokens": 30, "output_tokens": 2}
+    assert 0 <= thought.payload["duration_ms"] < 10_000
+    assert not {"usage", "duration_ms"} & {*conclusion.payload}
 
 
 @pytest.mark.req("S-L3-19", "S-L3-23")

@@ -27,7 +27,7 @@ def text(value):
     return {"content": [{"type": "text", "text": value}], "isError": False}
 
 
-def call(name, arguments):
+def call(name, arguments, meta):
     if name == "env":
         return text(
             json.dumps(
@@ -44,6 +44,18 @@ def call(name, arguments):
         time.sleep(60)
     if name == "sleep":
         time.sleep(60)
+    if name == "steps":
+        for done in (1, 2, 3):
+            report = {
+                "progressToken": meta.get("progressToken"),
+                "progress": done,
+                "total": 3,
+                "message": f"step {done}",
+            }
+            if "progressToken" in meta:
+                say({"jsonrpc": "2.0", "method": "notifications/progress", "params": report})
+                time.sleep(0.15)
+        return text(json.dumps(meta))
     if name == "change":
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return text("changed")
@@ -88,7 +100,11 @@ for line in sys.stdin:
         if at + 3 < len(TOOLS):
             result["nextCursor"] = str(at + 3)
     elif method == "tools/call" and message["params"]["name"] != "nope":
-        result = call(message["params"]["name"], message["params"].get("arguments"))
+        result = call(
+            message["params"]["name"],
+            message["params"].get("arguments"),
+            message["params"].get("_meta") or {},
+        )
     else:
         error = {"code": -32602, "message": "Unknown: " + method, "data": {"why": None}}
         say({"jsonrpc": "2.0", "id": id, "error": error})

@@ -15,6 +15,7 @@ from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, ToolFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import PROFILES
 
 from .conftest import ODD, Site, alive, until
 
@@ -99,6 +100,32 @@ async def test_without_the_capability_nothing_is_relayed_and_nothing_breaks(site
     human = await site.seat("human")
     assert (await human.call("git/change")).text == "changed"
     assert bridge.participant is not None and not bridge.participant.can_send("mcp/request")
+
+
+async def test_progress_goes_to_who_asked_for_it_with_her_token(site: Site) -> None:
+    await site.odd(can=PROFILES["tool"])
+    human, other = await site.seat("human"), await site.seat("other", "admin")
+    notices: list[Envelope] = []
+    human.client.on_message(notices.append)
+
+    def params(**more: Any) -> dict[str, Any]:
+        return {"method": "tools/call", "params": {"name": "steps", "arguments": {}, **more}}
+
+    call = human.mcp_request("git", params(_meta={"progressToken": "mine", "own": 1}))
+    server = json.loads((await call).text)
+    assert server["own"] == 1 and server["progressToken"] != "mine"
+    told = [note for note in notices if note.payload.get("method") == "notifications/progress"]
+    assert [note.payload["params"]["progress"] for note in told] == [1, 2, 3]
+    assert {(note.to, note.correlation_id) for note in told} == {(("human",), (call.id,))}
+    assert told[-1].payload["params"] == {
+        "progressToken": "mine",
+        "progress": 3,
+        "total": 3,
+        "message": "step 3",
+    }
+    # Without a token nothing is reported.
+    assert json.loads((await other.mcp_request("git", params())).text) == {}
+    assert len([note for note in notices if note.payload.get("method") == "notifications/progress"]) == 3
 
 
 # --- what it is given ---

@@ -50,8 +50,22 @@ def axe_violations(root: Locator, source: str) -> list[str]:
     root.page.evaluate("source => { if (!window.axe) (0, eval)(source); }", source)
     found: list[dict[str, Any]] = root.evaluate(
         """async (node, levels) => {
-          const result = await window.axe.run(node, { runOnly: { type: 'tag', values: levels }, resultTypes: ['violations'] });
-          return result.violations.map(v => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.failureSummary || '').split('\\n')[1]) }));
+          // axe-core takes what lies in JupyterLab's scrollers, and in its body without a height, for hidden. Meanwhile the
+          // element stands above a page that has one.
+          const mark = document.createComment(''), frame = document.createElement('main');
+          frame.style = 'position: fixed; inset: 0; overflow: auto; z-index: 100000; background: var(--jp-layout-color1)';
+          node.before(mark);
+          frame.append(node);
+          document.body.append(frame);
+          document.body.style.height = '100vh';
+          const result = await window.axe.run(node, { runOnly: { type: 'tag', values: levels } });
+          mark.replaceWith(node);
+          frame.remove();
+          document.body.style.height = '';
+          const contrast = result.passes.find(rule => rule.id === 'color-contrast');
+          const seen = (contrast?.nodes ?? []).filter(n => n.any[0]?.data?.contrastRatio).length;
+          const found = result.violations.map(v => ({ id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.failureSummary || '').split('\\n')[1]) }));
+          return seen || found.length ? found : [{ id: 'nothing', help: 'no text was examined', nodes: [] }];
         }""",
         LEVELS,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "BUSY", "PROPOSE", "look_at", "read_through"]
+__all__ = ["ADDING", "BUSY", "PROPOSE", "choose", "look_at", "read_through"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -59,6 +59,11 @@ bot.call("notebook/write_file", {"path": "/etc/passwd", "content": "\\n".join(f"
 helper.propose("notebook/write_file", {"path": "beds.md", "content": "# Beds"})
 open_proposals(3)
 """
+
+
+def choose(around: Locator, text: str) -> None:
+    """Presses an entry of the menu that is open there, as by a mouse."""
+    around.get_by_role("menuitem", name=text).first.click()
 
 
 def look_at(button: Locator) -> None:

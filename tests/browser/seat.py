@@ -146,6 +146,10 @@ class Seat:
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
         self.gate.record_opened(proposal, digest, index)
 
+    def seconds_left(self, proposal: str, *, view: str, digest: str) -> float:
+        card = self.cards.get(proposal)
+        return 0.0 if card is None else self.gate.seconds_left(card, view=view, digest=digest)
+
     def click(self, view: str) -> Click:
         return self.gate.click(view)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import read_through
+from scenes import ADDING, choose, read_through
+from scenes import PROPOSE as PROPOSE_ADD
 
 HERE = Path(__file__).parent
 SETUP = f"""
@@ -87,13 +88,30 @@ def test_the_card_shown_by_the_waiting_cell_itself_can_be_clicked(notebook: Call
     assert "fulfilled after" in book.text(1)
 
 
+def test_the_cell_that_waits_draws_the_card_of_its_own_proposal(notebook: Callable[..., Notebook]) -> None:
+    other = 'q = bot.call("notebook/add", {"a": 5, "b": 2})'
+    book = notebook([ADDING, other, PROPOSE_ADD, "print('it is', await p)", "q.state"]).run(0).run(1).run(2)
+    book.run(3, wait=False)
+    area = book.area(3)
+    area.locator("li.mew-card").wait_for()
+    assert area.locator("li.mew-card").count() == 1 and "Waiting for approval." in area.inner_text()
+    assert area.locator(".mew-header:visible, .mew-recent:visible").count() == 0
+    approve(book, 3)
+    book.wait(3)
+    assert "it is 3" in book.text(3)
+    book.page.until(lambda: "Approved by you after" in area.inner_text(), "what became of it")
+    assert "Waiting for approval." not in area.inner_text()
+    book.run(4)
+    assert "open" in book.text(4)
+
+
 def test_a_rejection_carries_the_reason_that_was_chosen(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     one = card(book, 1)
-    one.locator("select").first.select_option("unsafe")
     book.click(armed(book, one.locator("button.mew-reject")))
+    choose(one, "Unsafe")
     one.locator(".mew-outcome").wait_for()
-    assert "rejected by human (you)" in one.inner_text()
+    assert "Rejected by human (you)" in one.inner_text() and "unsafe" in one.inner_text()
     book.run(3)
     assert "[('proposal-1', 'reject', 'unsafe', ())]" in book.text(3)
 
@@ -136,7 +154,7 @@ def test_a_card_that_moves_under_the_mouse_is_not_decided(notebook: Callable[...
     x, y = book.centre(armed(book, button))
     book.tab.mouse.move(x, y)
     book.tab.mouse.down()
-    card(book, 1).evaluate("c => { c.style.marginTop = '6px'; }")
+    card(book, 1).evaluate("c => { c.style.position = 'relative'; c.style.top = '6px'; }")
     book.tab.mouse.up()
     book.run(3)
     assert book.text(3).strip() == "[]"
@@ -153,7 +171,7 @@ def test_a_proposal_that_arrives_between_press_and_release_is_not_the_one_decide
     book.run(3)
     card(book, 1, 1).locator("button.mew-approve").wait_for()
     book.tab.mouse.up()
-    card(book, 1).locator(".mew-outcome").wait_for()
+    book.area(1).locator("li.mew-past").wait_for()
     book.run(4)
     assert book.text(4).count("proposal-") == 1 and "proposal-1" in book.text(4)
 
@@ -201,17 +219,19 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
     one = card(book, 1)
     one.wait_for()
     assert "http://evil.test/x" in " ".join(one.locator(".mew-warning").all_inner_texts())
-    book.page.until(lambda: one.locator(".mew-hint").inner_text() == "open what is folded first", "the hint")
+    book.page.until(
+        lambda: one.locator(".mew-hint").inner_text() == "Expand “content” to approve", "the hint"
+    )
     one.locator("button.mew-approve").scroll_into_view_if_needed()
     book.click(one.locator("button.mew-approve"))
-    assert "81 lines" in one.locator("button.mew-open").inner_text()
+    assert "all 81 lines" in one.locator("button.mew-open").inner_text()
     # By keyboard: it opens, the keyboard is at what was opened, from there at the card, and there it says yes.
     whole, here = one.locator(".mew-whole"), "n => n === document.activeElement"
     one.locator("button.mew-open").focus()
     book.tab.keyboard.press("Enter")
     whole.wait_for()
     assert whole.inner_text().count("\n") == 80 and whole.evaluate(here)
-    book.page.until(lambda: "of 81 lines seen" in one.locator(".mew-hint").inner_text(), "what is unseen")
+    book.page.until(lambda: "of 81" in one.locator(".mew-hint").inner_text(), "what is unseen")
     for _ in range(20):
         if "seen" not in one.locator(".mew-hint").inner_text():
             break
@@ -238,9 +258,7 @@ def test_a_long_argument_of_many_is_shown_though_the_first_of_them_is_withdrawn(
     group.wait_for()
     book.run(3)
     group.locator(".mew-rowpast").wait_for()
-    book.page.until(
-        lambda: group.locator(".mew-hint").inner_text() == "open what is folded first", "the hint"
-    )
+    book.page.until(lambda: group.locator(".mew-hint").inner_text().startswith("Expand “"), "the hint")
     [shown] = group.locator("button.mew-open").all()
     shown.focus()
     book.tab.keyboard.press("Enter")
@@ -261,11 +279,11 @@ def test_a_long_argument_of_many_is_shown_though_the_first_of_them_is_withdrawn(
 def test_a_proposal_without_target_demands_one(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, "p = seat.propose(to=())", SENT]).run(0).run(1).run(2)
     one = card(book, 1)
-    book.page.until(lambda: one.locator(".mew-hint").inner_text() == "choose who runs it first", "the hint")
+    book.page.until(lambda: one.locator(".mew-hint").inner_text() == "Choose who runs it", "the hint")
     one.locator("select.mew-target").select_option("files")
     approve(book, 1)
     one.locator(".mew-outcome").wait_for()
-    assert "(edited)" in one.inner_text()
+    assert "with changes" in one.inner_text()
     book.run(3)
     assert "('files',)" in book.text(3)
 
@@ -286,7 +304,7 @@ def test_what_a_peer_writes_is_text(notebook: Callable[..., Notebook]) -> None:
     for shown in ("a\\u202eb", "x\\U000e0041y", "\\u001b[31mred"):
         assert shown in text
     allowed = {"SECTION", "DIV", "SPAN", "B", "BDI", "UL", "LI", "TABLE", "TBODY", "TR", "TH", "TD", "BUTTON"}
-    allowed |= {"SELECT", "OPTION", "INPUT", "CODE"}
+    allowed |= {"SELECT", "OPTION", "INPUT", "CODE", "HEADER", "KBD"}
     found = (
         book.area(2).locator("section.mew").evaluate("r => [...r.querySelectorAll('*')].map(n => n.tagName)")
     )
@@ -306,7 +324,7 @@ def test_the_nonce_is_not_saved(notebook: Callable[..., Notebook]) -> None:
     saved["cells"][3]["outputs"] = []
     assert len(nonce) == 32
     assert nonce not in json.dumps(saved)
-    assert "Approvals as of" in json.dumps(saved)
+    assert "Snapshot of" in json.dumps(saved)
 
 
 @pytest.mark.threat(5)
@@ -322,7 +340,7 @@ def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
     book.reload()
     # JupyterLab has its own words where a widget's kernel is gone, or may only say that it loads the widget;
     # either way there must be nothing to click.
-    shown = ("Approvals as of", "model not found", "Loading widget")
+    shown = ("Snapshot of", "model not found", "Loading widget")
     book.page.until(
         lambda: any(said in book.area(2).inner_text() for said in shown),
         "what is shown of a widget without a kernel",
@@ -336,10 +354,11 @@ def test_a_withdrawn_proposal_shows_so_and_cannot_be_decided(notebook: Callable[
     book = notebook([SETUP, SHOW, PROPOSE, later, "seat.withdraw('proposal-1')"]).run(0).run(1).run(2)
     card(book, 1).locator("button.mew-approve").wait_for()
     book.run(3).run(4)
-    # It came first and was decided last: the last decisions stay in sight.
+    # It came first and was decided last: the last decision is the first of the recent ones.
     card(book, 1).locator(".mew-outcome").wait_for()
+    book.page.until(lambda: book.area(1).locator("li.mew-past:visible").count() == 5, "the last five")
     assert book.area(1).locator("li.mew-past").count() == 200
-    assert "withdrawn by agent" in card(book, 1).inner_text()
+    assert "Withdrawn by agent" in card(book, 1).inner_text()
     assert card(book, 1).locator("button").count() == 0
 
 
@@ -358,8 +377,8 @@ p = seat.propose('git_status')
     book = notebook([SETUP, SHOW, PROPOSE, lose]).run(0).run(1).run(2)
     card(book, 1).locator("button.mew-approve").wait_for()
     book.run(3)
-    card(book, 1).locator(".mew-outcome").wait_for()
-    assert "its outcome was lost" in card(book, 1).inner_text()
+    lost = book.area(1).locator("li.mew-past:not([hidden])").first
+    book.page.until(lambda: "its outcome was lost" in lost.inner_text(), "the lost one")
     [other] = book.area(1).locator("button.mew-approve").all()
     book.click(armed(book, other))
     book.page.until(
@@ -409,7 +428,7 @@ seat.decide(two.id, digest=two.digest, decision='reject', reason='unsafe').resul
 None
 """
     book = notebook([SETUP, scene, decide, SHOW]).run(0).run(1).run(2).run(3)
-    armed(book, card(book, 3, 2).locator("button.mew-approve"))
+    armed(book, card(book, 3).locator("button.mew-approve"))
     book.tab.mouse.move(5, 5)
     for path in book.page.shots("approvals", book.area(3)):
         assert path.stat().st_size > 5000

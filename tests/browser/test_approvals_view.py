@@ -12,6 +12,7 @@ from access import accessible, focus_path
 from corpus import PAYLOADS, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import choose
 
 SETUP = """
 import json, mew_lab
@@ -51,6 +52,18 @@ def press(book: Notebook, button: Locator) -> None:
     book.click(button)
 
 
+def review_all(book: Notebook, area: Locator) -> None:
+    """Opens the cards that are one line because there are many."""
+    left = area.locator("button.mew-review-open:visible")
+    while left.count():
+        book.click(left.first)
+
+
+def allow(book: Notebook, one: Locator, text: str = "Approve and allow…") -> None:
+    press(book, one.locator("button.mew-allow"))
+    choose(one, text)
+
+
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(
     notebook: Callable[..., Notebook],
@@ -75,7 +88,7 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     )
     press(book, review.locator("button.mew-confirm"))
     one.locator(".mew-outcome").wait_for()
-    assert "(edited)" in one.inner_text()
+    assert "with changes" in one.inner_text()
     told = said(book, 3)
     [request] = [r for r in told["mcp/request"] if r.get("correlation_id")]
     assert request["payload"]["params"]["arguments"] == {"repo_path": ".", "message": "Fix typo in README"}
@@ -85,7 +98,7 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     assert '"Fix typo" → "Fix typo in README"' in chat["payload"]["text"]
     # The same once more, with second thoughts: what is sent is what was reviewed last.
     book.run(2)
-    one = card(book, 1, 1)
+    one = card(book, 1)
     press(book, one.locator("button.mew-edit"))
     edit, review = one.locator(".mew-face-edit"), one.locator(".mew-face-review")
     edit.locator("textarea").nth(1).fill("Fix typos")
@@ -120,7 +133,7 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     ]
     # Back from a change is back at what was proposed, and that is what is approved then.
     book.run(2)
-    one = card(book, 1, 2)
+    one = card(book, 1)
     press(book, one.locator("button.mew-edit"))
     message = one.locator(".mew-face-edit textarea").nth(1)
     message.fill("Something else")
@@ -135,7 +148,7 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     assert "Fix typo" in one.inner_text() and "Something else" not in one.inner_text()
     press(book, one.locator("button.mew-approve"))
     one.locator(".mew-outcome").wait_for()
-    assert "(edited)" not in one.inner_text()
+    assert "with changes" not in one.inner_text()
     told = [r["payload"]["params"] for r in said(book, 3)["mcp/request"] if r.get("correlation_id")]
     assert [params["arguments"] for params in told[2:]] == [
         {"repo_path": ".", "message": "Fix typo", "files": ["a.py"]}
@@ -154,7 +167,7 @@ p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
     again = "q = bot.call('notebook/read_file', {'path': 'notes/9.md'}); print(json.dumps(q.kind))"
     book = notebook([SETUP, propose, SHOW, wire, again]).run(0).run(1).run(2)
     one = book.area(2).locator("li.mew-card:not(.mew-past)")
-    press(book, one.locator("button.mew-grant"))
+    allow(book, one)
     pattern = one.locator("pre.mew-pattern")
     pattern.wait_for()
     assert "notes/2.md" in pattern.inner_text() and "matches 1 call or proposal of bot" in one.inner_text()
@@ -195,7 +208,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
         "what is risky comes first"
     )
     area, here = book.area(2), "n => n === document.activeElement"
-    assert "2 with warnings" in area.locator("button.mew-risky").inner_text()
+    assert "2 with warnings · Next" in area.locator("button.mew-risky").inner_text()
     # The table is unfolded into its cards and folded again; each time the keyboard is there.
     assert area.locator("button.mew-together").is_hidden()
     book.click(group.locator("button.mew-unfold"))
@@ -204,7 +217,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     focused = area.locator("li.mew-card:focus")
     assert focused.count() == 1 and "/etc/passwd" in focused.inner_text()
     together = area.locator("button.mew-together")
-    assert together.inner_text() == "3 alike ▸ one table"
+    assert together.inner_text() == "Show 3 similar as a table"
     book.click(together)
     group.wait_for()
     assert group.locator(".mew-rows tbody tr").count() == 3 and group.evaluate(here)
@@ -224,14 +237,17 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert len({id for [id], _ in decided}) == 3
     book.page.until(lambda: area.locator("li.mew-past:not([hidden])").count() == 3, "three decided cards")
     history = area.locator("button.mew-history")
-    assert history.inner_text() == "History 3 ▸" and area.locator(".mew-ledger").is_hidden()
+    assert history.inner_text() == "History (3)" and area.locator(".mew-ledger").is_hidden()
     book.click(history)
     assert history.get_attribute("aria-expanded") == "true"
     ledger = area.locator(".mew-ledger tbody tr")
     assert ledger.count() == 3 and "notebook/read_file" in ledger.first.inner_text()
-    when, proposer, decision, who, seconds = ledger.first.locator("td").all_inner_texts()[:5]
-    assert re.fullmatch(r"\d\d:\d\d:\d\d", when) and (proposer, who) == ("bot", "human")
-    assert decision == "fulfilled" and re.fullmatch(r"\d+\.\d s", seconds), "how long it was on screen"
+    assert re.search(r'read_file\(path="(a\.md|/etc/passwd|\.\./b\.md)"\)', ledger.first.inner_text()), (
+        "its arguments"
+    )
+    when, proposer, decision, result = ledger.first.locator("td").all_inner_texts()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", when) and proposer == "bot" and "text of" in result
+    assert re.fullmatch(r"Approved by you after \d+\.\d s", decision)
     book.click(history)
     assert area.locator(".mew-ledger").is_hidden() and history.get_attribute("aria-expanded") == "false"
     assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
@@ -240,23 +256,23 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     group = book.area(6).locator("li.mew-group")
     button = group.locator("button.mew-approve-all")
     button.scroll_into_view_if_needed()
-    book.page.until(lambda: "rows not seen yet" in group.locator(".mew-hint").inner_text(), "the hint")
+    book.page.until(
+        lambda: "Scroll to review all 90 rows" in group.locator(".mew-hint").inner_text(), "the hint"
+    )
     assert button.get_attribute("aria-disabled") == "true"
-    for row in group.locator(".mew-rows tbody tr").all()[::15]:
-        row.scroll_into_view_if_needed()
+    for row in group.locator(".mew-rows tbody tr").all()[::6]:
+        row.evaluate("row => row.scrollIntoView({ block: 'center' })")
         book.page.pause(0.3)
     press(book, button)
     group.wait_for(state="detached")
     assert len(said(book, 4)) == 93
-    # The last twelve decisions stay in sight, the earlier ones are a press away.
+    # The last five decisions stay in sight, the earlier ones are a press away.
     past = book.area(6).locator("li.mew-past:not([hidden])")
-    book.page.until(lambda: past.count() == 12, "the last twelve")
+    book.page.until(lambda: past.count() == 5, "the last five")
     earlier = book.area(6).locator("button.mew-earlier")
-    hidden = int(earlier.inner_text().split(" ")[0])
-    assert hidden >= 78
+    assert earlier.inner_text() == "Show all 93"
     book.click(earlier)
-    assert past.count() == 12 + hidden and earlier.is_hidden()
-    assert past.first.evaluate(here), "the keyboard is at the first of them"
+    assert book.area(6).locator(".mew-ledger tbody tr").count() == 93 and earlier.is_hidden()
 
 
 @pytest.mark.threat(3)
@@ -283,16 +299,17 @@ None
     area = book.area(2)
     area.locator("li.mew-card").first.wait_for()
     assert area.locator("li.mew-group").count() == 1
-    last = area.locator("li.mew-card:not([hidden])").last
+    review_all(book, area)
+    last = area.locator("li.mew-card:not([hidden]):not(.mew-past)").last
     press(book, last.locator("button.mew-edit"))
     last.locator("textarea").first.fill("</textarea><img src=x onerror=alert(window.mewTaken=1)> changed")
     press(book, last.locator("button.mew-review"))
     last.locator(".mew-face-review").wait_for()
     other = area.locator("li.mew-card:not([hidden]):not(.mew-group):not(.mew-past)").first
-    press(book, other.locator("button.mew-grant"))
+    allow(book, other)
     book.page.until(lambda: other.locator(".mew-offer").inner_text().strip(), "the offer")
     area.locator("button.mew-history").click()
-    allowed = "section div span b bdi ul li table thead tbody tr th td button select option input code del ins label pre textarea"
+    allowed = "header kbd section div span b bdi ul li table thead tbody tr th td button select option input code del ins label pre textarea"
     harmless(book, area.locator("section.mew"), allowed=allowed.split(), asked=asked)
 
 
@@ -317,13 +334,14 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     area = book.area(2)
     cards = area.locator("li.mew-card:not([hidden]):not(.mew-past):not(.mew-group)")
     cards.nth(3).wait_for()
+    review_all(book, area)
     press(book, cards.nth(2).locator("button.mew-edit"))
     message = cards.nth(2).locator("textarea").nth(1)
     message.fill("Water the beds\n\nThe north bed was very dry.")
     book.page.shot("approvals-form", cards.nth(2))
     press(book, cards.nth(2).locator("button.mew-review"))
     cards.nth(2).locator(".mew-face-review").wait_for()
-    press(book, cards.nth(3).locator("button.mew-grant"))
+    allow(book, cards.nth(3))
     cards.nth(3).locator("pre").wait_for()
     area.locator("button.mew-history").click()
     book.tab.mouse.move(5, 5)
@@ -353,8 +371,9 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     )
     group.evaluate("n => n.focus({ preventScroll: true })")
     book.tab.keyboard.press("r")
+    book.tab.keyboard.press("Enter")
     group.wait_for(state="detached")
-    assert section.locator("li.mew-past", has_text="rejected by human").count() == 4
+    assert section.locator("li.mew-past", has_text="Rejected by you").count() == 4
 
 
 @pytest.mark.threat(14, 15)
@@ -382,18 +401,22 @@ propose('first.md')
     )
     book.page.until(lambda: "mew-past" in (first.get_attribute("class") or ""), "the first to be over")
     assert "its proposer has used its id for another proposal" in first.inner_text()
+    assert first.evaluate("n => n === n.parentNode.firstChild"), "it keeps its place while the focus is there"
     assert first.evaluate("n => n === document.activeElement"), (
         "the keyboard is where it was, and decides nothing"
     )
     book.tab.keyboard.press("a")
     press(book, cards.nth(1).locator("button.mew-approve"))
-    cards.nth(1).locator(".mew-outcome").wait_for()
+    approve, past = book.area(1).locator("button.mew-approve"), book.area(1).locator("li.mew-past")
+    approve.wait_for(state="detached")
+    book.page.until(lambda: past.count() == 2, "both to be over")
     assert said(book, 3) == ["second.md"]
     # The very same once more is another proposal, too.
     book.execute("anew('second.md')")
-    cards.nth(2).wait_for()
-    press(book, cards.nth(2).locator("button.mew-approve"))
-    cards.nth(2).locator(".mew-outcome").wait_for()
+    approve.wait_for()
+    press(book, approve)
+    approve.wait_for(state="detached")
+    book.page.until(lambda: past.count() == 3, "all to be over")
     assert said(book, 3) == ["second.md", "second.md"]
     assert cards.count() == 3
     book.run(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def message(book: Notebook, index: int, text: str) -> Locator:
     return view(book, index).locator("li.mew-message").filter(has_text=text)
 
 
+def choose(book: Notebook, message: Locator, item: str) -> None:
+    """Opens the menu of a message and chooses."""
+    message.hover()
+    book.click(message.locator(".mew-message-menu"))
+    book.click(message.get_by_role("menuitem", name=item))
+
+
 def tall(message: Locator) -> float:
     box = message.locator(".mew-body").bounding_box()
     assert box is not None
@@ -109,17 +117,23 @@ def hold():
 lab.loop.post(hold)
 """
     book = notebook([UP + WIRE, SHOW, talk, told, hold, "lab.down()"]).run(0).run(1).run(2)
-    waiting(book, 1, 4)
+    # What was in sight is read, and its author is told so.
+    waiting(book, 1, 0)
+    one = message(book, 1, "Question 0")
+    book.page.until(lambda: "✓ human: read" in one.inner_text(), "the acknowledgement to show")
     text = view(book, 1).get_by_label("Message", exact=True)
-    # A name after @ is completed and marked as a recipient; Ctrl+Enter says it.
+    # A name after @ is completed and marked as a recipient; Enter sends it.
     book.click(text)
     book.tab.keyboard.type("Dear @hel")
     view(book, 1).get_by_role("option", name="helper").wait_for()
     book.tab.keyboard.press("Enter")
     book.tab.keyboard.type("please go on.")
     assert text.input_value() == "Dear @helper please go on."
-    book.tab.keyboard.press("Control+Enter")
-    book.page.until(lambda: text.input_value() == "", "the message to be said")
+    book.tab.keyboard.press("Shift+Enter")
+    book.tab.keyboard.type("Soon.")
+    assert text.input_value() == "Dear @helper please go on.\nSoon."
+    book.tab.keyboard.press("Enter")
+    book.page.until(lambda: text.input_value() == "", "the message to be sent")
     # With the mouse: to everybody, in Markdown.
     book.click(view(book, 1).locator("button.mew-whom"))
     book.click(view(book, 1).locator("fieldset").get_by_label("helper"))
@@ -127,41 +141,40 @@ lab.loop.post(hold)
     text.fill("It is **done**.")
     book.click(view(book, 1).get_by_role("button", name="Send"))
     message(book, 1, "It is done.").locator("strong").wait_for()
-    # One acknowledged, one called off with a word of the list, an own one with a word of one's own, then the queue.
-    book.click(message(book, 1, "Question 0").get_by_role("button", name="Acknowledge the message of helper"))
-    waiting(book, 1, 3)
-    assert "✓ human: received" in message(book, 1, "Question 0").inner_text()
-    book.click(message(book, 1, "Question 1").get_by_role("button", name="Cancel the message of helper"))
+    # One that was addressed is set aside with a word of the list, an own one cancelled with a word of one's own.
+    choose(book, message(book, 1, "Question 1"), "Dismiss…")
     message(book, 1, "Question 1").get_by_label("Reason", exact=True).select_option("duplicate")
-    book.click(message(book, 1, "Question 1").get_by_role("button", name="Cancel the message", exact=True))
-    waiting(book, 1, 2)
-    book.click(message(book, 1, "please go on").get_by_role("button", name="Cancel your message to helper"))
+    book.click(message(book, 1, "Question 1").get_by_role("button", name="Dismiss the message", exact=True))
+    book.page.until(lambda: "cancelled by human" in message(book, 1, "Question 1").inner_text(), "the cancel")
+    # What was said to everybody is another's, and is not offered.
+    book.click(message(book, 1, "A broadcast").locator(".mew-message-menu"))
+    assert view(book, 1).get_by_role("menuitem", name="Reply").count() == 1
+    assert view(book, 1).get_by_role("menuitem", name=re.compile("Cancel|Dismiss")).count() == 0
+    book.tab.keyboard.press("Escape")
+    choose(book, message(book, 1, "please go on"), "Cancel…")
     message(book, 1, "please go on").get_by_label("Reason in your own words").fill("no longer true")
     book.tab.keyboard.press("Tab")
     book.tab.keyboard.press("Tab")
     book.tab.keyboard.press("Enter")
     book.page.until(lambda: "cancelled by human: no longer true" in view(book, 1).inner_text(), "the cancel")
-    view(book, 1).get_by_label("Acknowledge as").select_option("read")
-    book.click(view(book, 1).get_by_role("button", name="Acknowledge all 2"))
-    waiting(book, 1, 0)
-    assert view(book, 1).get_by_role("button", name="Acknowledge").count() == 0
     book.run(3)
     chats, others = json.loads(book.text(3))
     assert chats == [
-        {"to": ["helper"], "correlation_id": None, "payload": {"text": "Dear @helper please go on."}},
+        {"to": ["helper"], "correlation_id": None, "payload": {"text": "Dear @helper please go on.\nSoon."}},
         {"to": None, "correlation_id": None, "payload": {"text": "It is **done**.", "format": "markdown"}},
     ]
     assert others == [
-        [["helper"], ["Question 0 of the helper?"], {"status": "received"}],
+        [["helper"], ["Question 0 of the helper?"], {"status": "read"}],
+        [["helper"], ["Question 1 of the helper?"], {"status": "read"}],
         [["helper"], ["Question 2 of the helper?"], {"status": "read"}],
         [["weather-service"], ["A broadcast for everybody."], {"status": "read"}],
         [["helper"], ["Question 1 of the helper?"], {"reason": "duplicate"}],
-        [["helper"], ["Dear @helper please go on."], {"reason": "no longer true"}],
+        [["helper"], ["Dear @helper please go on.\nSoon."], {"reason": "no longer true"}],
     ]
     # What takes a while takes the keyboard from nobody: the answer comes when something else is written already.
     book.run(4)
     done = message(book, 1, "It is done.")
-    book.click(done.get_by_role("button", name="Cancel your message"))
+    choose(book, done, "Cancel…")
     book.click(done.get_by_role("button", name="Cancel the message", exact=True))
     book.click(text)
     book.tab.keyboard.type("One more ")
@@ -196,7 +209,7 @@ hostile = ChatView(talk, submit=lab.loop.submit)
 hostile
 """
 ALLOWED = (
-    "section div span b strong em s p ul ol li pre code blockquote hr br a table thead tbody tr th td bdi time button "
+    "section header div span b strong em s p ul ol li pre code blockquote hr br a table thead tbody tr th td bdi time button "
     "label select option input textarea fieldset legend"
 )
 
@@ -237,22 +250,18 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     book = notebook(cells).run(0).run(1)
     view(book, 1).get_by_text('lab.chat("hello")').wait_for()
     book.run(2)
-    waiting(book, 1, 3)
+    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "6", "six messages")
     book.click(view(book, 1).locator("button.mew-whom"))
     accessible(book, view(book, 1))
     path = focus_path(book, view(book, 1))
-    assert [path[0], path[1], path[-1]] == [
-        "select Acknowledge as",
-        "button Acknowledge all 3",
-        "button Send",
-    ]
+    assert [path[0], path[-1]] == ["input Search in the messages", "button Send"]
     assert "div Conversation" in path and "textarea Message" in path
-    assert path.index("button Acknowledge the message of weather-service") < path.index("textarea Message")
-    view(book, 1).get_by_role("button", name="Acknowledge all 3").focus()
+    assert path.index("button Actions on the message of weather-service") < path.index("textarea Message")
+    # What has been in sight is read already; the rest is too tall, or above.
+    book.page.until(lambda: view(book, 1).get_attribute("data-waiting") != "3", "one to be read")
+    view(book, 1).get_by_role("button", name="Mark all as read").focus()
     book.tab.keyboard.press("Enter")
     waiting(book, 1, 0)
-    heard = view(book, 1).locator(".mew-heard")
-    book.page.until(lambda: "3 messages acknowledged" in heard.inner_text(), "what was done to be said")
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 6, "no key reached the notebook"
     assert book.run(3).text(3).strip() == "3"
     # What is long is folded; what is longer than what travels is fetched; an answer leads to what it answers.
@@ -296,9 +305,9 @@ lab.loop.submit(flood(FLOOD)).result(30)
     first = "helper.chat('A question for you.', ['human'])"
     book = notebook([UP, SHOW, first, "lab.down()"])
     book.run(0).run(1).run(2)
-    waiting(book, 1, 1)
     one = message(book, 1, "A question for you.")
-    book.click(one.get_by_role("button", name="Cancel the message of helper"))
+    one.wait_for()
+    choose(book, one, "Dismiss…")
     words = one.get_by_label("Reason in your own words")
     words.click()
     book.tab.keyboard.type("half a")
@@ -325,4 +334,88 @@ lab.loop.submit(flood(FLOOD)).result(30)
     assert box.evaluate("n => n === document.activeElement")
     names = view(book, 1).locator(".mew-recipients label").all_inner_texts()
     assert [name.strip() for name in names] == ["a-new-one", "helper", "weather-service"]
+    book.run(3)
+
+
+def test_only_what_was_in_sight_is_read(notebook: Callable[..., Notebook]) -> None:
+    """Whole, and for a second: not what is folded, not what is scrolled away, and nothing in a page that is hidden."""
+    talk = """
+weather.chat('\\n'.join(f'line {n}' for n in range(40)), 'human')
+for n in range(30): helper.chat(f'Short {n}.', 'human')
+"""
+    told = """
+print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['correlation_id'])], [one['payload']['status'] for one in wire('chat/acknowledge')]]))
+"""
+    book = notebook([UP + WIRE, SHOW, talk, told, told, told, "lab.down()"]).run(0).run(1)
+    view(book, 1).get_by_text("No messages yet.").wait_for()
+    hide = "v => Object.defineProperty(document, 'hidden', { configurable: true, get: () => v })"
+    book.tab.evaluate(hide, True)
+    book.run(2)
+    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "31", "the messages")
+    book.page.pause(2.5)  # nothing is to happen in this time
+    waiting(book, 1, 31)
+    book.tab.evaluate(hide, False)
+    book.tab.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    shown = view(book, 1).evaluate(
+        """r => { const box = r.querySelector('.mew-talk').getBoundingClientRect();
+        return [...r.querySelectorAll('li.mew-message')].filter(n => { const at = n.getBoundingClientRect(); return at.top >= box.top - 1 && at.bottom <= box.bottom + 1; }).length; }"""
+    )
+    assert 3 <= shown <= 20
+    waiting(book, 1, 31 - shown)
+    book.run(3)
+    texts, statuses = json.loads(book.text(3))
+    assert texts == [f"Short {n}." for n in range(30 - shown, 30)] and set(statuses) == {"read"}
+    # The long one is at the top, in sight, and folded: it stays unread until its button is pressed.
+    view(book, 1).locator(".mew-talk").evaluate("n => { n.scrollTop = 0; }")
+    report = message(book, 1, "line 0")
+    first = message(book, 1, "Short 0.")
+    book.page.until(lambda: "✓ human: read" in first.inner_text(), "the first short one to be read")
+    assert "✓ human" not in report.inner_text()
+    book.click(report.get_by_role("button", name="Mark the message of weather-service as read"))
+    book.page.until(lambda: "✓ human: read" in report.inner_text(), "the long one to be read")
+    # What nobody saw is told to have arrived, not to have been read.
+    book.click(view(book, 1).get_by_role("button", name="Mark all as read"))
+    waiting(book, 1, 0)
+    book.run(4)
+    texts, statuses = json.loads(book.text(4))
+    assert len(texts) == 31 and 0 < statuses.count("received") < 31 - shown
+    book.run(6)
+
+
+@pytest.mark.threat(4)
+def test_addresses_are_links_that_show_their_host_and_messages_are_found_and_copied(
+    notebook: Callable[..., Notebook],
+) -> None:
+    talk = """
+helper.chat('Read https://mew.example/a?b=1, or javascript:alert(1).')
+helper.chat('Not https://mеw.example/ at all.')
+for n in range(3): weather.chat(f'Rain {n} in Tokyo')
+"""
+    book = notebook([UP, SHOW, talk, "lab.down()"]).run(0).run(1).run(2)
+    links = view(book, 1).locator(".mew-body a")
+    book.page.until(lambda: links.count() == 2, "the links")
+    told = [links.nth(0).get_attribute(name) for name in ("href", "rel", "target", "title", "referrerpolicy")]
+    assert told == [
+        "https://mew.example/a?b=1", "noopener noreferrer nofollow", "_blank",
+        "mew.example\nhttps://mew.example/a?b=1", "no-referrer",
+    ]  # fmt: skip
+    # A Cyrillic letter in a host shows.
+    assert (links.nth(1).get_attribute("title") or "").startswith("xn--")
+    search = view(book, 1).get_by_label("Search in the messages")
+    search.fill("tokyo")
+    found = view(book, 1).locator(".mew-found")
+    book.page.until(lambda: "Rain 2" in found.inner_text(), "the newest match")
+    assert "1 of 3" in view(book, 1).locator(".mew-header").inner_text()
+    search.press("Enter")
+    book.page.until(lambda: "Rain 1" in found.inner_text(), "the next match")
+    search.press("Shift+Enter")
+    book.page.until(lambda: "Rain 2" in found.inner_text(), "the previous match")
+    search.fill("nowhere")
+    book.page.until(lambda: "No match" in view(book, 1).locator(".mew-header").inner_text(), "no match")
+    book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    one = message(book, 1, "Rain 0")
+    one.hover()
+    book.click(one.get_by_role("button", name="Copy"))
+    one.get_by_role("button", name="Copied").wait_for()
+    assert book.tab.evaluate("() => navigator.clipboard.readText()") == "Rain 0 in Tokyo"
     book.run(3)

@@ -54,6 +54,6 @@ def test_the_control_room_of_the_lesson_decides(
             book.run(n)
         said = book.text(n)
         assert "Traceback" not in said and "Error: " not in said, said
-    assert "41.5" in book.text(answer)
+    assert "50 litres on the north bed" in book.text(answer)
     assert "2 of 2 planted ones caught" in book.text(training)
     assert book.page.errors == [] and book.page.dialogs == []

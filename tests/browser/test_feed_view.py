@@ -42,6 +42,7 @@ helper.chat("Yes: rain until noon, then 17 degrees. Leave at two.", to="human")
 watcher.chat("I bring the umbrellas anyway.")
 lab.view.feed
 """
+COLUMNS = "lab.view.feed.columns = ['seq', 'from', 'kind', 'what', 'follows', 'verdict']\n"
 
 
 def view(book: Notebook, index: int) -> Locator:
@@ -78,7 +79,15 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     selected = "print(json.dumps([one['kind'] for one in lab.view.feed.selection]))"
     pasted = "from pathlib import Path\nprint(json.dumps([kinds().count('chat'), [str(p) for p in Path('.').glob('demo-*Z.jsonl')]]))"
     book = notebook(
-        [UP, SCENE, where, selected, "", pasted, "lab.view.feed.columns = ['seq', 'context', 'what']"]
+        [
+            UP,
+            SCENE.replace("lab.view.feed\n", f"{COLUMNS}lab.view.feed\n"),
+            where,
+            selected,
+            "",
+            pasted,
+            "lab.view.feed.columns = ['seq', 'context', 'what']",
+        ]
     )
     book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     book.run(0).run(1).run(2)
@@ -90,21 +99,19 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
 
     # A bad filter says why and hides nothing; a good one hides; chips of participants add to it.
     box = feed.get_by_label("Filter by text")
+    everything = feed.locator("table").get_attribute("aria-rowcount")
     box.fill("sender:bot")
     book.page.until(
-        lambda: 'has no field "sender:"' in feed.locator(".mew-reason").inner_text(), "the reason"
+        lambda: 'have no field "sender:"' in feed.locator(".mew-reason").inner_text(), "the reason"
     )
-    assert feed.locator("table").get_attribute("aria-rowcount") == str(last + 1)
+    assert feed.locator("table").get_attribute("aria-rowcount") == everything
     box.fill("kind:mcp/ verdict:accepted")
     book.page.until(
-        lambda: (
-            set(cells(book, 1, "kind"))
-            <= {f"{g}mcp/{k}" for g, k in (("PR", "proposal"), ("MC", "request"), ("MC", "response"))}
-        ),
+        lambda: set(cells(book, 1, "kind")) <= {f"mcp/{k}" for k in ("proposal", "request", "response")},
         "MCP only",
     )
     assert feed.locator(".mew-reason").is_hidden()
-    book.click(feed.get_by_role("button", name="from ▾"))
+    book.click(feed.get_by_role("button", name="From ▾"))
     book.click(feed.get_by_role("button", name="From: bot,"))
     book.page.until(
         lambda: proposal in shown(book, 1) and set(cells(book, 1, "from")) == {"bot"}, "the bot's own"
@@ -119,14 +126,16 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
         str(request),
         str(response),
     ]
-    book.click(chain.get_by_role("button", name=f"Go to row {response},"))
-    assert f"Row {response} is filtered out." in feed.locator(".mew-hint").inner_text()
-    book.click(feed.get_by_role("button", name="clear the filter and go there"))
-    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"{response} ▸", "the answer, opened")
+    book.click(chain.get_by_role("button", name=f"Go to message {response},"))
+    assert f"Message {response} is filtered out." in feed.locator(".mew-hint").inner_text()
+    book.click(feed.get_by_role("button", name="Clear the filter and go there"))
+    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"#{response}", "the answer, opened")
     assert feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(response)
-    assert "rain until noon" in feed.locator(".mew-exact").inner_text()
     assert '\n  "kind": "mcp/response"' in feed.locator(".mew-pretty").inner_text()
-    assert "holds a capability that permits it" in feed.locator(".mew-why").inner_text()
+    book.click(feed.get_by_role("tab", name="Raw"))
+    assert "rain until noon" in feed.locator(".mew-exact").inner_text()
+    assert feed.locator(".mew-pretty").is_hidden()
+    assert "has a permission that allows it" in feed.locator(".mew-why").inner_text()
 
     # The count leads to what answers a row; the verdict's sentence comes with the mouse.
     book.click(feed.locator(f"tr[data-seq='{proposal}'] .mew-follows button"))
@@ -159,12 +168,12 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
 
     # A copy is the exact text, a line of Python sends it again, the log is saved.
     book.click(row(book, 1, chats[0]))
-    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"{chats[0]} ▸", "the first chat")
+    book.page.until(lambda: feed.locator(".mew-which").inner_text() == f"#{chats[0]}", "the first chat")
     read = "() => navigator.clipboard.readText()"
-    book.click(feed.get_by_role("button", name="copy as JSON"))
+    book.click(feed.get_by_role("button", name="Copy as JSON"))
     book.page.until(lambda: "copied as JSON" in feed.locator(".mew-copied").inner_text(), "the copy")
     assert json.loads(book.tab.evaluate(read))["payload"]["text"].startswith("Please find out whether")
-    book.click(feed.get_by_role("button", name="copy as Python"))
+    book.click(feed.get_by_role("button", name="Copy as Python"))
     book.page.until(lambda: "line of Python" in feed.locator(".mew-copied").inner_text(), "the line")
     line = book.tab.evaluate(read)
     book.tab.evaluate(
@@ -172,18 +181,18 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
         line,
     )
     book.run(4)
-    book.click(feed.get_by_role("button", name="save"))
+    book.click(feed.get_by_role("button", name="Save log"))
     book.page.until(lambda: "Saved" in feed.locator(".mew-notices").inner_text(), "the file")
     count, files = told(book.run(5), 5)
     assert count == len(chats) + 1 and len(files) == 1
     book.run(6)
-    book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "context", "what"], "the columns")
+    book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "Context", "What"], "the columns")
 
     # A word and a button hide rows; "clear" takes both away and puts the keyboard where the next word goes.
     count, everything = feed.locator("table"), feed.locator("table").get_attribute("aria-rowcount")
-    clear = feed.get_by_role("button", name="clear", exact=True)
+    clear = feed.get_by_role("button", name="Clear", exact=True)
     assert not clear.is_visible()
-    chats_only = feed.get_by_role("button", name="Kinds: chat,")
+    chats_only = feed.get_by_role("button", name="Kinds: Chat,")
     book.click(chats_only)
     box.fill("umbrellas")
     book.page.until(lambda: shown(book, 1) == [chats[-1]], "one row")
@@ -204,18 +213,18 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     all_here(book, 1, last)
     feed = view(book, 1)
     book.click(row(book, 1, last))
-    book.page.until(lambda: "no envelope answers it" in feed.locator(".mew-story").inner_text(), "the row")
+    book.page.until(lambda: "no message answers it" in feed.locator(".mew-story").inner_text(), "the row")
     book.run(3)
     chain = feed.locator(".mew-chain")
     book.page.until(lambda: f"{last + 1} chat" in chain.inner_text(), "the answer in the chain")
-    assert feed.locator(f"tr[data-seq='{last}'] .mew-follows").inner_text() == "1"
-    book.click(feed.get_by_role("button", name="pause"))
+    assert last in shown(book, 1)
+    book.click(feed.get_by_role("button", name="Pause"))
     book.run(4)
     book.page.until(lambda: "1 new" in feed.locator("button.mew-follow").inner_text(), "one that waits")
     book.tab.evaluate(
         "() => { Object.defineProperty(navigator, 'clipboard', { value: undefined, configurable: true }); }"
     )
-    book.click(feed.get_by_role("button", name="copy as Python"))
+    book.click(feed.get_by_role("button", name="Copy as Python"))
     text = feed.get_by_label("The text to copy")
     text.wait_for()
     chosen = "t => [document.activeElement === t, t.value.slice(t.selectionStart, t.selectionEnd)]"
@@ -223,9 +232,9 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     book.tab.evaluate("() => { delete navigator.clipboard; }")
     # Opened anew the row knows the answer that waits, and how to come to it.
     book.click(row(book, 1, last))
-    book.click(chain.get_by_role("button", name=f"Go to row {last + 2},"))
-    assert f"Row {last + 2} waits until you resume." in feed.locator(".mew-hint").inner_text()
-    book.click(feed.get_by_role("button", name="resume and go there"))
+    book.click(chain.get_by_role("button", name=f"Go to message {last + 2},"))
+    assert f"Message {last + 2} waits until you resume." in feed.locator(".mew-hint").inner_text()
+    book.click(feed.get_by_role("button", name="Resume and go there"))
     book.page.until(
         lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(last + 2), "the row"
     )
@@ -245,6 +254,8 @@ def said(n, text, verdict):
 def everything():
     for n, text in enumerate(PAYLOADS): said(n, text, ("accepted", "refused")[n % 2])
 lab.loop.call(everything)
+from mew_lab.views.feed.columns import COLUMNS
+lab.view.feed.columns = list(COLUMNS)
 lab.view.feed
 """
     book = notebook([UP, say, "print(lab.rows.last_seq)"])
@@ -253,17 +264,18 @@ lab.view.feed
     last = int(book.text(2))
     all_here(book, 1, last)
     feed = view(book, 1)
-    allowed = "section div span button input table colgroup col thead tbody tr th td bdi pre ol li b textarea".split()
-    feed.locator(".mew-scroller").evaluate(f"s => {{ s.style.height = '{24 * (len(PAYLOADS) + 20)}px'; }}")
+    allowed = "section header div span button input datalist option table colgroup col thead tbody tr th td bdi pre ol li b mark textarea".split()
+    feed.locator(".mew-scroller").evaluate(f"s => {{ s.style.height = '{28 * (len(PAYLOADS) + 20)}px'; }}")
+    book.click(feed.get_by_role("button", name="Hide plumbing"))
     book.page.until(lambda: len(shown(book, 1)) == last, "every row on the page")
-    for name in ("from", "context"):
+    for name in ("From", "Context"):
         book.click(feed.get_by_role("button", name=f"{name} ▾"))
-        chips = feed.locator(".mew-panel:visible").last.locator(".mew-chip")
+        chips = feed.locator(".mew-panel-line:visible").last.locator(".mew-chip")
         assert chips.count() == 12, "the most frequent ones"
-        book.click(feed.locator(".mew-panel:visible .mew-more").last)
-    book.page.until(lambda: feed.locator(".mew-panel .mew-chip").count() > 300, "a chip for each")
+        book.click(feed.locator(".mew-panel-line:visible .mew-more").last)
+    book.page.until(lambda: feed.locator(".mew-panel-line .mew-chip").count() > 300, "a chip for each")
     harmless(book, feed, allowed=allowed, asked=asked)
-    fewer = feed.locator(".mew-panel:visible .mew-more").last
+    fewer = feed.locator(".mew-panel-line:visible .mew-more").last
     assert fewer.inner_text().startswith("fewer")
     book.click(fewer)
     book.page.until(lambda: chips.count() == 12, "fewer of them")
@@ -274,8 +286,8 @@ lab.view.feed
     for seq in (last, last - 1):
         feed.locator(f"tr[data-seq='{seq}'] .mew-verdict").hover()
         row(book, 1, seq).evaluate("n => n.click()")
-        book.page.until(lambda seq=seq: feed.locator(".mew-which").inner_text() == f"{seq} ▸", "the row")  # type: ignore[misc]
-    book.click(feed.get_by_role("button", name="copy as JSON"))
+        book.page.until(lambda seq=seq: feed.locator(".mew-which").inner_text() == f"#{seq}", "the row")  # type: ignore[misc]
+    book.click(feed.get_by_role("button", name="Copy as JSON"))
     book.page.until(lambda: feed.locator(".mew-copied").inner_text() != "", "the copy")
     harmless(book, feed, allowed=allowed, asked=asked)
     assert PAYLOADS[-1].replace("\n", "\\n") in feed.locator("tbody").text_content()  # type: ignore[operator]
@@ -287,7 +299,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     last = int(book.text(2))
     all_here(book, 1, last)
     feed = view(book, 1)
-    for name in ("from ▾", "context ▾"):
+    for name in ("From ▾", "Context ▾"):
         book.click(feed.get_by_role("button", name=name))
     feed.get_by_label("Filter by text").fill("-")
     feed.locator(".mew-reason").wait_for()
@@ -300,25 +312,30 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     accessible(book, feed, pictures="feed-view")
     feed.evaluate("r => { r.style.width = '360px'; }")
     book.page.until(
-        lambda: feed.locator("th").all_inner_texts() == ["#", "from", "kind", "what", "verdict"], "what fits"
+        lambda: feed.locator("th").all_inner_texts() == ["#", "From → To", "What", "Took"], "what fits"
     )
     feed.evaluate("r => { r.style.width = ''; }")
     path = focus_path(book, feed)
     wanted = [
-        "button pause",
-        "button ⤓ save",
-        "button Kinds: chat",
-        "button from ▾",
         "input Filter by text",
-        "table Envelopes",
-        "button copy as JSON",
-        "button close",
-        "pre Exact text",
+        "input Find in the messages",
+        "button Columns",
+        "button Pause",
+        "button Save log",
+        "button Kinds: Chat",
+        "button From ▾",
+        "table Messages",
+        "button Time",
+        "button Copy as JSON",
+        "button Close",
+        "pre Laid out",
     ]
+    missing = [begin for begin in wanted if not any(one.startswith(begin) for one in path)]
+    assert not missing, path
     places = [next(n for n, one in enumerate(path) if one.startswith(begin)) for begin in wanted]
     assert places == sorted(places)
     # Left goes to what a row answers, right to what answers it.
-    answered = feed.locator("tr:has(.mew-follows button)").first.get_attribute("data-seq")
+    answered = (feed.locator(".mew-answered").first.text_content() or "").removeprefix("⇠")
     row(book, 1, int(answered or 0)).click()
     feed.locator("table").focus()
     chosen = feed.locator("tr[aria-selected=true]")
@@ -335,7 +352,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     )
     book.page.until(lambda: feed.locator(".mew-detail").is_hidden(), "the row to be shut")
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
-    for seq in (last - 3, last - 9):
+    for seq in (shown(book, 1)[-2], shown(book, 1)[-4]):
         row(book, 1, seq).click()
         feed.locator(".mew-chain li").first.wait_for()
-    book.page.until(lambda: "· 0/s" in feed.locator(".mew-title").inner_text(), "the rate to fall")
+    book.page.until(lambda: "/s" not in feed.locator(".mew-counts-line").inner_text(), "the rate to fall")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import look_at
+from scenes import choose, look_at
 
 MARKER = f"commit {secrets.token_hex(6)}"
 UP = "%load_ext mew_lab\n%mew up"
@@ -110,12 +110,7 @@ def test_a_rejection_reaches_the_cell_that_waits(notebook: Callable[..., Noteboo
     armed(book, card(book).locator("button.mew-approve"))
     reject = card(book).locator("button.mew-reject")
     book.click(reject)
-    reason = card(book).locator("select.mew-reason")
-    if reason.count():
-        reason.select_option("unsafe")
-        confirm = card(book).locator("button.mew-confirm-reject")
-        if confirm.count():
-            book.click(confirm)
+    choose(card(book), "Unsafe")
     book.wait(7)
     assert "ProposalRejected" in book.text(7) and "Proposal rejected by human" in book.text(7)
     assert "Traceback" not in book.text(7)
@@ -160,7 +155,7 @@ def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[...
     saved = json.dumps(book.save())
     assert len(token) > 20 and token not in saved
     assert "object at 0x" not in saved
-    assert "as of" in saved and "mcp/proposal" in saved
+    assert "Snapshot of" in saved and "mcp/proposal" in saved
 
 
 @pytest.mark.slow

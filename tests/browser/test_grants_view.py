@@ -50,8 +50,19 @@ for one in lab.log:
 def open_form(book: Notebook, index: int, to: str) -> Locator:
     view = root(book, index)
     book.click(view.locator("button.mew-new"))
-    view.locator("select[aria-label='who gets it']").select_option(to)
+    view.get_by_label("Who is allowed").select_option(to)
     return view
+
+
+def write(view: Locator, pattern: str) -> None:
+    """Writes a pattern by hand, under Advanced."""
+    view.evaluate("r => { r.querySelector('.mew-advanced').open = true; }")
+    view.get_by_label("Pattern as JSON", exact=True).fill(pattern)
+
+
+def choose_group(book: Notebook, view: Locator, group: str) -> None:
+    view.get_by_label("Which permissions").select_option(group)
+    book.page.until(lambda: view.get_by_label("Which permissions").input_value() == group, "the choice")
 
 
 def armed(book: Notebook, button: Locator) -> Locator:
@@ -70,51 +81,59 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     root(book, 2).locator("tr[data-origin=granted]").wait_for()
     view = open_form(book, 2, "agent")
     give = view.locator("button.mew-give")
-    # By the pickers: they write the pattern, and the kernel answers for it.
-    view.locator("select[aria-label='MCP method']").select_option("tools/call")
-    view.locator("input[aria-label=tool]").fill("git_log")
-    view.locator("select[aria-label='of whom']").select_option("git")
+    # By the sentence: its choices write the pattern, and the kernel answers for it.
+    assert "Granted by you (1)" in view.get_by_label("Which permissions").inner_text()
+    assert view.get_by_label("For how long").input_value() == "u10"
+    view.get_by_label("Tool", exact=True).fill("git/git_log")
     answer(book, view, "may then call the tool git_log with any arguments, only to “git”")
     answer(
         book,
         view,
-        "It would allow 1 of 4 logged envelopes of agent that it may not send now (1 of them were refused).",
+        "1 of agent's 4 past messages would newly be allowed. It was refused.",
     )
-    answer(book, view, "1 proposal of agent could have been sent as requests, without your approval.")
+    answer(book, view, "1 past proposal would have run without asking you.")
     smallest = json.loads(view.locator(".mew-answer code").last.text_content() or "")
     assert smallest == {
         "kind": "mcp/request",
         "to": ["git"],
         "payload": {"method": "tools/call", "params": {"name": "git_log"}},
     }
+    # With these arguments alone; what is no object allows nothing.
+    view.get_by_label("Which arguments").select_option("these")
+    view.get_by_label("Arguments as JSON").fill("{")
+    answer(book, view, "The arguments are not JSON")
+    assert give.get_attribute("aria-disabled") == "true"
+    view.get_by_label("Arguments as JSON").fill('{"repo_path": ".."}')
+    answer(book, view, "call the tool git_log where repo_path is “..”")
     # By hand: what may not be granted says why, and cannot be sent; nor can what adds nothing pass for more.
-    text = view.locator("textarea")
-    text.fill('{"kind": "space/kick"}')
+    write(view, '{"kind": "space/kick"}')
     answer(book, view, "You may not grant this")
     assert give.get_attribute("aria-disabled") == "true"
-    text.fill('{"kind": "chat", "paylod": {}}')
+    write(view, '{"kind": "chat", "paylod": {}}')
     answer(book, view, "did you mean 'payload'?")
-    text.fill('{"kind": "chat", "payload": {"format": "plain"}}')
-    answer(book, view, "It adds nothing: agent may send all of it already.")
+    write(view, '{"kind": "chat", "payload": {"format": "plain"}}')
+    answer(book, view, "It adds nothing: agent may already send all of this.")
+    assert view.get_by_label("What is allowed").input_value() == "own"
     # From a profile.
-    view.locator("select[aria-label='a pattern of a profile']").select_option('{"kind":"stream/*"}')
+    view.get_by_label("What is allowed").select_option('{"kind":"stream/*"}')
     answer(book, view, "agent may then open, share and close streams.")
-    view.locator("select[aria-label='for how long']").select_option("m10")
+    view.get_by_label("For how long").select_option("m30")
     book.click(armed(book, give))
     row = view.locator("tr[data-who=agent][data-origin=granted]")
     row.wait_for()
     assert "until" in row.locator(".mew-from").inner_text() and row.locator(".mew-since").inner_text()
-    given = "agent may now open, share and close streams for 10 min"
-    book.page.until(lambda: given in view.locator(".mew-said").inner_text(), "the sentence about it")
+    given = "agent may now open, share and close streams for 30 min"
+    book.page.until(lambda: given in view.locator(".mew-toasts").inner_text(), "the sentence about it")
+    assert view.locator(".mew-toasts").get_by_role("button", name="Undo").count() == 1
     # Kept after all: nothing is said, and it can be asked for again.
     book.click(row.locator("button", has_text="Revoke…"))
-    armed(book, row.locator("button.mew-grave"))
+    armed(book, row.locator("button.mew-danger"))
     book.click(row.locator("button", has_text="Keep"))
     assert row.locator("button:focus").text_content() == "Revoke…"
-    assert row.count() == 1 and row.locator("button.mew-grave").count() == 0
+    assert row.count() == 1 and row.locator("button.mew-danger").count() == 0
     # A form that is given up gives nothing, and the keyboard is back where it was opened from.
     open_form(book, 2, "helper")
-    view.locator("textarea").fill('{"kind": "stream/*"}')
+    write(view, '{"kind": "stream/*"}')
     armed(book, give)
     book.click(view.get_by_role("button", name="Cancel", exact=True))
     assert view.locator(".mew-ask").count() == 0 and view.locator("button.mew-new:focus").count() == 1
@@ -122,7 +141,7 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     # Taken back, after a second thought.
     book.click(row.locator("button", has_text="Revoke"))
     assert row.locator("button:focus").text_content() == "Keep"
-    book.click(armed(book, row.locator("button.mew-grave")))
+    book.click(armed(book, row.locator("button.mew-danger")))
     row.wait_for(state="detached")
     book.run(3)
     assert book.text(3).splitlines()[-2:] == [
@@ -134,12 +153,16 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
 def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..., Notebook]) -> None:
     tool = "@lab.tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b"
     book = notebook([SETUP, tool, SHOW]).run(0).run(1).run(2)
+    # The view begins with what this human granted: nothing yet.
+    view = root(book, 2)
+    view.get_by_text("You have granted no permission yet.").wait_for()
+    assert view.locator("tbody tr").count() == 0
     view = open_form(book, 2, "agent")
-    view.locator("select[aria-label='MCP method']").select_option("tools/call")
-    book.click(view.locator("button", has_text="Look up tools"))
     book.page.until(lambda: view.locator("datalist option").count() == 1, "the tools")
-    assert view.locator("datalist option").get_attribute("value") == "add"
-    view.locator("select[aria-label='Whose capabilities']").select_option("git")
+    assert view.locator("datalist option").get_attribute("value") == "notebook/add"
+    choose_group(book, view, "")
+    book.page.until(lambda: view.locator("tbody tr").count() > 10, "all of them")
+    view.get_by_label("Whose permissions").select_option("git")
     book.page.until(
         lambda: set(view.locator("tbody tr").evaluate_all("r => r.map(x => x.dataset.who)")) == {"git"},
         "git alone",
@@ -167,7 +190,7 @@ part.gather_tools = gather
 view.wake()
 """
 ELEMENTS = set(
-    "section div span bdi ul li button code select option input label textarea table thead tbody tr th td datalist".split()
+    "section header details summary optgroup div span bdi ul li button code select option input label textarea table thead tbody tr th td datalist".split()
 )
 
 
@@ -179,18 +202,17 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
     asked = listen(book)
     book.run(3)
     view = root(book, 3)
+    choose_group(book, view, "")
     view.locator("tbody tr").first.wait_for()
     view = open_form(book, 3, "agent")
-    view.locator("textarea").fill("{}")
-    book.page.until(lambda: view.locator(".mew-answer li").count() == len(PAYLOADS), "the answer")
-    view.locator("select[aria-label='MCP method']").select_option("tools/call")
-    book.click(view.locator("button", has_text="Look up tools"))
     book.page.until(lambda: view.locator("datalist option").count() == len(PAYLOADS), "the tools")
+    write(view, "{}")
+    book.page.until(lambda: view.locator(".mew-answer li").count() == len(PAYLOADS), "the answer")
     view.evaluate("r => r.querySelectorAll('button.mew-may').forEach(b => b.click())")
     assert view.locator("tbody tr").count() == 200
     harmless(book, view, allowed=ELEMENTS, asked=asked)
     # The table shows 200 at a time; the others are asked for by their holder.
-    view.locator("select[aria-label='Whose capabilities']").select_option("late")
+    view.get_by_label("Whose permissions").select_option("late")
     book.page.until(lambda: view.locator("tbody tr").count() == len(PAYLOADS) - 200, "the others")
     view.evaluate("r => r.querySelectorAll('button.mew-may').forEach(b => b.click())")
     harmless(book, view, allowed=ELEMENTS, asked=asked)
@@ -202,17 +224,18 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     view.locator("tr[data-origin=granted]").wait_for()
     book.page.shot("grants", book.area(2))
     path = focus_path(book, view, most=8)
-    assert (
-        path[1] == "button Grant…"
-        and path[2].startswith("div Table of capabilities")
-        and path[3].startswith("button human may")
-    )
+    assert [name.split(" ", 1)[0] for name in path[:2]] == ["select", "select"]
+    assert path[2] == "button Allow…" and path[4].startswith("div Table of permissions")
+    assert path[5].startswith("button helper may")
     keys = book.tab.keyboard
     view.locator("button.mew-new").focus()
     keys.press("Enter")
-    assert view.locator("select[aria-label='who gets it']:focus").count() == 1
+    assert view.get_by_label("Who is allowed").evaluate("n => n === document.activeElement")
     keys.type("agent")
-    view.locator("textarea").focus()
+    view.locator("summary").focus()
+    keys.press("Enter")
+    view.get_by_label("Pattern as JSON", exact=True).focus()
+    keys.press("Control+a")
     keys.type('{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_*"}}}')
     armed(book, view.locator("button.mew-give"))
     view.locator("tr[data-origin=granted] button.mew-may").click()
@@ -221,3 +244,33 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     keys.press("Enter")
     view.locator("tr[data-who=agent][data-origin=granted]").wait_for()
     assert view.locator("button.mew-new:focus").count() == 1
+
+
+def test_a_grant_and_a_revoke_are_undone_by_one_press(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
+    view = open_form(book, 1, "agent")
+    view.get_by_label("Tool", exact=True).fill("git/git_log")
+    view.get_by_label("For how long").select_option("session")
+    book.click(armed(book, view.locator("button.mew-give")))
+    row = view.locator("tr[data-who=agent][data-origin=granted]")
+    row.wait_for()
+    assert row.locator(".mew-from").inner_text().startswith("You")
+    undo = view.locator(".mew-toasts").get_by_role("button", name="Undo")
+    book.click(undo)
+    row.wait_for(state="detached")
+    # A revoke, too: the same pattern is granted once more.
+    open_form(book, 1, "agent")
+    view.get_by_label("Tool", exact=True).fill("git/git_log")
+    view.get_by_label("For how long").select_option("")
+    book.click(armed(book, view.locator("button.mew-give")))
+    row.wait_for()
+    book.click(row.locator("button", has_text="Revoke…"))
+    book.click(armed(book, row.locator("button.mew-danger")))
+    row.wait_for(state="detached")
+    book.page.until(lambda: "may no longer" in view.locator(".mew-toasts").inner_text(), "the toast")
+    book.click(undo)
+    row.wait_for()
+    book.run(2)
+    kinds = [line.split(" ")[0] for line in book.text(2).splitlines()]
+    assert kinds == ["capability/grant", "capability/revoke"] * 2 + ["capability/grant"]
+    assert len({line for line in book.text(2).splitlines() if "grant {" in line}) == 1

@@ -46,6 +46,7 @@ def test_a_megabyte_and_numbers_that_json_cannot_say_are_text_in_bounds_and_the_
     row.first.wait_for()
     assert len(feed.inner_text()) < 20_000
     book.click(row.first.locator(".mew-what"))
+    book.click(feed.get_by_role("tab", name="Raw"))
     exact, rest = feed.locator(".mew-detail pre.mew-exact"), feed.locator("button.mew-rest")
     rest.wait_for()
     assert len(exact.inner_text()) <= 64 * 1024
@@ -73,9 +74,9 @@ def test_a_megabyte_and_numbers_that_json_cannot_say_are_text_in_bounds_and_the_
     assert book.page.errors == []
 
 
-CARD = """<li class="mew-card"><div class="mew-line"><span class="mew-dot">●</span> <b class="mew-who">human</b> asks <b>shell</b> to run ls</div>
+CARD = """<li class="mew-card"><div class="mew-line"><span class="mew-dot">●</span> <b class="mew-who">human</b> wants to run <b>ls</b></div>
 <div class="mew-buttons"><button class="mew-approve" aria-disabled="false" onclick="window.mewTaken=1">Approve</button></div></li>"""
-WORDS = "● human asks shell to run ls   waiting 0:01   digest 1234 abcd\n✓ fulfilled by human at 12:00:00 UTC\n⚠ none\n[ Reject ]   [ Approve ]"
+WORDS = "human wants to run ls\non shell   waiting 0:01   digest 1234 abcd\n✓ Approved by human after 2.9 s\n⚠ none\n[ Reject ]   [ Approve ]"
 IMITATE = f"""
 CARD, WORDS = {CARD!r}, {WORDS!r}
 for text in (CARD, WORDS):
@@ -126,7 +127,7 @@ bot = lab.join("bot", can="proposer")
             assert not sum(area.locator(what).count() for what in kinds.values()), name
         assert area.locator(headings).count() == before[name], name
         # Nothing to press is called by a name that a peer chose alone.
-        assert area.locator("button", has_text="fulfilled by human").count() == 0, name
+        assert area.locator("button", has_text="Approved by human").count() == 0, name
     book.run(7)
     listed = book.area(7)
     assert listed.locator("button, li, a, input").count() == 0

@@ -32,7 +32,7 @@ from test_payloads import EXAMPLES
 KERNELS = ["here", "7.3.0", "6.31.0"]
 PARTS = ["approvals", "roster", "feed", "reasoning", "chat", "streams", "tools", "timeline", "grants"]
 ALLOWED = (
-    "section div span b strong em s p bdi ul ol li pre code blockquote hr br a table colgroup col thead tbody tr th td time "
+    "section header kbd optgroup div span b strong em s p bdi ul ol li pre code blockquote hr br a table colgroup col thead tbody tr th td time "
     "button label select option datalist input textarea fieldset legend del ins mark details summary form svg g path line rect "
     "circle text title img canvas"
 )
@@ -206,6 +206,8 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     area.locator("section.mew-feed .mew-scroller").evaluate(
         "s => { s.style.height = '12000px'; s.style.maxHeight = 'none'; }"
     )
+    # Permissions begins with what this human granted: all of them are shown here.
+    area.locator("section.mew-grants").get_by_label("Which permissions").select_option("")
     book.tab.evaluate(WATCH, [1, ALLOWED.split(), list(_ADDRESSES), PARTS])
     for n in range(0, len(PAYLOADS), AT_ONCE):
         said = book.tab.evaluate(BATCH, [n, min(n + AT_ONCE, len(PAYLOADS)), PARTS, 2500])

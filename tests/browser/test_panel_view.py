@@ -96,7 +96,7 @@ def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[...,
           const out = [];
           for (let width = 260; width < 1000; width += 10) {
             root.style.width = `${width}px`;
-            if (new Set(['', 'arms in 0.5 s', 'open what is folded first'].map(places)).size > 1) out.push(width);
+            if (new Set(['', 'Sending…', 'Expand “content” and 2 more to approve'].map(places)).size > 1) out.push(width);
           }
           root.style.width = '';
           return out;

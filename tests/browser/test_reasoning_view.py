@@ -34,7 +34,7 @@ first = bot.send('reasoning/start', {'message': 'Looking through the seed catalo
 think(bot, 'Three kinds remain; two of them need fourteen weeks, which is too long.', first.id)
 bot.send('reasoning/conclusion', {'message': 'Only the dwarf bean is worth ordering.'}, context=first.id)
 one = helper.send('reasoning/start', {'message': 'Working on: Will it rain in Tokyo tomorrow?'}, correlation_id=ask.id)
-think(helper, 'I need the forecast. The notebook offers weather_of, so I ask for Tokyo.', one.id)
+helper.send('reasoning/thought', {'message': 'I need the forecast. The notebook offers weather_of, so I ask for Tokyo.', 'usage': {'input_tokens': 300, 'output_tokens': 20}, 'duration_ms': 1500}, context=one.id)
 call = garden.send('mcp/request', {'jsonrpc': '2.0', 'id': 1, 'method': 'tools/call', 'params': {'name': 'weather_of', 'arguments': {'city': 'Tokyo'}}}, to='notebook', correlation_id=one.id)
 p = helper.propose('notebook/weather_of', {'city': 'Tokyo'})
 helper.send('mcp/proposal', {'method': 'tools/call', 'params': {'name': 'water_beds', 'arguments': {'litres': 40, 'beds': ['beans', 'tomatoes', 'herbs']}}}, to='garden-service', correlation_id=one.id)
@@ -104,7 +104,7 @@ print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab
     one = branch(book, 1, "thinker")
     # The call waits for a decision, in place, and the stream is read along.
     one.locator(".mew-step[data-state=proposed]").wait_for()
-    assert "waits for a decision" in one.inner_text() and "weather_of" in one.inner_text()
+    assert "waiting for approval" in one.inner_text() and "weather_of" in one.inner_text()
     book.page.until(lambda: "live on stream-" in one.inner_text(), "the stream beside it")
     book.click(one.locator(".mew-step[data-state=proposed]").get_by_role("button", name="Show all of it"))
     one.locator("pre.mew-whole").wait_for()
@@ -149,7 +149,7 @@ for one in PAYLOADS:
 hostile = ReasoningView(thoughts, submit=lab.loop.submit, raw=lambda seq: space.raw[seq])
 hostile
 """
-ALLOWED = "section div span b p pre code bdi button label select option input".split()
+ALLOWED = "header section div span b p pre code bdi button label select option input".split()
 
 
 @pytest.mark.threat(3)
@@ -167,6 +167,68 @@ def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Not
     harmless(book, view(book, 1), allowed=ALLOWED, asked=asked)
     assert "\u202e" not in view(book, 1).inner_text()
     assert book.run(2).text(2).startswith("[]")
+
+
+def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = (
+        notebook([UP, SHOW, SCENE, "lab.view.feed", "lab.view.approvals", "lab.down()"])
+        .run(0)
+        .run(1)
+        .run(2)
+        .run(3)
+        .run(4)
+    )
+    active(book, 1, 3)
+    one = view(book, 1)
+    pills = one.locator(".mew-counts-line .mew-pill").all_inner_texts()
+    assert pills[:3] == ["3 active", "1 ended", "1 waiting"], pills
+    assert "Working on" not in one.inner_text()
+    # The bars lie where their time lies; the cost stands where it is reported, and nowhere else.
+    bars = one.locator(".mew-step .mew-bar-fill").evaluate_all(
+        "all => all.every(b => b.style.left && parseFloat(b.style.width) >= 1)"
+    )
+    assert bars and one.locator(".mew-cost").all_inner_texts() == ["320 tokens · 1.5 s"]
+    book.click(one.get_by_role("button", name="Collapse all"))
+    assert one.locator("[role=treeitem][aria-expanded=true]:visible").count() == 0
+    search = one.get_by_role("searchbox")
+    search.fill("TOMATOES")
+    hit = one.locator(".mew-hit > .mew-row")
+    book.page.until(
+        lambda: "1 of " in one.locator(".mew-hit-count").inner_text() and hit.count(), "the first hit"
+    )
+    number = int(one.locator(".mew-hit-count").inner_text().split()[-1])
+    seen = []
+    for _ in range(number):
+        assert (
+            hit.locator("mark").first.inner_text().lower() == "tomatoes" or "water_beds" in hit.inner_text()
+        )
+        assert hit.is_visible()
+        seen.append(hit.inner_text())
+        before = one.locator(".mew-hit-count").inner_text()
+        search.press("Enter")
+        book.page.until(
+            lambda before=before: one.locator(".mew-hit-count").inner_text() != before, "the next hit"
+        )
+        book.page.until(lambda: hit.count() == 1, "its mark")
+    assert number >= 3 and len(set(seen)) == number and hit.inner_text() == seen[0]
+    search.press("Shift+Enter")
+    book.page.until(lambda: hit.count() and hit.inner_text() == seen[-1], "the previous hit")
+    assert search.evaluate("s => s === document.activeElement")
+    book.click(one.get_by_role("button", name="Expand all"))
+    # A line leads to its message in Messages, and a context leads back here.
+    line = one.locator(".mew-step", has_text="I need the forecast")
+    line.focus()
+    asked = "window.asked = []; for (const part of document.querySelectorAll('section.mew')) if (part.mewOpen) { const show = part.mewOpen; part.mewOpen = (target) => { window.asked.push([part.mewPart, target]); return show(target); }; }"
+    book.tab.evaluate(f"() => {{ {asked} }}")
+    book.tab.keyboard.press("m")
+    proposal = one.locator(".mew-step", has_text="open_valve")
+    proposal.focus()
+    book.tab.keyboard.press("c")
+    shown = one.evaluate("(n, id) => n.mewOpen({ context: id })", "none")
+    assert shown is False
+    assert one.evaluate("n => Boolean(n.mewOpen)")
 
 
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
@@ -203,8 +265,9 @@ def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[
     press("End")
     while "Planning the pumps" not in press("ArrowUp"):
         pass
-    # From a line, Tab goes to its buttons: all of it, then Cancel; Escape gives back the line.
+    # From a line, Tab goes to its buttons: all of it, its message, then Cancel; Escape gives back the line.
     press("Tab")
+    assert press("Tab") == "Message"
     assert press("Tab") == "Cancel…"
     press("Enter")
     assert book.tab.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Reason"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +16,6 @@ from real_lab import Notebook
 SETUP = """
 import json, mew_lab
 lab = mew_lab.up('demo', journal=None)
-lab.enrol(lab.me.name, 'admin')
 agent = lab.join('agent', can='agent')
 helper = lab.join('helper')
 view = lab.view.roster
@@ -33,6 +33,13 @@ lab.leave('reader')
 """
 
 
+DEEDS = {
+    "status": "Request status", "pause": "Pause…", "resume": "Resume", "forget": "Shorten context…",
+    "compact": "Compact context…", "clear": "Clear context…", "restart": "Restart…", "shutdown": "Shut down…",
+    "kick": "Remove…",
+}  # fmt: skip
+
+
 def root(book: Notebook, index: int) -> Locator:
     return book.area(index).locator("section.mew-roster")
 
@@ -45,7 +52,7 @@ def deed(book: Notebook, index: int, name: str, which: str) -> Locator:
     """Opens the menu of a row and chooses; the form that asks for more, if there is one."""
     one = row(book, index, name)
     book.click(one.locator("button.mew-menu-button"))
-    book.click(one.locator(f"[role=menuitem][data-deed={which}]"))
+    book.click(one.get_by_role("menuitem", name=re.compile(f"^{DEEDS[which]}")))
     return one.locator(".mew-ask")
 
 
@@ -77,8 +84,10 @@ def test_every_deed_of_the_menu_is_a_message_on_the_wire(notebook: Callable[...,
     form.locator("input[type=text]").fill("lunch")
     sure(book, form)
     left = row(book, 1, "agent").locator(".mew-left-time")
-    book.page.until(lambda: "resumes in 1:2" in (left.text_content() or ""), "the countdown")
+    book.click(row(book, 1, "agent").locator("button.mew-chips"))
+    book.page.until(lambda: "Resumes in 1:2" in (left.text_content() or ""), "the countdown")
     assert row(book, 1, "agent").get_attribute("data-presence") == "paused"
+    assert re.fullmatch(r"paused until \d\d:\d\d", row(book, 1, "agent").locator(".mew-state").inner_text())
     deed(book, 1, "agent", "resume")
     said(book, 1, "agent", "agent may send again")
     deed(book, 1, "agent", "status")
@@ -191,7 +200,7 @@ view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}
 view._barred = lambda: PAYLOADS[1]
 view.wake()
 """
-ELEMENTS = set("section div span bdi ul li button code select option input label textarea".split())
+ELEMENTS = set("section header div span bdi ul li button code select option input label textarea".split())
 
 
 @pytest.mark.threat(3, 17)
@@ -206,8 +215,7 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
     book.click(view.locator("button.mew-more"))
     shown = len(PAYLOADS)
     book.page.until(lambda: view.get_attribute("data-rows") == str(shown), "every payload to be shown")
-    for name in ("mew-may", "mew-menu-button"):
-        view.evaluate(f"r => r.querySelectorAll('button.{name}').forEach(b => b.click())")
+    view.evaluate("r => r.querySelectorAll('button.mew-chips').forEach(b => b.click())")
     book.page.pause(0.5)
     assert view.locator(".mew-patterns li").count() == 2 * shown
     harmless(book, view, allowed=ELEMENTS, asked=asked)
@@ -227,14 +235,17 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     meter.wait_for()
     assert meter.get_attribute("aria-valuetext") == "500 of 8\u202f000 tokens, 6 %"
     path = focus_path(book, view)
-    assert path[0] == "button Invite…" and path[1].startswith("button human may") and len(path) == 1 + 2 * 6
+    assert (
+        path[:2] == ["button Pause agents", "button Invite…"] and "button Permissions of human: " in path[3]
+    )
+    assert len(path) == 3 + 2 * 6
     agent = row(book, 2, "agent")
     agent.locator("button.mew-menu-button").focus()
     keys = book.tab.keyboard
     keys.press("Enter")
-    assert agent.locator("[role=menuitem]:focus").get_attribute("data-deed") == "status"
+    assert (agent.locator("[role=menuitem]:focus").text_content() or "").startswith("Show messages")
     keys.press("End")
-    assert agent.locator("[role=menuitem]:focus").get_attribute("data-deed") == "kick"
+    assert (agent.locator("[role=menuitem]:focus").text_content() or "").startswith("Remove…")
     keys.press("Escape")
     assert (
         agent.locator("button.mew-menu-button:focus").count() == 1
@@ -242,17 +253,94 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     )
     keys.press("Enter")
     keys.press("ArrowDown")
+    keys.press("ArrowDown")
     keys.press("Enter")
     keys.type("30")
     keys.press("Enter")
     book.page.until(lambda: agent.get_attribute("data-presence") == "paused", "the pause")
-    agent.locator("button.mew-may").click()
-    agent.locator("button.mew-menu-button").click()
+    agent.locator("button.mew-chips").click()
     view.locator("button.mew-invite").click()
     accessible(book, view, widths=(240, 360, 1600), pictures="roster-menu")
     view.evaluate("r => { r.style.width = '360px'; }")
     book.click(row(book, 2, "helper").locator("button.mew-menu-button"))
-    book.click(row(book, 2, "helper").locator("[data-deed=clear]"))
+    book.click(row(book, 2, "helper").get_by_role("menuitem", name="Clear context…"))
     book.page.shot("roster-360", view)
     book.run(3)
     assert '"timeout_seconds": 30' in book.text(3)
+
+
+STATES = """
+@lab.tool
+def water(bed: str) -> str:
+    raise KeyError(bed)
+plan = agent.send('reasoning/start', {'message': 'a plan'})
+asked = helper.propose('notebook/water', bed='west')
+"""
+
+
+def state(book: Notebook, index: int, name: str, text: str) -> None:
+    word = row(book, index, name).locator(".mew-state")
+    book.page.until(lambda: text in (word.text_content() or ""), f"{name} to be {text!r}")
+
+
+def test_in_a_strip_each_participant_is_a_button_that_opens_its_row(
+    notebook: Callable[..., Notebook],
+) -> None:
+    fails = "lab.approve(lab.proposals()[0])"
+    book = notebook([SETUP, STATES, SHOW, fails, "lab.down()"]).run(0).run(1).run(2)
+    view = root(book, 2)
+    state(book, 2, "helper", "waiting for you")
+    state(book, 2, "agent", "thinking")
+    book.page.shots("roster-states", book.area(2))
+    view.evaluate("r => { r.style.width = '56px'; }")
+    avatar = row(book, 2, "helper").locator("button.mew-avatar")
+    book.page.until(lambda: avatar.get_attribute("tabindex") == "0", "the strip")
+    assert avatar.get_attribute("aria-label") == "helper, agent, waiting for you"
+    assert "Its proposal of water is open" in (avatar.get_attribute("title") or "")
+    assert not row(book, 2, "helper").locator(".mew-name").is_visible()
+    path = focus_path(book, view)
+    assert [name.split(",")[0] for name in path] == [
+        "button human", "button agent", "button helper", "button notebook", "button Invite a participant",
+    ]  # fmt: skip
+    book.page.shots("roster-strip", view)
+    book.click(avatar)
+    box = view.get_by_role("dialog", name="helper")
+    box.wait_for()
+    assert box.locator(".mew-state").inner_text() == "waiting for you"
+    assert box.locator(".mew-patterns").is_visible()
+    book.page.shot("roster-flyout")
+    # The menu and its forms work beside the avatar, too.
+    book.click(box.locator("button.mew-menu-button"))
+    book.click(box.get_by_role("menuitem", name="Pause…"))
+    sure(book, box.locator(".mew-ask"))
+    book.page.until(lambda: row(book, 2, "helper").get_attribute("data-presence") == "paused", "the pause")
+    book.tab.keyboard.press("Escape")
+    book.page.until(lambda: box.count() == 0, "the flyout to close")
+    book.click(view.locator("button.mew-plus"))
+    invite = view.get_by_role("dialog", name="Invite a participant")
+    invite.get_by_label("id of the new participant").fill("reviewer")
+    book.click(invite.get_by_role("button", name="Invite", exact=True))
+    invite.get_by_role("button", name="Show the token of reviewer").wait_for()
+    book.tab.keyboard.press("Escape")
+    view.evaluate("r => { r.style.width = ''; }")
+    book.run(3)
+    state(book, 2, "helper", "paused")
+    state(book, 2, "notebook", "failed: water")
+    book.run(4)
+
+
+def test_a_visitor_is_not_offered_what_it_has_no_permission_for(notebook: Callable[..., Notebook]) -> None:
+    there = """
+lab.enrol('visitor', 'human')
+far = mew_lab.connect(lab.url, space=lab.space, token_file=lab.token_file('visitor'), name='far')
+far.view.roster
+"""
+    book = notebook([SETUP, SHOW, there, "far.down(); lab.down()"]).run(0).run(1).run(2)
+    for index, offered in ((1, 1), (2, 0)):
+        row(book, index, "helper").wait_for()
+        assert root(book, index).locator("button.mew-invite:visible").count() == offered
+        book.click(row(book, index, "helper").locator("button.mew-menu-button"))
+        assert row(book, index, "helper").get_by_role("menuitem", name="Pause…").count() == 1
+        assert row(book, index, "helper").get_by_role("menuitem", name="Remove…").count() == offered
+        book.tab.keyboard.press("Escape")
+    book.run(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ def png(width, height):
 """
 SHOW = "lab.view.streams"
 ALLOWED = {
-    "section", "div", "span", "b", "bdi", "button", "table", "thead", "tbody", "tr", "th", "td", "form", "label", "input",
+    "header", "code", "section", "div", "span", "b", "bdi", "button", "table", "thead", "tbody", "tr", "th", "td", "form", "label", "input",
     "select", "option", "datalist", "dl", "dt", "dd", "pre", "img", "canvas",
 }  # fmt: skip
 
@@ -42,9 +43,8 @@ def view(book: Notebook, index: int = 1) -> Locator:
 
 
 def row(book: Notebook, id: str) -> Locator:
-    return view(book).locator(
-        ".mew-scroller tbody tr", has=book.tab.get_by_role("button", name=id, exact=True)
-    )
+    exact = re.compile(rf"(^|\s){re.escape(id)}$")
+    return view(book).locator(".mew-scroller tbody tr", has=book.tab.get_by_role("button", name=exact))
 
 
 def press(book: Notebook, name: str) -> None:
@@ -80,11 +80,11 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     notebook: Callable[..., Notebook],
 ) -> None:
     book = notebook([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
-    view(book).get_by_text("No stream was opened yet").wait_for()
+    view(book).get_by_text("No streams yet.").wait_for()
     press(book, "Open a stream…")
     form = view(book).locator("form")
-    form.get_by_label("what for").fill("Notes for everybody")
-    form.get_by_label("content type").fill("text/plain")
+    form.get_by_label("Description").fill("Notes for everybody")
+    form.get_by_label("Content type").fill("text/plain")
     press(book, "Open")
     row(book, "stream-1").wait_for()
     said = python(book, 2, "print(wire('stream/request')[-1]['payload'])")
@@ -95,12 +95,12 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     # It is open below the table already, and its owner's buttons are there.
     people = view(book).get_by_label("Participant")
     for name, kind, key in (
-        ("Grant write", "stream/grant-write", "participant_id"),
-        ("Revoke write", "stream/revoke-write", "participant_id"),
+        ("Allow writing", "stream/grant-write", "participant_id"),
+        ("Revoke writing", "stream/revoke-write", "participant_id"),
     ):
         people.select_option("bot")
         press(book, name)
-        writers = "human, bot" if name == "Grant write" else "human"
+        writers = "human, bot" if name == "Allow writing" else "human"
         book.page.until(
             lambda writers=writers: row(book, "stream-1").locator(".mew-writers").inner_text() == writers,
             "writers",
@@ -109,7 +109,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     # A name that is not here any more by the time of the click: the gateway says so, and it stays until dismissed.
     people.evaluate("s => s.append(new Option('ghost', 'ghost'))")
     people.select_option("ghost")
-    press(book, "Grant write")
+    press(book, "Allow writing")
     notice = view(book).locator(".mew-notice")
     until_text(book, notice, "'ghost' is not in this space now, so it can have no part in a stream")
     book.click(notice.get_by_role("button", name="Dismiss"))
@@ -138,7 +138,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     book.tab.keyboard.press("Enter")  # what the first field, which has the keyboard, is for
     row(book, "stream-2").wait_for()
     book.page.until(
-        lambda: view(book).locator(".mew-name b").inner_text() == "stream-2", "the new one to be chosen"
+        lambda: view(book).locator(".mew-name .mew-id").inner_text() == "stream-2", "the new one to be chosen"
     )
     press(book, "Close stream")
     until_text(book, row(book, "stream-2"), "closed: complete")
@@ -186,6 +186,34 @@ photo = request(bot, description="camera", content_type="image/png")
     assert plot.get_attribute("aria-label") == "Plot of 100 points, from 19 to 40"
     ink = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
     assert plot.evaluate(ink)
+    # The axis has times, and the pointer or the keys read the values of a point.
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", content.locator(".mew-ticks span").first.inner_text())
+    readout = content.locator(".mew-readout")
+    box = plot.bounding_box()
+    assert box is not None
+    book.tab.mouse.move(box["x"] + box["width"] - 1, box["y"] + 20)
+    until_text(book, readout, "2 30.1")
+    plot.focus()
+    book.tab.keyboard.press("Home")
+    until_text(book, readout, "1 20 · 2 40")
+    # What has only numbers is a curve, whatever its type says; the reader may still read the text.
+    python(
+        book,
+        2,
+        "plain = request(bot, description='soil', content_type='text/plain'); write(plain, b'1\\n2\\n3\\n')",
+    )
+    python(book, 2, "counts = request(bot, description='counts', content_type='text/x-numbers')")
+    content = chosen(book, "stream-5")
+    assert content.get_by_role("img").get_attribute("aria-label") == "Plot without points so far"
+    content = chosen(book, "stream-4")
+    until_text(book, content.locator(".mew-legend"), "last")
+    press(book, "text")
+    until_text(book, content, "1\n2\n3")
+    # A closed stream has nothing to pause.
+    assert view(book).get_by_role("button", name="Pause").is_visible()
+    python(book, 2, "run(plain.close())")
+    until_text(book, view(book).locator(".mew-why"), "Closed: read-only.")
+    assert not view(book).get_by_role("button", name="Pause").is_visible()
     content = chosen(book, "stream-3")
     python(book, 2, "image = png(40, 30); write(photo, image[:50], image[50:])")
     until_text(book, content, "image/png, 40 × 30")
@@ -318,18 +346,19 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     assert opener.get_attribute("aria-expanded") == "false"
     assert opener.evaluate("b => b === document.activeElement"), "the keyboard is back at its row"
     stops = focus_path(book, view(book))
-    assert [stop for stop in stops if stop.startswith("button stream-")] == ["button stream-3"]
+    rows = [stop for stop in stops if re.match(r"button .*stream-\d", stop)]
+    assert len(rows) == 1 and "stream-3" in rows[0], "the table is one stop"
     row(book, "stream-3").get_by_role("button").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         book.tab.keyboard.press(key)
     book.page.until(
-        lambda: view(book).locator(".mew-name b").inner_text() == "stream-5", "the fifth to be open"
+        lambda: view(book).locator(".mew-name .mew-id").inner_text() == "stream-5", "the fifth to be open"
     )
     stops = focus_path(book, view(book))
     for name in (
         "Participant",
-        "Grant write",
-        "Revoke write",
+        "Allow writing",
+        "Revoke writing",
         "Transfer",
         "Close stream",
         "hex",
@@ -361,5 +390,5 @@ def test_a_view_that_comes_back_shows_the_same_and_goes_on(notebook: Callable[..
     until_text(book, content, "after the reload")
     found: dict[str, Any] = book.save()
     output = found["cells"][1]["outputs"][0]["data"]
-    assert "".join(output["text/plain"]) == "Streams: 1 open, 0 requested, 0 over"
+    assert "".join(output["text/plain"]) == "Streams: 1 open, 0 requested, 0 closed"
     assert "stream-1" in "".join(output["text/html"])

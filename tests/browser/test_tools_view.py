@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     book = notebook([SCENE, SHOW, CALLS, SILENT, *TELLS]).run(0).run(1)
     one = view(book, 1)
     listed(book, 1, "notebook/add")
-    assert one.locator(".mew-counts").inner_text() == "7 tools of 4 participants"
+    assert one.locator(".mew-counts-line .mew-pill").all_inner_texts() == ["7 tools", "4 participants"]
     one.get_by_role("searchbox").fill("commits repo_path")
     book.page.until(lambda: one.locator("button.mew-tool").count() == 1, "the search to narrow")
     assert one.locator("mark").first.inner_text().lower() in ("commits", "repo_path")
@@ -181,10 +182,9 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     book.click(ready(book, call))
     ended(book, 1, 1, "answered in")
     one.locator("pre.mew-block", has_text="Add tests").wait_for()
-    assert (
-        "by git" in one.locator(".mew-result-head").inner_text()
-        and "feed row" in one.locator(".mew-result-head").inner_text()
-    )
+    assert "by git" in one.locator(".mew-result-head").inner_text()
+    rows = one.get_by_role("button", name="Open in Messages").get_attribute("title") or ""
+    assert re.fullmatch(r"row \d+, answer row \d+", rows)
     one.get_by_role("searchbox").fill("")
     # A failed one is marked, a picture is shown as what its bytes are.
     choose(book, 1, "notes/search_notes")
@@ -222,13 +222,14 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     path = focus_path(book, one)
     names = " | ".join(path)
     for stop in (
-        "Ask again",
         "Search tools",
+        "Refresh",
+        "Tools",
         "git/git_log",
-        "include repo_path",
+        "Send max_count",
         "Edit as JSON",
-        "Propose",
         "Call",
+        "Propose",
     ):
         assert stop in names, names
     assert sum(stop.startswith("button ") and "/" in stop for stop in path) == 1, "the list is one stop"
@@ -242,7 +243,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     line = one.locator("li.mew-person", has_text="archive")
     book.page.until(lambda: line.count() and "Internal error" in line.inner_text(), "the failure")
     assert "did not list its tools" in line.inner_text()
-    ask = one.get_by_role("button", name="Ask archive for its tools")
+    ask = one.get_by_role("button", name="Request the tools of archive")
     book.click(ask)
     one.get_by_role("alert").filter(has_text="archive/tools/list failed: Internal error").wait_for()
     book.page.until(lambda: ask.count() and ask.evaluate("b => b === document.activeElement"), "the keyboard")
@@ -250,8 +251,8 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     book.click(ask)
     listed(book, 1, "archive/find")
     assert line.count() == 0
-    again = one.get_by_role("button", name="Ask again", exact=True)
-    book.page.until(lambda: again.evaluate("b => b === document.activeElement"), "the keyboard at Ask again")
+    again = one.get_by_role("button", name="Refresh", exact=True)
+    book.page.until(lambda: again.evaluate("b => b === document.activeElement"), "the keyboard at Refresh")
     after = said_of_asking(book, 5)
     assert after == asked | {"archive": asked["archive"] + 1}
     # Everybody is asked anew: what one offers since then, and never told of, is there.
@@ -264,13 +265,13 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     # A call that nobody answers is waited for no more, and who was called is told so, as MCP has it.
     choose(book, 1, "archive/find")
     book.click(ready(book, call))
-    ended(book, 1, 4, "waits for the answer")
+    ended(book, 1, 4, "running")
     before = sent(book, 2)
-    book.click(one.get_by_role("button", name="Stop waiting"))
+    book.click(one.get_by_role("button", name="Cancel call", exact=True))
     ended(book, 1, 4, "failed after")
     why = one.locator(".mew-error-text").inner_text()
     assert why.startswith("Stopped waiting for archive/find") and "may have been executed" in why
-    assert one.get_by_role("button", name="Stop waiting").count() == 0
+    assert one.get_by_role("button", name="Cancel call", exact=True).count() == 0
     book.page.until(
         lambda: one.locator(".mew-result-head").evaluate("h => h === document.activeElement"), "the keyboard"
     )
@@ -296,10 +297,10 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     assert one.locator("button.mew-call").get_attribute("aria-disabled") == "true"
     field(book, 1, "lon").fill("-1234567890123456789")
     field(book, 1, "unit").select_option(label="celsius")
-    one.get_by_label("include hours", exact=True).check()
+    one.get_by_label("Send hours", exact=True).check()
     field(book, 1, "from").fill("6")
     field(book, 1, "until").fill("18")
-    one.get_by_label("include extra", exact=True).check()
+    one.get_by_label("Send extra", exact=True).check()
     # Playwright's own click waits until the button stands still: the form grows above it.
     one.get_by_role("button", name="Add a member to extra").click()
     field(book, 1, "value").wait_for()
@@ -309,8 +310,8 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     book.page.until(lambda: "must be at most 7" in one.locator(".mew-form").inner_text(), "the fault")
     accessible(book, one)
     field(book, 1, "days").fill("3")
-    one.get_by_label("include nothing", exact=True).check()
-    one.get_by_label("include version", exact=True).check()
+    one.get_by_label("Send nothing", exact=True).check()
+    one.get_by_label("Send version", exact=True).check()
     book.click(ready(book, one.locator("button.mew-call")))
     ended(book, 1, 1, "answered in")
     # A list: added, moved, taken away; a text that is empty but given; true, false or not given.
@@ -322,7 +323,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
         "the short text to be refused",
     )
     field(book, 1, "message").fill("Fix typo\nin README")
-    one.get_by_label("include files", exact=True).check()
+    one.get_by_label("Send files", exact=True).check()
     add = one.get_by_role("button", name="Add an item to files")
     for name in ("a.py", "b.py", "c.py"):
         add.click()  # which waits until it stands still: the item before it may have got a fault below it
@@ -330,7 +331,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     book.click(one.get_by_role("button", name="Move item 3 of files up"))
     book.click(one.get_by_role("button", name="Remove item 1 of files"))
     field(book, 1, "sign").select_option(label="true")
-    one.get_by_label("include author", exact=True).check()
+    one.get_by_label("Send author", exact=True).check()
     # The same as JSON, changed there, and back: what the form cannot hold stays JSON, and is refused where it stands.
     book.click(one.get_by_role("button", name="Edit as JSON"))
     text = field(book, 1, "Arguments as JSON")
@@ -409,11 +410,11 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
         book.tab.keyboard.press("Tab")
     assert propose.evaluate("b => b === document.activeElement")
     book.tab.keyboard.press("Enter")
-    ended(book, 1, 1, "waits for a human")
-    book.click(one.get_by_role("button", name="Withdraw"))
+    ended(book, 1, 1, "waiting for approval")
+    book.click(one.get_by_role("button", name="Withdraw call", exact=True))
     ended(book, 1, 1, "withdrawn by helper after")
     book.click(ready(book, propose))
-    ended(book, 1, 2, "waits for a human")
+    ended(book, 1, 2, "waiting for approval")
     book.run(2)
     ended(book, 1, 2, "by human")
     one.locator("pre.mew-block", has_text="42").first.wait_for()
@@ -427,6 +428,104 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
     one.locator("pre.mew-block", has_text="42").first.wait_for()
     assert "no longer known" in one.locator(".mew-pane").inner_text()
     assert sent(book, 4)[:1] == ['helper mcp/proposal notebook {"a": 20, "b": 22}']
+
+
+SERVER = """
+import asyncio
+files = lab.join("files", can="tool")
+async def serve(method, params):
+    if method == "tools/list":
+        return {"tools": [{"name": "count", "inputSchema": {"type": "object", "required": ["folder"], "properties": {"folder": {"type": "string"}}}}]}
+    if method == "resources/list":
+        return {"resources": [{"uri": "file:///notes.txt", "name": "notes", "mimeType": "text/plain"}]}
+    if method == "resources/templates/list":
+        return {"resourceTemplates": [{"uriTemplate": "file:///{name}", "name": "any file"}]}
+    if method == "prompts/list":
+        return {"prompts": [{"name": "review", "description": "Asks for a review.", "arguments": [{"name": "code", "required": True}]}]}
+    if method == "resources/read":
+        return {"contents": [{"uri": params["uri"], "text": "in " + params["uri"]}]}
+    if method == "prompts/get":
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": "Review " + params["arguments"]["code"]}}]}
+    token = params["_meta"]["progressToken"]
+    await files.participant.notify("notifications/progress", {"progressToken": token, "progress": 3, "total": 4, "message": "reading"}, to="human")
+    await asyncio.Event().wait()
+lab.loop.call(lambda: setattr(files.participant.tools, "answer", serve))
+run = lab.loop.call(lambda: lab.me.participant.discovery.discover_tools("files"))
+"""
+
+
+def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
+    one = view(book, 1)
+    book.click(one.get_by_role("button", name="Refresh", exact=True))
+    choose(book, 1, "files/count")
+    call = one.locator("button.mew-call")
+    book.page.until(lambda: "“folder” is required." in one.locator(".mew-reason").inner_text(), "the reason")
+    fault = one.locator(".mew-field-string .mew-fault")
+    assert not fault.is_visible()
+    # A press leads to the field that is missing, and marks it.
+    book.click(call)
+    book.page.until(lambda: fault.is_visible() and fault.inner_text() == "“folder” is required", "the mark")
+    assert field(book, 1, "folder").evaluate("f => f === document.activeElement && f.ariaInvalid === 'true'")
+    assert sent(book, 2) == []
+    field(book, 1, "folder").fill("notes")
+    ready(book, call)
+    book.tab.keyboard.press("Control+Enter")
+    row = one.locator("table.mew-calls tr[data-number='1']")
+    bar = row.get_by_role("progressbar")
+    book.page.until(lambda: bar.count() and bar.get_attribute("aria-valuenow") == "75", "the progress")
+    assert row.locator(".mew-progress-text").inner_text() == "3 of 4 (75 %) · reading"
+    book.click(one.get_by_role("button", name="Cancel call 1"))
+    ended(book, 1, 1, "failed after")
+    assert not bar.is_visible()
+    book.click(one.get_by_role("button", name="Run call 1 again"))
+    ended(book, 1, 2, "running")
+    book.click(one.get_by_role("button", name="Cancel call 2"))
+    ended(book, 1, 2, "failed after")
+    once = ['human mcp/request files {"folder": "notes"}', "human mcp/request files null"]
+    assert sent(book, 2) == once * 2
+
+
+def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SPACE + SERVER, SHOW]).run(0).run(1)
+    one = view(book, 1)
+    book.click(one.get_by_role("button", name="Refresh", exact=True))
+    listed(book, 1, "files/count")
+    tabs = one.get_by_role("tab")
+    book.click(tabs.nth(1))
+    listed(book, 1, "files/file:///notes.txt")
+    assert one.locator(".mew-counts-line").inner_text().split("\n") == ["2 resources", "1 participant"]
+    book.click(tool(book, 1, "files/file:///notes.txt"))
+    one.locator(".mew-pane-address", has_text="file:///notes.txt").wait_for()
+    call = one.locator("button.mew-call")
+    assert call.inner_text() == "Read"
+    book.click(ready(book, call))
+    one.locator("pre.mew-block", has_text="in file:///notes.txt").wait_for()
+    book.click(tool(book, 1, "files/file:///{name}"))
+    field(book, 1, "name").fill("a b")
+    book.click(ready(book, call))
+    text = one.locator("pre.mew-block", has_text="in file:///a%20b")
+    text.wait_for()
+    # What it gave can be copied.
+    book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    copy = one.get_by_role("button", name="Copy this part of the result")
+    book.click(copy)
+    book.page.until(lambda: copy.inner_text() == "Copied", "the text to be copied")
+    assert book.tab.evaluate("navigator.clipboard.readText()") == "in file:///a%20b"
+    tabs.nth(1).focus()
+    book.tab.keyboard.press("ArrowRight")
+    choose(book, 1, "files/review")
+    field(book, 1, "code").fill("x = 1")
+    book.click(ready(book, call))
+    one.locator("pre.mew-block", has_text="Review x = 1").wait_for()
+    assert tabs.evaluate_all("t => t.map(b => b.innerText.replace(/\\s+/, ' '))") == [
+        "Tools 1",
+        "Resources 2",
+        "Prompts 1",
+    ]
+    accessible(book, one)
 
 
 HOSTILE = (
@@ -457,7 +556,7 @@ async def answer(method, params):
 lab.loop.call(lambda: setattr(git.participant.tools, "answer", answer))
 """
 )
-ALLOWED = "section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
+ALLOWED = "header section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
 
 
 @pytest.mark.threat(3)

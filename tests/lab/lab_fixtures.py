@@ -17,6 +17,7 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
     monkeypatch.setattr("mew_lab.lab.decisions.cards.ARMING", 0.0)  # test_gate.py has the real one
+    monkeypatch.setattr("mew_lab.lab.decisions.cards.MOST_READING", 0.0)
     yield
     close_all()
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
-from mew_lab.lab.actions import ACTIONS, ParticipantActions
+from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.standing import ParticipantStanding, standings
+from mew_lab.lab.labs import connect
+from mew_lab.lab.standing import ParticipantStanding, find_kept, standings
+from mew_lab.protocol.permit import Capability
 from mew_lab.sdk.controls import Compacted
 
 Do = Callable[..., str]
+
+
+def until(probe: Callable[[], Any]) -> None:
+    """Waits for a message of another participant to have had its effect."""
+    end = time.monotonic() + 20
+    while not probe():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -67,6 +78,7 @@ def test_a_compaction_says_what_it_freed(lab: Lab, do: Do) -> None:
 
 
 def test_a_removal_needs_the_capability_and_voids_the_tokens(lab: Lab, do: Do) -> None:
+    lab.enrol("human", can="human")
     with pytest.raises(CapabilityViolation):
         do("kick")
     lab.enrol("human", can="admin")
@@ -114,13 +126,13 @@ def find_obstacle(lab: Lab, name: str) -> dict[str, str]:
 
 
 def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: Do) -> None:
-    assert set(find_obstacle(lab, "agent")) == {"resume", "kick"}
-    assert find_obstacle(lab, "agent")["kick"] == (
-        "You (human) do not hold space/kick for agent: lab.enrol('human', can=…) changes that."
-    )
-    assert set(find_obstacle(lab, "human")) == set(ACTIONS)
-    lab.enrol("human", can="admin")
     assert set(find_obstacle(lab, "agent")) == {"resume"}
+    assert set(find_obstacle(lab, "human")) == set(ACTIONS)
+    lab.enrol("human", can="human")
+    until(lambda: set(find_obstacle(lab, "agent")) == {"resume", "kick"})
+    assert find_obstacle(lab, "agent")["kick"] == ("You don't have permission to remove agent (space/kick).")
+    lab.enrol("human", can="admin")
+    until(lambda: set(find_obstacle(lab, "agent")) == {"resume"})
     do("pause")
     assert set(find_obstacle(lab, "agent")) == set()
     lab.leave("agent")
@@ -139,3 +151,88 @@ def test_after_the_end_nothing_may_be_done(lab: Lab) -> None:
         steering.find_obstacle("pause", ParticipantStanding("agent", ("agent",), (), ()))
         == "You are not connected to the space."
     )
+
+
+def test_the_owner_removes_participants_by_default_and_a_visitor_does_not(lab: Lab) -> None:
+    """Over the port of the gateway: the far lab joins by WebSocket, and its connection ends."""
+    lab.join("agent", can="agent")
+    lab.enrol("visitor", can="human")
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
+
+    def find(session: Lab, name: str) -> str:
+        return session.loop.call(
+            lambda: ParticipantActions(session).find_obstacle(
+                "kick", ParticipantStanding(name, (name,), (), (), certain=False)
+            )
+        )
+
+    assert far.loop.call(ParticipantActions(far).may_remove) is False
+    assert find(far, "agent") == "You don't have permission to remove agent (space/kick)."
+    assert lab.loop.call(ParticipantActions(lab).may_remove) is True
+    assert find(lab, "visitor") == ""
+    lab.loop.submit(ParticipantActions(lab).perform("kick", "visitor", {})).result(20)
+    until(lambda: far.me.participant.client.state != "ready")
+
+
+@pytest.mark.threat(20)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {"kind": "space/kick"},
+        {"kind": ["space/invite", "space/kick"]},
+        {"kind": ["chat", "space/invite"]},
+        {"kind": "space/kick", "payload": {"participant_id": "agent"}},
+    ],
+)
+def test_the_owner_keeps_inviting_and_removing_to_itself(lab: Lab, pattern: dict[str, Any]) -> None:
+    def find() -> str:
+        return find_kept(lab.me.participant.client.capabilities, Capability.of(pattern))
+
+    assert find().startswith("You may not grant this: only the owner")
+    assert find_kept(lab.me.participant.client.capabilities, Capability.of({"kind": "chat"})) == ""
+    lab.enrol("human", can="admin")
+    until(lambda: find() == "")
+
+
+def agents(lab: Lab) -> Agents:
+    return lab.loop.call(ParticipantActions(lab).agents)
+
+
+def test_pause_all_pauses_agents_and_neither_tools_nor_people(lab: Lab) -> None:
+    for name, can in (
+        ("a", "agent"),
+        ("b", "proposer"),
+        ("git", "tool"),
+        ("eye", "observer"),
+        ("boss", "human"),
+    ):
+        lab.join(name, can=can)
+    assert agents(lab) == (("a", "b"), ())
+    lab.loop.submit(lab.seats["boss"].participant.controls.pause("b")).result(20)
+    until(lambda: agents(lab) == (("a",), ()))
+    lab.join("c", can="agent")
+    assert str(lab.pause_all("lunch")) == "2 agents paused: a, c"
+    assert sent(lab, "participant/pause")["payload"] == {"reason": "lunch"}
+    assert agents(lab) == ((), ("a", "c"))
+    assert str(lab.pause_all()) == "No agent is running, so nothing was paused"
+    assert str(lab.resume_all()) == "2 agents resumed: a, c"
+    assert agents(lab) == (("a", "c"), ())  # the pause by another one stays
+    assert str(lab.resume_all()) == "No agent is paused by you, so nothing was resumed"
+
+
+def test_a_visitor_pauses_the_agents_of_a_space_elsewhere(lab: Lab) -> None:
+    lab.join("a", can="agent")
+    lab.join("git", can="tool")
+    lab.enrol("visitor", can="human")
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
+    assert agents(far) == (("a",), ())
+    assert str(far.pause_all()) == "1 agent paused: a"
+    until(lambda: agents(far) == ((), ("a",)))
+    assert str(far.resume_all()) == "1 agent resumed: a"
+
+
+def test_a_pause_of_all_that_is_refused_says_of_whom(lab: Lab) -> None:
+    lab.join("a", can="agent")
+    lab.enrol("human", can=[{"kind": "chat"}, {"kind": "participant/pause", "to": "nobody"}])
+    with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agents \(0 done\)\. a: "):
+        lab.pause_all()

@@ -286,7 +286,7 @@ ODD = st.recursive(
     method=st.sampled_from(["tools/call", "x"]),
 )
 def test_whatever_is_answered_is_one_line(payload: dict[str, Any], method: str) -> None:
-    said = answer_of(message("mcp/response", payload), method=method, what="it")
+    said = answer_of(message("mcp/response", payload), method=method, what="it").text
     assert len(said) <= 160 and said.isprintable()
 
 

@@ -18,7 +18,7 @@ Adding = Callable[[int, int], Any]
 
 def propose(lab: Lab, arguments: dict[str, Any], target: str = "notebook/add") -> Any:
     bot = lab.seats.get("bot") or lab.join("bot", can="proposer")
-    return bot.call(target, arguments)
+    return bot.propose(target, arguments)
 
 
 def review(lab: Lab, id: str, *changes: dict[str, Any]) -> EditReview:

@@ -22,6 +22,7 @@ from mew_lab.lab.labs import connect
 @pytest.fixture(autouse=True)
 def arming(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mew_lab.lab.decisions.cards.ARMING", 0.5)
+    monkeypatch.setattr("mew_lab.lab.decisions.cards.MOST_READING", 15.0)
 
 
 def card(**changes: Any) -> Card:
@@ -309,3 +310,97 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
     lab.decide = None
     assert sent(lab, "mcp/request") == [] and lab.decisions.card(one.id).is_open
     lab.reject(one.id)
+
+
+# --- the time to read a further card ------------------------------------------------------------------------------
+
+
+def writing(id: str, text: str, **changes: Any) -> Card:
+    rows = (("/payload/params/arguments/content", json.dumps(text)),)
+    return card(id=id, arguments=rows, digest=id * 64, **changes)
+
+
+class Reader:
+    """Shows cards in one view and decides them at given times."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.gate = Gate(self.clock)
+
+    def show(self, *cards: Card) -> None:
+        for one in cards:
+            self.gate.record_shown(one, view="v", digest=one.digest)
+
+    def left(self, one: Card) -> float:
+        return self.gate.seconds_left(one, view="v", digest=one.digest)
+
+    def decide(self, one: Card, decision: str = "approve") -> None:
+        click = self.gate.click("v")
+        self.gate.check_click(one, click, digest=one.digest, decision=decision)
+        self.gate.record_decided(one, click)
+        self.gate.forget(one.id)
+
+
+@pytest.mark.threat(30)
+def test_threat_30_a_further_card_waits_as_long_as_its_new_text_takes_to_read() -> None:
+    it, one, two, long = Reader(), writing("a", "x" * 60), writing("b", "y" * 80), writing("c", "z" * 9000)
+    it.show(one)
+    assert it.left(one) == 0.5, "the first one is not slowed"
+    it.clock.now += 0.5
+    it.decide(one)
+    it.show(two, long)
+    line = len('content "') + 80 + len('"')
+    assert it.left(two) == pytest.approx(1 + line / 40) and it.left(long) == 15
+    it.clock.now += 1.5
+    with pytest.raises(
+        NotApproved, match=r"nobody reads it within 1\.50 s; approve it once more in 1\."
+    ) as caught:
+        it.decide(two)
+    assert caught.value.code == "too_fast"
+    it.decide(two, "reject")  # a rejection does not wait
+
+
+@pytest.mark.threat(30)
+def test_threat_30_text_that_the_card_before_had_counts_as_read_and_so_does_time_on_screen() -> None:
+    it, first = Reader(), writing("a", "the same text " * 20)
+    same, other, third = (
+        writing("b", "the same text " * 20),
+        writing("c", "another text " * 20),
+        writing("d", "w" * 30),
+    )
+    it.show(first, same, other, third)
+    it.clock.now += 0.5
+    it.decide(first)
+    assert it.left(same) == pytest.approx(1), "nothing new in it"
+    assert it.left(other) > 6
+    # Cards are read one after the other: who clicks blindly waits for each, who has read them for none.
+    it.clock.now += 1
+    it.decide(same)
+    wait = it.left(other)
+    it.clock.now += wait
+    it.decide(other)
+    assert it.left(third) > 1
+    slow = Reader()
+    slow.show(first, same, other, third)
+    slow.clock.now += 60
+    for one in (first, same, other, third):
+        assert slow.left(one) == 0
+        slow.decide(one)
+
+
+@pytest.mark.threat(30)
+def test_threat_30_one_click_decides_what_is_alike_and_an_edit_needs_no_second_reading() -> None:
+    it, first = Reader(), writing("a", "x")
+    alike = [writing(id, f"{id * 50}") for id in "bcd"]
+    it.show(first, *alike)
+    it.clock.now += 10
+    it.decide(first)
+    click = it.gate.click("v")
+    for one in alike:
+        it.gate.check_click(one, click, digest=one.digest, decision="approve")
+    for one in alike:
+        it.gate.check_click(one, click, digest=one.digest, decision="approve")
+        it.gate.record_decided(one, click)
+    edited = writing("e", "y" * 400)
+    it.gate.record_shown(edited, view="v", digest="f" * 64)
+    assert it.gate.seconds_left(edited, view="v", digest="f" * 64) == 0.5

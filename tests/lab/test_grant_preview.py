@@ -57,7 +57,7 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
-    said = take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest)
+    said = str(take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=narrow.digest))
     assert pending.result(10).structured == {"result": 3}
     [grant] = sent(lab, "capability/grant")
     assert grant["payload"]["capabilities"] == [narrow.pattern] and grant["payload"]["recipient"] == "bot"
@@ -103,7 +103,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
 def test_what_cannot_be_offered_is_refused_with_the_reason(lab: Lab, adding: Adding) -> None:
     offers = GrantOffers(lab, lab.granting)
     bot = lab.join("bot", can="proposer")
-    listed = bot.call("notebook/add", {"a": [1], "b": 2})
+    listed = bot.propose("notebook/add", {"a": [1], "b": 2})
     with pytest.raises(MewError, match="a is a list"):
         offer(lab, offers, listed.id)
     with pytest.raises(MewError, match="no limit 'for ever'"):

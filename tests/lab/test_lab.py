@@ -325,6 +325,7 @@ def test_a_tool_that_is_newer_than_the_known_list_is_called(lab: Lab) -> None:
     assert len(lab.tools("other")) == 1
     other.me.run(offer("ping"))
     assert str(lab.call("other/ping").result(10)) == "pong"
+    assert lab.tools("other")
     with pytest.raises(LocalProtocolError, match=r"other has no tool 'pin' \(did you mean 'other/ping'\?\)"):
         lab.call("other/pin")
 

@@ -363,7 +363,7 @@ def test_threat_22_what_a_pattern_would_have_matched_is_counted_with_the_last_th
     for n in range(4):
         bot.call("notebook/add", {"a": n, "b": 1})
     other.call("notebook/add", {"a": 1, "b": 1})
-    bot.call("notebook/drop", {})
+    bot.propose("notebook/drop", {})
     lab.call("notebook/add", a=1, b=9).result(10)
     matches = lab.granting.would_match(ADD)
     assert isinstance(matches, Matches) and matches.count == 6

@@ -90,7 +90,8 @@ def test_a_list_that_another_was_asked_for_takes_nothing_away(mail: Mail) -> Non
     mail.lists(tool())
     asked = mail.lab.send("mcp/request", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, to="bot").id
     result = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
-    answer = mail.seat.send("mcp/response", result, to="human", correlation_id=asked).id
+    draft = {"kind": "mcp/response", "to": ["human"], "payload": result, "correlation_id": [asked]}
+    answer = mail.lab.loop.submit(mail.seat.participant.send_accepted(draft)).result(10).id
     eventually(lambda: any(one.get("id") == answer for one in sent(mail.lab, "mcp/response")))
     assert mail.remarks() == []
 

@@ -116,7 +116,7 @@ def test_integers_of_any_size_are_told_exactly() -> None:
     for row in rows.since(0, 3):
         assert "e+19" not in row.what
     assert rows.since(0, 1)[0].what == f"tokens {big}"
-    assert f"a=-{big} b=[{big},1.5e+300]" in rows.since(2, 1)[0].what
+    assert f"a=-{big}, b=[{big},1.5e+300]" in rows.since(2, 1)[0].what
 
 
 @pytest.mark.threat(12)
@@ -173,3 +173,67 @@ def test_a_row_reads_the_same_whether_its_members_are_still_held_or_its_text_is_
         fresh.observe(record(n, **hostile[n % 4]))
         (row,) = fresh.since(0, 1)
         assert row[1:] == late[n - 1][1:]
+
+
+def call(n: int, kind: str, payload: dict[str, object], **members: object) -> Record:
+    return record(n, kind=kind, payload=payload, **members)
+
+
+def test_plumbing_is_what_keeps_a_space_running_and_no_error_denial_or_proposal() -> None:
+    lists = {"method": "tools/list"}
+    messages: list[tuple[str, dict[str, object], bool]] = [
+        ("system/welcome", {}, True),
+        ("system/presence", {"event": "join"}, True),
+        ("participant/status", {"tokens": 3}, True),
+        ("participant/status", {"status": "crashed"}, False),
+        ("participant/request-status", {}, True),
+        ("chat/acknowledge", {"status": "received"}, True),
+        ("capability/grant-ack", {"status": "accepted"}, True),
+        ("capability/grant-ack", {"status": "rejected"}, False),
+        ("space/invite-ack", {"status": "error"}, False),
+        ("mcp/request", lists, True),
+        ("mcp/request", {"method": "resources/list"}, True),
+        ("mcp/request", {"method": "prompts/list"}, True),
+        ("mcp/request", {"method": ["tools/list"]}, False),
+        ("mcp/request", {"method": "tools/call", "params": {"name": "x"}}, False),
+        ("mcp/proposal", lists, False),
+        ("system/error", {"error": "x"}, False),
+        ("chat", {"text": "tools/list"}, False),
+        ("participant/pause", {}, False),
+    ]
+    rows = some_rows(0)
+    for n, (kind, payload, _) in enumerate(messages):
+        rows.observe(call(n, kind, payload))
+    assert [row.plumbing for row in rows.since(0, 99)] == [hidden for *_, hidden in messages]
+    for n, (kind, payload, _) in enumerate(messages):
+        rows.observe(call(100 + n, kind, payload)._replace(verdict="refused"))
+    assert not any(row.plumbing for row in rows.since(len(messages), 99))
+
+
+def test_an_answer_is_plumbing_where_its_request_is_and_it_is_no_error() -> None:
+    rows = some_rows(0)
+    rows.observe(call(1, "mcp/request", {"method": "tools/list"}))
+    rows.observe(call(2, "mcp/response", {"result": {"tools": []}}, correlation_id=["m1"]))
+    rows.observe(call(3, "mcp/response", {"error": {"code": -1}}, correlation_id=["m1"]))
+    rows.observe(call(4, "mcp/response", {"result": {"tools": []}}))
+    assert [(row.plumbing, row.failed) for row in rows.since(0, 9)] == [
+        (True, False),
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_a_row_names_the_tool_that_is_called_or_answers() -> None:
+    rows = some_rows(0)
+    moisture = {"method": "tools/call", "params": {"name": "moisture", "arguments": {"bed": "east"}}}
+    rows.observe(call(1, "mcp/proposal", moisture))
+    rows.observe(call(2, "mcp/request", moisture, correlation_id=["m1"]))
+    broken = {"result": {"isError": True, "content": [{"type": "text", "text": "KeyError: 'east'"}]}}
+    rows.observe(call(3, "mcp/response", broken, correlation_id=["m2"]))
+    rows.observe(call(4, "mcp/request", {"method": "tools/call", "params": {"name": 7}}))
+    found = rows.since(0, 9)
+    assert [row.tool for row in found] == ["moisture"] * 3 + [""]
+    assert [row.failed for row in found] == [False, False, True, False]
+    assert found[2].what == "moisture failed: “KeyError: 'east'”"
+    assert found[0].what == 'Wants to run moisture(bed="east")'

@@ -52,7 +52,6 @@ def test_each_participant_has_a_lifeline_and_each_envelope_a_row_with_number_tim
         "2",
         "+1.000 s",
         "chat",
-        "CH",
         "↳1 “hello”",
     ]
     assert first.get("data-seq") == "1"

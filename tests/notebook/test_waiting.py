@@ -248,7 +248,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
-        view=SimpleNamespace(made=lambda name: view),
+        view=SimpleNamespace(made=lambda name: view, card=lambda proposal: f"card of {proposal}"),
     )
     shell = SimpleNamespace(
         kernel=SimpleNamespace(get_parent=lambda channel: {"content": {"allow_stdin": True}})
@@ -276,6 +276,29 @@ def ask(scene: SimpleNamespace, *, blocking: bool = False) -> Any:
 def test_a_wait_that_a_click_can_end_is_watched(scene: SimpleNamespace) -> None:
     ask(scene, blocking=True).end()
     assert scene.view.waits == ["begin", "end"]
+
+
+def test_the_waiting_cell_shows_its_own_card_once_and_what_became_of_it(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    handle = SimpleNamespace(update=lambda card: shown.append(f"then {card}"))
+
+    def display(card: Any, *, display_id: bool) -> Any:
+        shown.append(card)
+        return handle
+
+    monkeypatch.setattr("IPython.display.display", display)
+    scene.lab.view.made = lambda name: None  # no approvals view was made
+    watch = ask(scene)
+    watch.tick()
+    assert shown == [], "there is no card of it, so another participant may decide it"
+    scene.cards = [SimpleNamespace(id="p-1"), SimpleNamespace(id="p-2")]
+    watch.tick()
+    watch.tick()
+    assert shown == ["card of p-1"]
+    watch.end()
+    assert shown == ["card of p-1", "then card of p-1"]
 
 
 @pytest.mark.trap("T-1")

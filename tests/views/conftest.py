@@ -51,6 +51,7 @@ def browser() -> Iterator[Callable[[Any], Page]]:
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mew_lab.lab.decisions.cards.ARMING", 0.0)  # tests/lab/test_gate.py has the real one
+    monkeypatch.setattr("mew_lab.lab.decisions.cards.MOST_READING", 0.0)
     yield up("demo", journal=None)
     close_all()
 

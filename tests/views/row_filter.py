@@ -15,7 +15,9 @@ from mew_lab.protocol.visible import visible
 
 Predicate = Callable[[Row], bool]
 
-FIELDS = ("from", "to", "kind", "context", "verdict")
+FIELDS = ("from", "to", "kind", "tool", "id", "context", "verdict", "since")
+UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+ASKED = ("", "kind", "id", "verdict")
 MOST_CHARACTERS, MOST_TERMS = 500, 50
 
 _TERM = re.compile(r'[ \t\r\n]*(-?)(?:([A-Za-z]+):)?("[^"]*"|[^ \t\r\n"]*)')
@@ -25,16 +27,20 @@ class _Term(NamedTuple):
     without: bool
     field: str
     wanted: str
+    since: float = 0.0
 
-    def holds(self, texts: dict[str, str]) -> bool:
+    def holds(self, row: Row, texts: dict[str, str]) -> bool:
+        if self.field == "since":
+            return (row.t >= self.since) is not self.without
         return (self.wanted in texts[self.field]) is not self.without
 
 
-def compile_filter(text: str) -> Predicate:
+def compile_filter(text: str, now: float = 0.0, zone: int = 0) -> Predicate:
     """A predicate that accepts the rows with all words of the text, in any order, case-insensitively.
 
     `-word` excludes the rows with that word. `"two words"` matches exactly this text. `from:x`, `to:x`, `kind:x`,
-    `context:x` and `verdict:x` search one column alone. The text of a row is the displayed one, with escapes for
+    `tool:x`, `id:x`, `context:x` and `verdict:x` search one column alone. `since:5m` and `since:21:37` mean the time;
+    `now` is in seconds of the epoch, `zone` the seconds by which the reader's clock is ahead of UTC. The text of a row is the displayed one, with escapes for
     invisible characters. An empty filter accepts every row.
 
     Args:
@@ -43,18 +49,35 @@ def compile_filter(text: str) -> Predicate:
     Raises:
         MewError: the filter is malformed; the message quotes the word and says what is allowed.
     """
-    terms = _terms(text)
+    terms = _terms(text, now, zone)
 
     def matches(row: Row) -> bool:
         if not terms:
             return True
         texts = _texts(row)
-        return all(term.holds(texts) for term in terms)
+        return all(term.holds(row, texts) for term in terms)
 
     return matches
 
 
-def _terms(text: str) -> tuple[_Term, ...]:
+def asks(text: str) -> bool:
+    """Whether a filter asks for rows by what they are, so that plumbing is shown, too."""
+    return any(not term.without and term.field in ASKED for term in _terms(text, 0.0, 0))
+
+
+def _since(wanted: str, now: float, zone: int) -> float:
+    if ago := re.fullmatch(r"([0-9]{1,6})(s|m|min|h|d)", wanted):
+        return now - int(ago[1]) * UNITS[ago[2]]
+    clock = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?", wanted)
+    parts = [int(part or 0) for part in clock.groups()] if clock else [99, 0, 0]
+    if parts[0] > 23 or parts[1] > 59 or parts[2] > 59:
+        raise MewError(f'"since:{wanted}" is no time: write since:5m, since:90s, since:2h or since:21:37.')
+    midnight = (now + zone) // 86400 * 86400 - zone
+    moment = midnight + parts[0] * 3600 + parts[1] * 60 + parts[2]
+    return moment if moment <= now else moment - 86400
+
+
+def _terms(text: str, now: float, zone: int) -> tuple[_Term, ...]:
     if len(text) > MOST_CHARACTERS:
         raise MewError(f"A filter has at most {MOST_CHARACTERS} characters.")
     terms: list[_Term] = []
@@ -69,12 +92,13 @@ def _terms(text: str) -> tuple[_Term, ...]:
         if field and field.lower() not in FIELDS:
             known = ", ".join(f"{name}:" for name in FIELDS)
             raise MewError(
-                f'The feed has no field "{field}:", only {known}. To search for the text, put it in quotes.'
+                f'Messages have no field "{field}:", only {known}. To search for the text, put it in quotes.'
             )
         wanted = value.strip('"').lower()
         if not wanted:
             raise MewError(f'"{sign}{field + ":" if field else ""}" needs a word after it.')
-        terms.append(_Term(bool(sign), field.lower(), wanted))
+        since = _since(wanted, now, zone) if field.lower() == "since" else 0.0
+        terms.append(_Term(bool(sign), field.lower(), wanted, since))
         if len(terms) > MOST_TERMS:
             raise MewError(f"A filter has at most {MOST_TERMS} words.")
     return tuple(terms)
@@ -85,6 +109,8 @@ def _texts(row: Row) -> dict[str, str]:
         "from": visible(row.sender),
         "to": visible(", ".join(row.to)),
         "kind": visible(row.kind),
+        "tool": visible(row.tool),
+        "id": visible(row.id[:80]),
         "context": visible(row.context),
         "verdict": f"{row.verdict} {visible(row.code)}".strip(),
     }

@@ -57,20 +57,36 @@ def test_cards_that_differ_in_values_alone_have_one_shape() -> None:
 def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
     decided = card(state="done", by="human", decided_at=0.0, on_screen=3.21, outcome="3 commits", edited=True)
     said = outcome_line(decided)
-    assert said.startswith("fulfilled (edited) by human at ") and said.endswith(
-        ", 3.2 s on screen: 3 commits"
-    )
-    found = card_data(decided)
+    assert said.startswith("Approved with changes by human after 3.2 s, ") and said.endswith(": 3 commits")
+    found = card_data(decided, me="human")
     assert (found["decision"], found["by"], found["at"], found["onScreen"]) == (
-        "fulfilled (edited)",
+        "Approved with changes by you after 3.2 s",
         "human",
         0.0,
         3.21,
     )
     assert found["arguments"] == [] and card_data(card())["onScreen"] is None
     unknown = card(state="done", by="human", edited=None)
-    assert outcome_line(unknown) == "fulfilled (not compared with the proposal) by human"
-    assert card_data(unknown)["decision"] == "fulfilled (not compared with the proposal)"
+    assert outcome_line(unknown) == "Approved (not compared with the proposal) by human"
+    assert card_data(unknown)["decision"] == "Approved (not compared with the proposal) by human"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"state": "fulfilled", "by": "human", "on_screen": 2.9}, "Approved by you after 2.9 s"),
+        ({"state": "done", "by": "human by policy wary"}, "Approved automatically (policy “wary”)"),
+        ({"state": "rejected", "by": "human by policy wary"}, "Rejected automatically (policy “wary”)"),
+        ({"state": "rejected", "by": "ann", "outcome": "unsafe"}, "Rejected by ann: unsafe"),
+        ({"state": "withdrawn", "by": "agent"}, "Withdrawn by agent"),
+        ({"state": "lapsed", "outcome": "too many"}, "Expired: too many"),
+        ({"state": "done", "by": "human", "failed": True, "outcome": "x: KeyError"}, "Approved by you: tool failed: x: KeyError"),
+    ],
+)  # fmt: skip
+def test_a_decision_and_its_result_are_told_apart(changes: dict[str, Any], line: str) -> None:
+    assert outcome_line(card(**changes), me="human") == line
+    found = card_data(card(**changes), me="human")
+    assert line.startswith(found["decision"]) and found["failed"] is changes.get("failed", False)
 
 
 TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=60)
@@ -128,9 +144,9 @@ def test_an_argument_is_held_against_that_of_the_last_call() -> None:
 def test_a_difference_is_told_line_by_line_and_what_is_equal_and_far_is_counted() -> None:
     was, now = "a\nb\nc\nd\ne\nf\nold", "a\nb\nc\nd\ne\nf\nnew"
     assert compare_lines(json.dumps(was), json.dumps(now)) == [
-        [" ", '"a\\n'],
+        [" ", '"a'],
         ["…", "4 equal lines"],
-        [" ", "f\\n"],
+        [" ", "f"],
         ["-", 'old"'],
         ["+", 'new"'],
     ]
@@ -204,7 +220,7 @@ def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     for warning in place_warnings(risks({"content": arguments["content"]}), pairs):
         assert warning["row"] == 1
         shown = "\n".join(lines_of(pairs[1][1]))
-        found = units(shown, warning["start"], warning["end"]).replace("\\n\n", "\\n")
+        found = units(shown, warning["start"], warning["end"]).replace("\n", "\\n")
         quoted = warning["text"].split(": ", 1)[-1].partition(" (reads ")[0].removesuffix("…")
         if warning["text"].startswith(("control character in ", "null byte in ")):
             assert json.loads(f'"{found}"') == chr(int(quoted.removeprefix("\\u"), 16))

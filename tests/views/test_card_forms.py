@@ -251,7 +251,7 @@ def test_threat_09_a_flood_of_proposals_fills_no_more_than_its_place_and_the_res
 @pytest.mark.threat(3, 17)
 def test_threat_17_all_that_is_shown_of_a_face_is_visible_text(page: Page) -> None:
     hidden = "a\u202eb\u200bc\x1b[31m"
-    pending = page.bot.call("notebook/write", {hidden: hidden, "b": [hidden]})
+    pending = page.bot.propose("notebook/write", {hidden: hidden, "b": [hidden]})
     page.page.until(lambda: page.page.of("card"))
     made = page.act("review", id=pending.id, changes=[{"name": f"{hidden}2", "json": json.dumps(hidden)}])[
         "value"

@@ -173,7 +173,9 @@ def test_what_a_page_chooses_becomes_one_act_of_the_kernel(room: Room, browser: 
 
 
 @pytest.mark.threat(5)
-@pytest.mark.parametrize("name", ["say", "acknowledge", "acknowledge all", "cancel", "earlier", "whole"])
+@pytest.mark.parametrize(
+    "name", ["say", "acknowledge", "acknowledge all", "read", "cancel", "earlier", "whole"]
+)
 @pytest.mark.parametrize(
     "given",
     [
@@ -221,11 +223,11 @@ def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
     )
     room.space.tell("chat/acknowledge", {"status": hostile}, by=hostile, about="c")
     html = picture(room.view)
-    assert "Chat as of 14:03:22 UTC, 250 messages, 0 to acknowledge" in html
+    assert "Chat: 250 messages, 0 unread" in html
     assert "50 earlier messages are not shown" in html
     assert html.count("<tr>") == 201 and "message 51." in html and "message 50." not in html
     assert "<img" not in html and "<script" not in html and "<strong>" not in html
-    assert repr(room.view) == "Chat: 250 messages, 0 to acknowledge"
+    assert repr(room.view) == "Chat: 250 messages, 0 unread"
 
 
 @pytest.mark.trap("T-16")
@@ -237,13 +239,13 @@ def test_the_view_of_a_lab_hears_what_was_before_and_nothing_once_it_is_closed(
         lab.chat("hello")
         view = view_of(lab, lab.rows)
         page = browser(view)
-        page.until(lambda: repr(view) == "Chat: 1 message, 0 to acknowledge")
+        page.until(lambda: repr(view) == "Chat: 1 message, 0 unread")
         assert view.badge() == ""
         other = browser(view_of(lab, lab.rows))
         view.close()
         lab.chat("hello")
-        other.until(lambda: repr(other.view) == "Chat: 2 messages, 0 to acknowledge")
-        assert repr(view) == "Chat: 1 message, 0 to acknowledge"
+        other.until(lambda: repr(other.view) == "Chat: 2 messages, 0 unread")
+        assert repr(view) == "Chat: 1 message, 0 unread"
         assert not view.faults
     finally:
         lab.down()

@@ -8,7 +8,9 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
+from mew_lab.views.feed.calls import CallState
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, select_columns
+from mew_lab.views.ui.pictures import clock_time
 
 
 def test_columns_are_chosen_by_name_in_any_order() -> None:
@@ -24,7 +26,7 @@ def test_a_column_of_ones_own_has_another_width() -> None:
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
-        (["sender"], "no column 'sender'; there are seq, time,"),
+        (["sender"], "no column 'sender'; there are seq, time, elapsed, route,"),
         ("seq", "columns is a list of names"),
         ([], "at least one column"),
         (["seq", "seq"], "each of them once"),
@@ -48,15 +50,17 @@ def test_a_value_is_what_the_row_says() -> None:
     row = Row(
         3, 1764000000.0, "bot", ("git", "files"), "chat", "“hi”", "c/1", 2, "refused", "paused", "m3", 120
     )
-    shown = {name: value(row) for name, value in VALUES.items()}
+    shown = {name: value(row, lambda _: CallState("answered", 0.044)) for name, value in VALUES.items()}
     assert shown == {
         "seq": "3",
-        "time": "16:00:00 UTC",
-        "clock": "16:00:00 UTC",
+        "time": clock_time(1764000000.0),
+        "elapsed": clock_time(1764000000.0),
+        "route": "bot → git, files",
+        "took": "44 ms",
         "from": "bot",
         "to": "git, files",
         "kind": "chat",
-        "what": "“hi” ⇠2",
+        "what": "Denied (paused): “hi” ⇠2",
         "context": "c/1",
         "verdict": "✗ paused",
         "size": "120",

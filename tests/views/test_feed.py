@@ -11,8 +11,12 @@ from pages import picture
 from seat import Rows_
 
 from mew_lab.errors import MewError
+from mew_lab.ledger.calls import CallLedger
+from mew_lab.ledger.entry import Entry
 from mew_lab.views.feed import widget as feed
+from mew_lab.views.feed.calls import CallStates
 from mew_lab.views.feed.widget import FeedView
+from mew_lab.views.ui.pictures import clock_time
 
 
 def sequence(items: list[dict[str, Any]]) -> list[int]:
@@ -205,13 +209,13 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
     log.add(hostile, hostile, sender=hostile, to=(hostile,), code=hostile, t=1763733802.0)
     view = FeedView(log, clock=lambda: datetime(2026, 11, 21, 14, 3, 22, tzinfo=UTC))
     html = picture(view)
-    assert "4 members, as of 14:03:22 UTC, 250 envelopes" in html
+    assert "· 4 participants · 250 messages" in html
     assert html.count("<tr>") == 201
-    assert "50 earlier envelopes are not shown" in html
+    assert "50 earlier messages not shown" in html
     assert "row number 51." in html and "row number 50." not in html
     assert "<img" not in html and "<script" not in html
-    assert "14:03:22 UTC" in html
-    assert repr(FeedView(Rows_())) == "Feed of demo: 0 envelopes, 4 members"
+    assert clock_time(1763733802.0) in html
+    assert repr(FeedView(Rows_())) == "Messages of demo: 0 messages, 4 participants"
 
 
 def test_an_empty_feed_says_what_would_fill_it() -> None:
@@ -224,14 +228,12 @@ def test_an_empty_feed_says_what_would_fill_it() -> None:
 def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Callable[..., Any]) -> None:
     view = FeedView(Rows_())
     page = browser(view)
-    names = [one["name"] for one in page.appear()["columns"]]
-    assert names == ["seq", "time", "from", "to", "kind", "what", "follows", "verdict"]
+    snapshot = page.appear()
+    assert snapshot["columns"] == ["seq", "time", "route", "what", "took"]
     view.columns = ["what", "context"]  # type: ignore[assignment]
     [item] = page.until(lambda: page.of("columns"))
-    assert [(one["name"], one["title"]) for one in item["columns"]] == [
-        ("what", "what"),
-        ("context", "context"),
-    ]
+    assert (item["columns"], item["chosen"]) == (["what", "context"], True)
+    assert {one["name"]: one["title"] for one in item["known"]}["context"] == "Context"
     with pytest.raises(MewError, match="no column 'sender'"):
         view.columns = ["sender"]  # type: ignore[assignment]
     assert [one.name for one in view.columns] == ["what", "context"]
@@ -245,7 +247,7 @@ def test_the_picture_has_the_columns_that_were_chosen() -> None:
     view = FeedView(log)
     view.columns = ["time", "context", "what"]  # type: ignore[assignment]
     html = picture(view)
-    assert html.count("<th ") == 3 and "received" in html and "14:03:22 UTC" in html
+    assert html.count("<th ") == 3 and ">Time<" in html and clock_time(1763733802.0) in html
     assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
 
 
@@ -294,7 +296,7 @@ def test_the_verdict_of_a_row_is_told_to_the_view_that_points_at_it(browser: Cal
     page.send({"t": "why", "view": "v1", "seq": 1})
     [item] = page.until(lambda: page.of("why"))
     assert (item["view"], item["seq"]) == ("v1", 1)
-    assert item["text"] == 'Accepted: bot holds a capability that permits it.\n{"kind":"chat"}'
+    assert item["text"] == 'Accepted: bot has a permission that allows it.\n{"kind":"chat"}'
 
 
 class Desk_:
@@ -382,3 +384,46 @@ def test_at_most_25_messages_a_second_whatever_comes(browser: Callable[..., Any]
     page.until(lambda: sequence(page.of("rows"))[-1:] == [30_000])
     moments = page.moments
     assert max(sum(1 for later in moments if one <= later < one + 1) for one in moments) <= 25
+
+
+# --- calls ---
+
+
+def test_the_state_of_a_call_travels_with_its_row_and_again_when_it_changes(
+    browser: Callable[..., Any],
+) -> None:
+    log, calls = Rows_(), CallStates()
+    ledger = CallLedger()
+
+    def say(seq: int, sender: str, kind: str, payload: dict[str, Any], **members: Any) -> None:
+        whole = {"id": f"e-{seq}", "from": sender, "kind": kind, "payload": payload, **members}
+        entry = Entry(seq, float(seq), json.dumps(whole), "accepted", "", "", sender, whole)
+        log.add(kind, sender=sender, raw=entry.raw)
+        calls.take_changes(ledger.observe(entry), ledger)
+
+    say(1, "human", "mcp/request", {"method": "tools/call", "params": {"name": "x"}}, to=["git"])
+    page = browser(FeedView(log, calls=calls, me="human"))
+    assert page.appear()["me"] == "human"
+    [item] = page.until(lambda: page.of("rows"))
+    assert item["rows"][0][14] == ["waiting", 0.0, 0]
+    say(2, "git", "mcp/response", {"result": {}}, to=["human"], correlation_id=["e-1"])
+    page.until(lambda: [1, "answered", 1.0, 0] in [call for one in page.of("calls") for call in one["calls"]])
+    # A view that lost a message has its rows already, and gets the states of all of them.
+    assert page.appear("v1", 2)["calls"] == [[1, "answered", 1.0, 0]]
+
+
+def test_plumbing_and_failures_are_marked_and_a_picture_leaves_plumbing_out(
+    browser: Callable[..., Any],
+) -> None:
+    log = Rows_()
+    log.add(what="hello there")
+    log.add("system/presence", "git joined", plumbing=True)
+    log.add("system/error", "too much", failed=True, tool="git_log")
+    view = FeedView(log)
+    page = browser(view)
+    page.appear()
+    [item] = page.until(lambda: page.of("rows"))
+    assert [row[11:14] for row in item["rows"]] == [["e-1", "", 0], ["e-2", "", 1], ["e-3", "git_log", 2]]
+    html = picture(view)
+    assert "hello there" in html and "too much" in html and "git joined" not in html
+    assert "Plumbing is not shown: 1 message." in html

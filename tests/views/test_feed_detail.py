@@ -39,7 +39,7 @@ def test_an_opened_row_has_its_text_twice_its_verdict_and_its_chain() -> None:
     assert shown["text"] == rows.raw(2)
     assert json.loads(shown["pretty"]) == json.loads(rows.raw(2)) and "\n" in shown["pretty"]
     assert (shown["more"], shown["left"], shown["absent"]) == (0, 0, 0)
-    assert shown["pattern"] == PATTERN and "bot holds a capability" in shown["why"]
+    assert shown["pattern"] == PATTERN and "bot has a permission" in shown["why"]
     [cause], [effect] = shown["causes"], shown["effects"]
     assert cause == [1, NOW.timestamp() + 1, "bot", "mcp/proposal", rows.since(0, 1)[0].what, []]
     assert effect[0] == 3 and effect[5] == [2]

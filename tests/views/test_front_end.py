@@ -132,8 +132,8 @@ def test_modules_that_cannot_be_joined_are_refused(sources: dict[str, str], faul
 def test_the_page_has_the_table_of_the_families() -> None:
     rows = re.findall(r'^  \["(.*)", "(.*)"\],$', family_table(), re.MULTILINE)
     assert tuple(rows) == STARTS
-    families = re.findall(r'^  \{"name": "(.*)", "glyph": "(.*)"\},$', family_table(), re.MULTILINE)
-    assert families == [(family.name, family.glyph) for family in FAMILIES]
+    families = re.findall(r'^  \{"name": "(.*)", "label": "(.*)"\},$', family_table(), re.MULTILINE)
+    assert families == [(family.name, family.label) for family in FAMILIES]
     assert not (VIEWS / "ui/family_table.js").exists(), "a file would take the place of the table"
 
 
@@ -143,10 +143,9 @@ def test_the_style_sheet_has_the_accents_of_the_families() -> None:
         assert f"--mew-{family.name}: {family.light};" in light
         assert family.light == family.dark or f"--mew-{family.name}: {family.dark};" in dark
         assert f".mew-is-{family.name} {{ --mew-family: var(--mew-{family.name}); }}" in dark
-    # No other place says which colour a family has, nor with which signs it is told.
+    # No other place says which colour a family has.
     written = "\n".join(path.read_text("utf-8") for path in [*FILES, *VIEWS.glob("*/*.css")])
     assert [family.name for family in FAMILIES if f"--mew-{family.name}:" in written] == []
-    assert [family.glyph for family in FAMILIES if f'"{family.glyph}"' in written] == ["SY"]
 
 
 def test_a_view_without_modules_is_told() -> None:

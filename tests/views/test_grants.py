@@ -12,7 +12,9 @@ from pages import Page, picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.views.grants.model import Holding, Holdings
+from mew_lab.views.grants.probe import Probe, describe_effect
 from mew_lab.views.grants.widget import GrantsView
+from mew_lab.views.ui.pictures import clock_time
 
 CALL = '{"kind":"mcp/request","payload":{"method":"tools/call"}}'
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -57,7 +59,9 @@ def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: P
     )[0]
     assert (row["who"], row["granter"]) == ("agent", "human")
     assert row["after"].startswith("agent\n")
-    assert page.act("revoke", key=row["key"])["said"] == "the grant of human to agent is revoked"
+    assert (
+        page.act("revoke", key=row["key"])["said"] == "agent may no longer call any tool with any arguments"
+    )
     page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
 
 
@@ -71,11 +75,9 @@ def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page,
     }
     lab.loop.call(lambda: client.post(request))
     found = page.act("probe", to="agent", pattern=CALL)["value"]
-    assert found["lines"] == [
-        "It would allow 1 of 1 logged envelope of agent that it may not send now (1 of them were refused)."
-    ]
+    assert found["lines"] == ["agent's past message would newly be allowed. It was refused."]
     assert json.loads(found["smallest"]) == json.loads(CALL)
-    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "tools/call x"]]
+    assert [example[1:] for example in found["examples"]] == [["mcp/request", "git", "x()"]]
     assert found["barred"] == ""
 
 
@@ -108,7 +110,10 @@ def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
         ("grant", {"to": "nobody", "pattern": CALL}),
         ("revoke", {"key": "what"}),
         ("revoke", {}),
-        ("of", {"holder": None}),
+        ("of", {"holder": None, "group": ""}),
+        ("of", {"holder": "agent"}),
+        ("restore", {"key": 7}),
+        ("restore", {"key": "agent\nx\n{}"}),
     ],
 )  # fmt: skip
 def test_what_is_no_choice_of_a_person_changes_nothing(
@@ -151,8 +156,8 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
     assert len(page.snapshot["rows"]) == 200 and page.snapshot["total"] == 450
     page.until(lambda: sum(len(item["rows"]) for item in page.of("rows")) == 450)
     assert max(len(item["rows"]) for item in page.of("rows")) == 200
-    assert len(page.act("of", holder="agent")["value"]) == 200
-    assert page.act("of", holder="nobody")["value"] == []
+    assert len(page.act("of", holder="agent", group="")["value"]) == 200
+    assert page.act("of", holder="nobody", group="")["value"] == []
 
 
 def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(
@@ -195,7 +200,59 @@ def test_the_picture_keeps_what_was_granted(view: GrantsView, holdings: Holdings
     )
     holdings.rows = (granted, *holdings.rows)
     html = picture(view)
-    assert "Grants in demo as of" in html and "granted by human at 00:00:00 UTC (g-1)" in html
+    assert "Permissions in demo: " in html and f"granted by human at {clock_time(0)} (g-1)" in html
     assert html.count("<tr>") == 201 and "51 earlier rows are not shown" in html
     assert "<script" not in html and "<button" not in html
-    assert repr(view) == "Grants in demo: 251 capabilities held, 1 of them granted"
+    assert repr(view) == "Permissions in demo: 251, 1 of them granted"
+
+
+def test_the_view_begins_with_what_this_human_granted(lab: Lab, page: Page) -> None:
+    boss = lab.join("boss", can="human")
+    lab.loop.submit(boss.participant.rights.grant("agent", [{"kind": "chat"}])).result(20)
+    assert page.act("grant", to="agent", pattern=CALL, minutes=None, uses=None, session=True)[
+        "said"
+    ].endswith("for this session")
+    groups = page.until(
+        lambda: (heads := page.of("head")) and dict(heads[-1]["groups"])["mine"] and dict(heads[-1]["groups"])
+    )
+    assert (groups["mine"], groups["granted"], groups["everybody"]) == (1, 1, 3)
+    first = page.appear("v2")["rows"][0]
+    assert (first["who"], first["group"], first["granter"]) == ("agent", "mine", "human")
+    assert [row["group"] for row in page.act("of", holder="agent", group="granted")["value"]] == ["granted"]
+
+
+def test_what_was_revoked_is_restored_once_and_only_where_it_had_no_end(page: Page, lab: Lab) -> None:
+    def held() -> list[str]:
+        return list(map(str, lab.seats["agent"].participant.client.capabilities.patterns))
+
+    key = page.act("grant", to="agent", pattern=CALL)["value"]["key"]
+    page.until(lambda: [row for item in page.of("rows") for row in item["rows"] if row["key"] == key])
+    assert page.act("revoke", key=key)["t"] == "done"
+    page.until(lambda: not [text for text in held() if "tools/call" in text])
+    assert page.act("restore", key=key)["said"] == "agent may now call any tool with any arguments"
+    page.until(lambda: [text for text in held() if "tools/call" in text])
+    assert "restored already" in page.act("restore", key=key)["said"]
+    limited = page.act("grant", to="agent", pattern=CALL, uses=2)["value"]["key"]
+    page.until(lambda: [row for item in page.of("rows") for row in item["rows"] if row["key"] == limited])
+    page.act("revoke", key=limited)
+    assert page.act("restore", key=limited)["t"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("fresh", "past", "said"),
+    [
+        (0, 12, "None of agent's 12 past messages would newly be allowed."),
+        (3, 12, "3 of agent's 12 past messages would newly be allowed. 1 of them was refused."),
+        (2, 2, "All 2 of agent's past messages would newly be allowed. 1 of them was refused."),
+        (0, 0, "No past message of agent would newly be allowed."),
+    ],
+)
+def test_the_effect_is_told_in_plain_words(fresh: int, past: int, said: str) -> None:
+    found = Probe(
+        phrase="chat", adds=True, fresh=fresh, refused=min(fresh, 1), already=0, proposals=1, looked_at=past,
+        examples=(), smallest="", barred="", warnings=(),
+    )  # fmt: skip
+    assert describe_effect(found, "agent") == [
+        said,
+        "1 past proposal would have run without asking you.",
+    ]

@@ -14,7 +14,7 @@ from pages import Page, picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.views.roster.model import MemberRow, MemberStatus, RosterModel
+from mew_lab.views.roster.model import Activity, MemberRow, MemberStatus, RosterModel
 from mew_lab.views.roster.widget import RosterView
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
@@ -22,7 +22,6 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
 @pytest.fixture
 def lab(lab: Lab) -> Lab:
-    lab.enrol("human", can="admin")
     lab.join("agent", can="agent")
     return lab
 
@@ -75,7 +74,8 @@ def test_a_status_goes_out_without_what_its_sender_may_do(page: Page, lab: Lab) 
     payload = {"messages_in_context": 4, "tokens": 1200, "max_tokens": 8000, "status": "active"}
     lab.send("participant/status", payload, as_id="agent")
     page.until(lambda: page.of("told"))
-    ((name, told),) = page.of("told")[-1]["told"]
+    ((name, told, doing),) = page.of("told")[-1]["told"]
+    assert doing == ["idle", 0.0, ""]
     assert (name, told["tokens"], told["usage"], told["near_limit"]) == ("agent", 1200, 0.15, False)
     assert len(page.of("rows")) == before
 
@@ -164,6 +164,10 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
         ({"name": "x", "can": "patterns", "patterns": "{"}, "not JSON"),
         ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
         ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
+        (
+            {"name": "x", "can": "patterns", "patterns": '[{"kind": "space/kick"}]'},
+            "only the owner of a space",
+        ),
         ({"name": "agent", "can": "starter"}, "already"),
         ({"name": "two words", "can": "starter"}, "invalid characters"),
     ],
@@ -175,9 +179,28 @@ def test_an_invitation_that_cannot_be_says_why(page: Page, given: dict[str, Any]
 
 def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:
     assert page.snapshot["barred"] == ""
+    assert page.snapshot["may"] == {"invite": True, "kick": True, "pause": True}
     lab.enrol("human", can="human")
     page.until(lambda: [item for item in page.of("head") if item["barred"]])
-    assert "space/invite" in page.of("head")[-1]["barred"]
+    assert page.of("head")[-1]["barred"] == "You don't have permission to invite people."
+    assert page.of("head")[-1]["may"] == {"invite": False, "kick": False, "pause": True}
+
+
+def test_one_click_pauses_all_agents_and_one_resumes_them(page: Page, lab: Lab) -> None:
+    lab.join("git", can="tool")
+    assert page.act("pause all")["said"] == "1 agent paused: agent"
+    page.until(lambda: [item for item in page.of("head") if item["agents"] == [0, 1]])
+    assert page.act("resume all")["said"] == "1 agent resumed: agent"
+    page.until(lambda: page.of("head")[-1]["agents"] == [1, 0])
+
+
+def test_a_state_goes_out_without_what_its_owner_may_do(page: Page, lab: Lab) -> None:
+    page.until(lambda: shown(page).get("agent", {}).get("since"))
+    before = len(page.of("rows"))
+    lab.send("reasoning/start", {"message": "a plan"}, as_id="agent")
+    page.until(lambda: page.of("told"))
+    assert page.of("told")[-1]["told"][0][2][0] == "thinking"
+    assert len(page.of("rows")) == before
 
 
 def test_after_the_end_everybody_has_left_and_nothing_may_be_done(page: Page, lab: Lab) -> None:
@@ -233,6 +256,7 @@ def test_what_peers_write_leaves_the_kernel_as_visible_text(
     crowd(
         view, members, 1, what=HOSTILE, patterns=(HOSTILE,), ids=(HOSTILE,),
         status=MemberStatus(1.0, "calm", 1, 2, 3, 4.0, ()), paused=PauseFacts(HOSTILE, "tea", 1.0, None),
+        doing=Activity("failed", 1.0, HOSTILE),
     )  # fmt: skip
     sent = json.dumps(browser(view).appear()["rows"], ensure_ascii=False)
     assert "\u202e" not in sent and "\x1b" not in sent
@@ -245,9 +269,9 @@ def test_the_picture_says_when_it_was_and_how_many_are_left_out(
 ) -> None:
     crowd(view, members, 250)
     html = picture(view)
-    assert "Roster of demo as of" in html and "50 more participants are not shown" in html
+    assert "Participants of demo: " in html and "50 more participants are not shown" in html
     assert html.count("<tr>") == 201 and "<script" not in html and "<button" not in html
-    assert repr(view) == "Roster of demo: 250 participants, 0 here"
+    assert repr(view) == "Participants of demo: 250, 0 connected"
 
 
 def test_the_picture_of_an_empty_space_says_what_would_fill_it(

@@ -130,21 +130,21 @@ def test_a_snapshot_has_all_counts_points_and_what_waits(space: Space, browser: 
     assert snapshot["seconds"] == [[at, [[1, 2], [2, 1]]], [at + 1, [[2, 1]]], [at + 4, [[3, 1]]]]
     assert snapshot["minutes"] == [[at, [[1, 2], [2, 2], [3, 1]]]]
     (point,) = snapshot["points"]["decision"]
-    assert point == [3, "bot", 5, at + 4.1, 4.1, "rejected", "human", "tools/call git_commit"]
+    assert point == [3, "bot", 5, at + 4.1, 4.1, "rejected", "human", "Wants to run git_commit()"]
     told = snapshot["told"]["decision"]
     assert (told["of"], told["p50"], told["mine"], told["waiting"]) == (1, pytest.approx(4.1), 1, 1)
-    assert told["oldest"] == [[4, at + 1.0, "bot", "tools/call git_log"]]
+    assert told["oldest"] == [[4, at + 1.0, "bot", "Wants to run git_log()"]]
     assert snapshot["told"]["request"]["of"] == 1 and snapshot["exchange"] == {"drawing": None}
-    assert [glyph for _, glyph in snapshot["families"]] == [
-        "CH",
-        "MC",
-        "PR",
-        "ER",
-        "RE",
-        "CA",
-        "PA",
-        "ST",
-        "SY",
+    assert [label for _, label in snapshot["families"]] == [
+        "Chat",
+        "Call",
+        "Proposal",
+        "Error",
+        "Reasoning",
+        "Permission",
+        "Status",
+        "Stream",
+        "System",
     ]
 
 
@@ -237,7 +237,7 @@ def test_code_selects_and_gets_the_diagram_for_its_cell(space: Space) -> None:
     space.decide()
     drawing = space.view.select("r1")
     assert isinstance(drawing, Drawing) and space.view.diagram == drawing
-    assert "→ git: mcp/proposal tools/call git_commit" in str(drawing)
+    assert "→ git: mcp/proposal Wants to run git_commit()" in str(drawing)
     with pytest.raises(JournalError, match="no such message"):
         space.view.select("nobody")
     assert "median 4.1 s" in str(space.view.latency) and "3 messages" in str(space.view.rate)
@@ -279,7 +279,7 @@ def test_threat_03_what_travels_and_what_is_saved_is_text_whatever_was_said(
         "img",
         "br",
     }
-    assert {name for node in tree.iter() for name in node.attrib} <= {"style", "scope", "alt", "src"}
+    assert {name for node in tree.iter() for name in node.attrib} <= {"class", "style", "scope", "alt", "src"}
     assert all(node.get("src", "").startswith("data:image/svg+xml;base64,") for node in tree.iter("img"))
 
 
@@ -289,7 +289,7 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
     space.decide()
     space.view.select("p1")
     html = picture(space.view)
-    assert "demo, timeline, as of 14:03:00 UTC, 5 envelopes; median decision 4.1 s of 1, 1 waiting" in html
+    assert "demo, timeline: 5 envelopes; median decision 4.1 s of 1, 1 waiting" in html
     assert html.count("<img") == 3 and "<svg" not in html and "<script" not in html
     assert "Exchange of 2 messages in 4.1 s around #3" in html and "unsafe" in html
     assert repr(space.view) == "Timeline of demo: 5 envelopes; median decision 4.1 s of 1, 1 waiting"

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from pages import bundle, picture
 
+from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.model import ToolCatalog, ToolList, ToolOwner
+from mew_lab.views.tools.offers import expand_template
+from mew_lab.views.tools.runs import read_progress
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
 from mew_lab.views.ui import acts
 
@@ -92,13 +95,17 @@ def test_a_tool_is_found_filled_in_called_and_its_result_read(page: Page) -> Non
     assert run["said"].startswith("answered in 0.") and run["said"].endswith(" s by notebook")
     assert (run["target"], run["brief"], run["proposed"]) == ("notebook/add", '{"a": 40}', False)
     assert page.value("result", run=started["run"])[0] == {"kind": "text", "text": "42", "mime": ""}
-    assert page.value("again", run=started["run"]) == {"tool": "notebook/add", "text": '{"a": 40}'}
+    assert page.value("again", run=started["run"]) == {
+        "what": "tool",
+        "tool": "notebook/add",
+        "text": '{"a": 40}',
+    }
 
 
 def test_a_proposal_is_withdrawn(page: Page, lab: Lab) -> None:
     started = page.value("start", tool="notebook/add", text='{"a": 40}', how="propose")
     page.browser.until(
-        lambda: any(item["run"]["said"] == "waits for a human" for item in page.browser.of("run"))
+        lambda: any(item["run"]["said"] == "waiting for approval" for item in page.browser.of("run"))
     )
     assert page.act("stop", run=started["run"])["said"] == "The proposal of notebook/add is withdrawn."
     assert page.run(started["run"])["said"].startswith("withdrawn by human after 0.")
@@ -225,7 +232,7 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
     texts = Texts()
     texts.feed(picture(view))
     assert texts.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br"}
-    assert "Tools as of " in texts.words and "250 tools" in texts.words
+    assert "Tools: " in texts.words and "250 tools" in texts.words
     assert "57 more tools are not shown" in texts.words
     assert "onerror=alert(1)>\\u202e" in texts.words and "\u202e" not in texts.words
     assert "(required)" in texts.words and "read-only" in texts.words
@@ -249,4 +256,138 @@ def test_displayed_it_waits_a_moment_so_that_its_picture_holds_what_is_there(lab
 def test_badges_say_only_what_a_tool_said_of_itself(lab: Lab, browser: Callable[[Any], Any]) -> None:
     hints = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": "yes", "idempotentHint": 1}
     one = Page(browser(Still(lab, ToolList(1, tools(1, hints=hints), ())).view()))
-    assert one.value("find", query="")["rows"][0]["badges"] == ["writes", "destroys"]
+    assert one.value("find", query="")["rows"][0]["badges"] == ["writes", "destructive"]
+
+
+class Server:
+    """An MCP server without a process: it answers as a test says, and reports the progress of its calls."""
+
+    def __init__(self, lab: Lab, name: str = "files") -> None:
+        self.seat = lab.join(name, can="tool")
+        self.asked: list[str] = []
+        self.cancelled = 0
+        self.report: dict[str, Any] | None = None
+        lab.loop.call(lambda: setattr(self.seat.participant.tools, "answer", self.answer))
+        self.lab = lab
+
+    async def answer(self, method: str, params: Any) -> dict[str, Any]:
+        self.asked.append(method)
+        match method:
+            case "tools/list":
+                return {"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}
+            case "resources/list":
+                return {
+                    "resources": [{"uri": "file:///a.txt", "name": "a", "mimeType": "text/plain", "size": 3}]
+                }
+            case "resources/templates/list":
+                return {"resourceTemplates": [{"uriTemplate": "file:///{path}", "name": "any file"}]}
+            case "prompts/list":
+                return {"prompts": [{"name": "review", "arguments": [{"name": "code", "required": True}]}]}
+            case "resources/read":
+                return {"contents": [{"uri": params["uri"], "text": f"read {params['uri']} {HOSTILE}"}]}
+            case "prompts/get":
+                said = {"type": "text", "text": f"Review {params['arguments']['code']}."}
+                return {"description": HOSTILE, "messages": [{"role": "user", "content": said}]}
+            case "tools/call":
+                token = params["_meta"]["progressToken"]
+                report = {"progressToken": token, "progress": 2, "total": 4, "message": f"step {HOSTILE}"}
+                await self.seat.participant.notify("notifications/progress", report, to="human")
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    self.cancelled += 1
+                    raise
+        raise AssertionError(method)
+
+
+def test_resources_and_prompts_are_listed_when_their_tab_is_opened_and_read(page: Page, lab: Lab) -> None:
+    server = Server(lab)
+    assert page.act("ask", participant="files")["said"].endswith("2 tools are known.")
+    assert not {*server.asked} - {"tools/list"}
+    assert page.act("ask", tab="resources")["said"] == "2 resources of 1 participant"
+    found = page.value("find", tab="resources", query="")
+    assert [(row["what"], row["target"], row["may"], row["badges"]) for row in found["rows"]] == [
+        ("resource", "files/file:///a.txt", "call", ["text/plain", "3 bytes"]),
+        ("template", "files/file:///{path}", "call", ["template"]),
+    ]
+    assert page.value("find", tab="resources", query="any fil")["total"] == 1
+    told = page.browser.until(lambda: [item for item in page.browser.of("offers") if item["total"] == 2])
+    states = {name: state for name, _, state, _, _ in told[-1]["people"]}
+    # A participant without resources has none, and that is no fault.
+    assert states == {"files": "ready", "notebook": "none"}
+    started = page.value("start", what="resource", tool="files/file:///a.txt", text="{}", how="call")
+    page.run(started["run"])
+    [block] = page.value("result", run=started["run"])
+    assert (
+        block["kind"] == "text" and block["text"] == "read file:///a.txt <img src=x onerror=alert(1)>\\u202e"
+    )
+    # A template asks for its variables, and encodes what they hold.
+    form = page.value("form", what="template", tool="files/file:///{path}")
+    assert [(one["key"], one["required"]) for one in form["plan"]["members"]] == [("path", True)]
+    missing = page.value("check", what="template", tool="files/file:///{path}", text="{}")
+    assert [fault["said"] for fault in missing["faults"]] == ["is required"]
+    started = page.value(
+        "start", what="template", tool="files/file:///{path}", text='{"path": "a b/c"}', how="call"
+    )
+    page.run(started["run"])
+    assert page.value("result", run=started["run"])[0]["text"].startswith("read file:///a%20b%2Fc ")
+    assert page.act("ask", tab="prompts")["said"] == "1 prompt of 1 participant"
+    started = page.value("start", what="prompt", tool="files/review", text='{"code": "x = 1"}', how="call")
+    page.run(started["run"])
+    assert [block["text"] for block in page.value("result", run=started["run"])] == [
+        "<img src=x onerror=alert(1)>\\u202e", "user:", "Review x = 1.",
+    ]  # fmt: skip
+    assert page.value("again", run=started["run"]) == {
+        "what": "prompt",
+        "tool": "files/review",
+        "text": '{"code": "x = 1"}',
+    }
+    # What a page makes up is refused.
+    for made_up in ({"what": "prompt", "tool": "files/none"}, {"what": "nothing", "tool": "files/review"}):
+        assert page.act("start", text="{}", how="call", **made_up)["t"] == "failed"
+
+
+def test_progress_is_believed_of_the_tool_alone_and_a_call_is_cancelled_on_the_wire(
+    page: Page, lab: Lab
+) -> None:
+    server, other = Server(lab), lab.join("other", can="admin")
+    assert page.act("ask", participant="files")["said"].endswith("2 tools are known.")
+    started = page.value("start", tool="files/slow", text="{}", how="call")
+    number = started["run"]
+
+    def progress() -> Any:
+        told = [item["run"]["progress"] for item in page.browser.of("run") if item["run"]["number"] == number]
+        return told[-1] if told else None
+
+    assert page.browser.until(progress) == [2.0, 4.0, "step <img src=x onerror=alert(1)>\\u202e"]
+    [call] = [entry for entry in lab.log if entry.get("payload", {}).get("method") == "tools/call"]
+    report = {"progressToken": call["payload"]["params"]["_meta"]["progressToken"], "progress": 4, "total": 4}
+    payload = {"jsonrpc": "2.0", "method": "notifications/progress", "params": report}
+    other.send("mcp/request", payload, to="human", correlation_id=call["id"])
+    assert page.act("stop", run=number)["said"] == "files/slow is cancelled. It may have run already."
+    ended = page.run(number)
+    assert ended["said"].startswith("failed after") and ended["progress"] is None
+    page.browser.until(lambda: server.cancelled)
+    assert "notifications/cancelled" in str(lab.log.df["what"].tolist())
+    assert progress() is None
+    told = [item["run"]["progress"] for item in page.browser.of("run")]
+    assert [4.0, 4.0, ""] not in told
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"progress": True}, {"progress": "1"}, {"progress": -1}, {"progress": float("nan")}, []]
+)
+def test_a_progress_that_is_no_number_is_none(params: Any) -> None:
+    assert read_progress({"method": "notifications/progress", "params": params}) is None
+
+
+@pytest.mark.parametrize("total", [None, 0, -3, True, "9", float("inf")])
+def test_a_total_that_is_no_number_is_not_known(total: Any) -> None:
+    read = read_progress({"method": "notifications/progress", "params": {"progress": 1, "total": total}})
+    assert read is not None and read[1] == (1.0, None, "")
+
+
+def test_a_template_is_filled_in_as_rfc_6570_has_it() -> None:
+    assert expand_template("x:{a}/{+b}", {"a": "ä /", "b": "c/d?"}) == "x:%C3%A4%20%2F/c/d?"
+    with pytest.raises(MewError, match="“b” is required"):
+        expand_template("{a}{b}", {"a": ""})

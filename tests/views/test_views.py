@@ -79,7 +79,9 @@ def test_a_lab_that_is_gone_is_not_kept() -> None:
 
 def test_a_part_that_there_is_not_names_those_that_there_are() -> None:
     one = Views(SimpleNamespace(on_down=[], closed=False))  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match=r"no 'rooster'; its parts are approvals, chat, feed"):
+    with pytest.raises(
+        AttributeError, match=r"no 'rooster' .did you mean 'roster'..; its parts are approvals, chat, feed"
+    ):
         _ = one.rooster
     assert set(PARTS) <= set(dir(one))
 

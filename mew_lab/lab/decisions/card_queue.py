@@ -298,10 +298,14 @@ class CardQueue:
 
     def _make_card(self, proposal: Proposal) -> Card | None:
         known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
+        remarks = self.tools.remarks(proposal)
+        about, hints = self.tools.statement(proposal)
         return card_of(
             proposal,
             since=self._clock(),
-            of_the_tool=(*stated_risks(known), *self.tools.remarks(proposal)),
+            of_the_tool=(*stated_risks(known), *remarks),
+            about=about,
+            hints=hints,
             sources=self._sources,
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),
@@ -324,6 +328,7 @@ class CardQueue:
                 edited=proposal.edited,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
                 sent=self._outcomes.last_sent(card.id),
+                failed=self._outcomes.has_failed(card.id),
             )
         )
 

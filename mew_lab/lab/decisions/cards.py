@@ -38,9 +38,13 @@ from mew_lab.sdk.results import result_of
 __all__ = [
     "ARMING",
     "FOLD_LINES",
+    "FURTHER",
     "LONG_NAME",
+    "MOST_READING",
     "POLICY",
+    "READING",
     "REASONS",
+    "Answer",
     "Card",
     "CardState",
     "Click",
@@ -59,6 +63,9 @@ __all__ = [
 
 
 ARMING = 0.5  # seconds that a view shows a card before a click decides
+FURTHER = 1.0  # seconds before a click approves a further card, beside the time to read it
+READING = 40.0  # characters of new text a second, faster than anybody reads
+MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
@@ -94,7 +101,9 @@ class Card:
     decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
     with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
     that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
-    where the request was not compared with the proposal.
+    where the request was not compared with the proposal. `about` is the description that the target gives of its tool,
+    `hints` the words for its annotations, such as `read-only`; both are its own statements. `failed` says that it was
+    approved and that the tool, or the call of it, failed.
     """
 
     id: str
@@ -119,6 +128,9 @@ class Card:
     request_id: str = ""
     sent: str = ""
     refusal: str = ""
+    about: str = ""
+    hints: tuple[str, ...] = ()
+    failed: bool = False
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -206,6 +218,9 @@ class Decisions(Protocol):
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
         """Records that a view shows a folded row of the proposal or edit with that digest in full."""
 
+    def seconds_left(self, proposal: str, *, view: str, digest: str) -> float:
+        """Seconds until a click in that view may approve the proposal or edit with that digest; 0 when it may now."""
+
     def click(self, view: str) -> Click:
         """A click in that view that arrives now."""
 
@@ -224,7 +239,7 @@ class Decisions(Protocol):
     ) -> Future[str]:
         """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
-        The click's own view must have shown it for `ARMING` seconds, and its folded rows must have been opened. The
+        The click's own view must have shown it for the arming time, and its folded rows must have been opened. The
         request is built from the proposal that the kernel holds. The future's result is one sentence; its exception, a
         MewError, says why nothing was sent.
         """
@@ -242,13 +257,13 @@ LONG_NAME = 80  # characters of a row's name
 
 
 def lines_of(text: str) -> list[str]:
-    """A JSON value as lines that hide nothing, indented, with strings broken after each `\\n` in them."""
+    """A JSON value as lines that hide nothing, indented, with strings broken at each line end in them."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return [visible(text)]
     if isinstance(value, str):
-        # Quoted as JSON, where a line end is `\n` and a backslash is doubled, so nothing is ambiguous.
+        # Quoted as JSON, where a backslash is doubled, but a line end is a new line, so nothing is ambiguous.
         quoted = json.dumps(value, ensure_ascii=False)
         return [visible(line) for line in _broken(quoted)]
     if isinstance(value, dict | list) and len(text) > 100:
@@ -269,13 +284,15 @@ def _compact(value: Any) -> str:
 
 
 def _broken(quoted: str) -> list[str]:
-    """Breaks a quoted string after each escaped line end, and not after an escaped backslash before an n."""
+    """Breaks a quoted string at each escaped line end, and not at an escaped backslash before an n."""
     lines, start, at = [], 0, 0
     while (at := quoted.find("\\", at)) >= 0:
         end = quoted[at + 1 : at + 2] == "n"
         at += 2
-        if end and at < len(quoted) - 1:
-            lines.append(quoted[start:at])
+        if (
+            end and at < len(quoted) - 1
+        ):  # the one at the very end stays an escape: it would leave a quote alone
+            lines.append(quoted[start : at - 2])
             start = at
     return [*lines, quoted[start:]]
 
@@ -369,6 +386,8 @@ def card_of(
     logical: Callable[[str], str] = lambda id: id,
     present: Iterable[str] = (),
     why: str = "",
+    about: str = "",
+    hints: tuple[str, ...] = (),
 ) -> Card | None:
     """The card of a new proposal; None when its text is ambiguous JSON, so that it may not be approved.
 
@@ -410,6 +429,8 @@ def card_of(
         request_id=request_id,
         refusal=find_mismatch(rows, request),
         why=why,
+        about=about,
+        hints=hints,
     )
 
 
@@ -434,12 +455,19 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
     return (*remarks[:MOST_BESIDE], *(["more is sent beside the call"] if len(remarks) > MOST_BESIDE else []))
 
 
-def answer_of(response: Envelope, *, method: str, what: str) -> str:
-    """The payload of a response as one line."""
+class Answer(NamedTuple):
+    """The payload of a response as one line, and whether it says that the call failed."""
+
+    text: str
+    failed: bool = False
+
+
+def answer_of(response: Envelope, *, method: str, what: str) -> Answer:
+    """Reads a response."""
     try:
         result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:
-        return one_line(str(fault), 160)
+        return Answer(one_line(str(fault), 160), failed=True)
     text = result if isinstance(result, str) else getattr(result, "text", None)
     text = text or compact(response.payload.get("result"))
-    return one_line(text, 160)
+    return Answer(one_line(text, 160))

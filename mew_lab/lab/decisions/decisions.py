@@ -102,6 +102,11 @@ class HumanDecisions(CardQueue):
         if self.rows(proposal, digest) is not None:
             self.gate.record_opened(proposal, digest, index)
 
+    def seconds_left(self, proposal: str, *, view: str, digest: str) -> float:
+        """Seconds until a click in that view may approve the proposal or edit with that digest; 0 when it may now."""
+        card = self._open.cards.get(proposal)
+        return 0.0 if card is None else self.gate.seconds_left(card, view=view, digest=digest)
+
     def click(self, view: str) -> Click:
         """A click in that view that arrives now."""
         return self.gate.click(view)
@@ -211,6 +216,8 @@ class HumanDecisions(CardQueue):
             )
             if target and not card.to:  # the human chose the target that the proposal leaves open
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
+        if click is not None:
+            self.gate.record_decided(card, click)
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
         sent: CardState | None = None

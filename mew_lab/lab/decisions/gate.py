@@ -4,6 +4,11 @@ Every approval is checked here. A click requires that its own view has shown thi
 the arming time before the click arrived. A typed approval requires the digest of the shown card, or a second approval
 after the whole card was printed. Folded rows must have been opened, except for a policy, which reads all of them.
 
+A first approval needs `ARMING` seconds. A further one needs the time that nobody can beat who reads: one second, and the
+text that is new beside the card decided before, at 40 characters a second, at most 15 s. Cards are read one after the
+other, so this time begins when the card is shown, or when the card decided before could have been read, whichever is
+later. A person who has read several cards before the first click does not wait again.
+
 Any thread may record what was shown and opened.
 
 Spec: §3.2.1, ruling R29; threats 14, 30, 36.
@@ -16,14 +21,31 @@ from collections.abc import Callable
 
 from mew_lab.errors import NotApproved
 from mew_lab.lab.decisions import cards
-from mew_lab.lab.decisions.cards import Card, Click, folded, unopened
+from mew_lab.lab.decisions.cards import Card, Click, folded, lines_of, unopened
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.sdk.request_rows import row_name
 
-__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate"]
+__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate", "lines_to_read", "reading_time"]
 
 LEAST_DIGITS = 8  # characters of a digest that identify it
 MOST_ROWS = 40  # rows of a card in a listing
 MOST_FACES = 200  # pairs of view and digest that are recorded of one proposal
+
+
+def lines_to_read(card: Card) -> frozenset[str]:
+    """The lines of a card that a person reads: its title, its rows without the routine ones, and its warnings."""
+    rows = [
+        f"{row_name(pointer)} {line}" if n == 0 else line
+        for pointer, value in card.details
+        for n, line in enumerate(lines_of(value))
+    ]
+    return frozenset((card.request, *rows, *card.warnings))
+
+
+def reading_time(card: Card, read: frozenset[str]) -> float:
+    """Seconds before a further card may be approved, when the lines in `read` were read before."""
+    new = sum(map(len, lines_to_read(card) - read))
+    return min(cards.MOST_READING, cards.FURTHER + new / cards.READING)
 
 
 _Shown = tuple[int, str]  # the sequence number of the proposal among all messages, and its digest
@@ -40,6 +62,11 @@ class Gate:
         self._opened: dict[str, dict[str, set[int]]] = {}  # proposal -> shown digest -> opened rows
         self._whole: dict[str, _Shown] = {}  # proposal -> the card that was shown whole as text
         self._listed: dict[str, _Shown] = {}  # proposal -> the card that a listing showed whole
+        self._read: frozenset[str] | None = (
+            None  # the lines of the card decided before; None before the first click
+        )
+        self._read_by = 0.0  # when that card could have been read
+        self._last: Click | None = None  # the click that decided it; one click may decide several alike
 
     def record_shown(self, card: Card, *, view: str, digest: str) -> None:
         """Records that a view shows that digest, of the card or of an edit, from now on; an earlier start stands."""
@@ -85,8 +112,33 @@ class Gate:
         for table in (self._opened, self._whole, self._listed):
             table.pop(proposal, None)
 
+    def seconds_left(self, card: Card, *, view: str, digest: str) -> float:
+        """Seconds until a click in that view may approve what it shows; 0 when it may, or when it shows nothing."""
+        with self._lock:
+            began = self._seen.get(card.id, {}).get((card.seq, view, digest))
+        return 0.0 if began is None else max(0.0, self._ready(card, began, digest) - self._clock())
+
+    def record_decided(self, card: Card, click: Click) -> None:
+        """Records that a click decided the card, so that the next one is a further one."""
+        with self._lock:
+            if self._last == click and self._read is not None:
+                self._read |= lines_to_read(card)
+                return
+            seen = self._seen.get(card.id, {})
+            began = min((at for (seq, _, _), at in seen.items() if seq == card.seq), default=click.at)
+            self._read_by = min(click.at, self._ready(card, began, card.digest))
+            self._read, self._last = lines_to_read(card), click
+
+    def _ready(self, card: Card, began: float, digest: str) -> float:
+        """When a view that shows the digest since `began` may approve it. An edit was written by the person herself."""
+        if self._read is None or digest != card.digest:
+            return began + cards.ARMING
+        return max(began + cards.ARMING, max(began, self._read_by) + reading_time(card, self._read))
+
     def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
         """Checks that the clicked view had shown that digest for long enough; returns for how many seconds.
+
+        A rejection needs no time to read.
 
         Raises:
             NotApproved: That view has not shown it, or not for the arming time.
@@ -106,6 +158,13 @@ class Gate:
             raise NotApproved(
                 f"{card.request}: not decided, because it was on screen for {seconds:.2f} s; look at it for "
                 f"{cards.ARMING:g} s, then {decision} it once more",
+                code="too_fast",
+            )
+        left = self._ready(card, began, digest) - click.at
+        if decision == "approve" and click != self._last and left > 0:
+            raise NotApproved(
+                f"{card.request}: not approved, because nobody reads it within {seconds:.2f} s; approve it once more "
+                f"in {left:.1f} s",
                 code="too_fast",
             )
         return seconds

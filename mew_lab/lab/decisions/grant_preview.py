@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.cards import Click
@@ -30,7 +30,7 @@ from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.pattern import Literal, compile_pattern, compile_strings
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["LIMITS", "GrantOffer", "GrantOffers", "literal", "narrowest"]
+__all__ = ["LIMITS", "SESSION", "Allowed", "GrantOffer", "GrantOffers", "literal", "narrowest"]
 
 
 _MANY = ("$", "*", "?")
@@ -110,6 +110,9 @@ def _value(value: Any, name: object) -> Any:
     return value
 
 
+SESSION = "this session"  # the limit that also ends when the lab goes down
+ENDS_WITH_SESSION = "It ends when this lab goes down, and after 8 h at the latest."
+MOST_TOOLS = 50
 MAX_OFFERS = 100
 OPEN_WORLD = "Other arguments stay free: no pattern can forbid them."
 
@@ -119,6 +122,7 @@ LIMITS: Mapping[str, tuple[float | None, int | None]] = {
     "10 uses": (None, 10),
     "10 min": (10.0, None),
     "1 h": (60.0, None),
+    "this session": (480.0, None),
     "no end": (None, None),
 }
 
@@ -140,6 +144,18 @@ class GrantOffer:
     remarks: tuple[str, ...]
 
 
+class Allowed(NamedTuple):
+    """An approval with a permission: a sentence about both, the holder, the limit and the id of the grant."""
+
+    sentence: str
+    to: str
+    limit: str
+    grant: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 class GrantOffers:
     """The offered grants that wait for one human's confirmation."""
 
@@ -149,7 +165,13 @@ class GrantOffers:
         self._offers: BoundedDict[str, GrantOffer] = BoundedDict(MAX_OFFERS)
 
     async def offer(
-        self, proposal: str, *, values: bool, limit: str, target: tuple[str, ...] = ()
+        self,
+        proposal: str,
+        *,
+        values: bool,
+        limit: str,
+        target: tuple[str, ...] = (),
+        read_only: bool = False,
     ) -> GrantOffer:
         """Offers a grant for the proposer of a proposal, with the number of logged envelopes that would match.
 
@@ -157,9 +179,11 @@ class GrantOffers:
             values: Whether only the argument values of this proposal are allowed, rather than any.
             limit: One of `LIMITS`.
             target: The participant that runs the tool, where the proposal names none.
+            read_only: Whether all tools of the target that it lists as read-only are allowed, rather than this one.
 
         Raises:
-            MewError: There is no such proposal or limit, or no pattern can express it.
+            MewError: There is no such proposal or limit, the tool is not listed as read-only, or no pattern can
+                express it.
         """
         proposed = self._session.me.participant.proposals.get(proposal)
         if proposed is None or limit not in LIMITS:
@@ -169,12 +193,19 @@ class GrantOffers:
         to = proposed.to or target
         if not to:
             raise MewError("cannot grant it: choose who runs it first")
-        pattern = narrowest(to, shown(proposed.envelope)["payload"], values=values)
+        if read_only:
+            pattern = self._read_only_pattern(proposed.tool, to)
+        else:
+            pattern = narrowest(to, shown(proposed.envelope)["payload"], values=values)
         remarks: tuple[str, ...] = (
             (OPEN_WORLD,)
-            if values
+            if values and not read_only
             else ("Any arguments are allowed, including other paths and other targets.",)
         )
+        if read_only:
+            remarks = (f"These tools are read-only by the word of {one_line(to[0], 60)} alone.", *remarks)
+        if limit == SESSION:
+            remarks = (*remarks, ENDS_WITH_SESSION)
         if any(LIMITS[limit]) and not self._granting.kept:
             remarks = (*remarks, ENDS_HERE)
         key = digest(
@@ -194,10 +225,26 @@ class GrantOffers:
         self._offers[key] = offer
         return offer
 
+    def _read_only_pattern(self, tool: str, to: Sequence[str]) -> dict[str, Any]:
+        """The pattern of calls of all read-only tools of the only target."""
+        names = self._session.decisions.tools.read_only_tools(to[0]) if len(set(to)) == 1 else []
+        if tool not in names:
+            raise MewError(
+                f"cannot allow the read-only tools: {one_line(tool, 60)} is not listed as one of them"
+            )
+        if len(names) > MOST_TOOLS:
+            raise MewError(
+                f"cannot allow the read-only tools: {len(names)} are more than the {MOST_TOOLS} to be shown"
+            )
+        patterns = [literal(name, "the name of a tool") for name in names]
+        params = {"name": patterns[0] if len(patterns) == 1 else patterns}
+        payload = {"method": "tools/call", "params": params}
+        return {"kind": "mcp/request", "to": literal(to[0], "an addressee"), "payload": payload}
+
     async def take(
         self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...] = ()
-    ) -> str:
-        """Approves a proposal by a click, then gives the offered grant; returns one sentence about both.
+    ) -> Allowed:
+        """Approves a proposal by a click, then gives the offered grant.
 
         Raises:
             MewError: Something was not done; the message says what and why.
@@ -218,8 +265,10 @@ class GrantOffers:
                 minutes=minutes,
                 uses=uses,
                 reason=f"with the approval of {proposal[:80]}",
+                session=shown.limit == SESSION,
             )
         except MewError as refusal:
             raise MewError(f"{approved}; but nothing was granted to {shown.to[:64]}: {refusal}") from refusal
         del self._offers[offer]
-        return f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"
+        sentence = f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"
+        return Allowed(sentence, shown.to, shown.limit, id)

@@ -197,6 +197,7 @@ class LimitedGrants:
         self._revokes: set[asyncio.Task[None]] = set()
         # Own grants that the followed log has shown. The ledger follows the connection, which is ahead of the log.
         self._logged: set[str] = set()
+        self._of_session: set[str] = set()  # those that end with this lab
         self._unanswered = 0  # grants of some uses that the gateway has not taken yet
         self._meanwhile: deque[Entry] = deque(maxlen=1000)
         self._follows = False
@@ -231,12 +232,14 @@ class LimitedGrants:
         minutes: float | None = None,
         uses: int | None = None,
         reason: str = "",
+        session: bool = False,
     ) -> str:
         """Grants capabilities to `to`; returns the id of the grant once the gateway has accepted it.
 
         Args:
             minutes: The minutes after which it ends; None for no such limit.
             uses: The number of envelopes after which it ends; None for no such limit.
+            session: Whether it also ends when this lab goes down.
 
         Raises:
             ConfigError: A pattern is not valid.
@@ -274,6 +277,8 @@ class LimitedGrants:
             self._put(grant)
             self._begin_revoke(grant.id, "the gateway did not acknowledge the permission")
             raise
+        if session:
+            self._of_session.add(grant.id)
         since = self._now()
         if until is not None and minutes is not None and self.kept:
             since = until.timestamp() - minutes * 60
@@ -400,7 +405,8 @@ class LimitedGrants:
         over = [
             grant.id
             for grant in self.given
-            if grant.state != "revoked" and (grant.why or (grant.limited and not self.kept))
+            if grant.state != "revoked"
+            and (grant.why or (grant.limited and not self.kept) or grant.id in self._of_session)
         ]
         await asyncio.gather(*map(self._revoke_at_close, over))
 

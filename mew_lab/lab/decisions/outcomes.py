@@ -9,7 +9,7 @@ Spec: §3.2.1, §3.3.1, rulings R17, R18.
 
 from __future__ import annotations
 
-from mew_lab.lab.decisions.cards import Card, answer_of
+from mew_lab.lab.decisions.cards import Answer, Card, answer_of
 from mew_lab.ledger.calls import CallIndex, Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
@@ -30,6 +30,7 @@ class Outcomes:
         self._requests = requests
         self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human -> their answers
         self._fulfilments: dict[str, tuple[str, str]] = {}  # proposal -> its fulfilment, and the answers
+        self._failed: set[str] = set()  # proposals whose fulfilment was answered with a failure
         self._cards: dict[str, set[str]] = {}  # request -> proposals
 
     def note_request(self, card: Card, request: Envelope, *, mine: bool, believed: bool) -> None:
@@ -40,6 +41,7 @@ class Outcomes:
             self._sent.setdefault(card.id, {}).setdefault(request.id, "")
         if believed:
             self._fulfilments[card.id] = (request.id, "")
+            self._failed.discard(card.id)
         if mine or believed:
             self._cards.setdefault(request.id, set()).add(card.id)
 
@@ -61,8 +63,12 @@ class Outcomes:
             request = self._requests.get(id)
             if request is not None and request.entry is proposal.request:
                 text = _tell_answers(request, card)
+                if any(_read(answer, card).failed for answer in request.answers):
+                    self._failed.add(card.id)
             elif proposal.response is not None and not text:
                 text = _tell_answer(proposal.response, card)
+                if _read(proposal.response, card).failed:
+                    self._failed.add(card.id)
             self._fulfilments[card.id] = (id, text)
             parts.append(text)
         sent = self._sent.get(card.id, {})
@@ -76,8 +82,13 @@ class Outcomes:
             parts.append(f"request {middle(id, 40)} was sent as you all the same: {answers}")
         return "; ".join(filter(None, parts))
 
+    def has_failed(self, proposal: str) -> bool:
+        """Whether the proposal was fulfilled and a participant answered that the call failed."""
+        return proposal in self._failed
+
     def forget(self, proposal: str) -> None:
         """Discards the requests for a proposal whose card is dropped."""
+        self._failed.discard(proposal)
         fulfilment, _ = self._fulfilments.pop(proposal, ("", ""))
         for request in (*self._sent.pop(proposal, ()), fulfilment):
             proposals = self._cards.get(request, set())
@@ -104,4 +115,8 @@ def _tell_answers(request: Request, card: Card, *, named: bool = False) -> str:
 
 
 def _tell_answer(answer: Entry, card: Card) -> str:
+    return _read(answer, card).text
+
+
+def _read(answer: Entry, card: Card) -> Answer:
     return answer_of(answer.envelope, method=card.method, what=card.tool or card.method)

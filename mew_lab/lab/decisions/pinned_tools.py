@@ -32,6 +32,8 @@ MAX_LOOKED_UP = 20  # addressees of one proposal
 KEPT = 400  # characters of a description or a schema, to be shown
 SHOWN = 120
 
+READ_ONLY, WRITES, DESTRUCTIVE = "read-only", "writes data", "destructive"
+
 Key = tuple[str, str]  # a participant, a tool
 Local = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
@@ -43,13 +45,15 @@ class ListedTool(NamedTuple):
     description: str
     schema: str
     annotations: str
+    hints: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, tool: DiscoveredTool) -> ListedTool:
         """A `ListedTool` from the description in a list, with its texts cut."""
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
-        return cls(digest, *(_kept(part) for part in parts))
+        description, schema, annotations = (_kept(part) for part in parts)
+        return cls(digest, description, schema, annotations, _hints(tool.annotations))
 
     def changes(self, now: ListedTool) -> str:
         """The differences as text, each with its old and new value."""
@@ -135,6 +139,19 @@ class PinnedTools:
             self._shown[proposal.id] = shown
         return tuple(lines)
 
+    def statement(self, proposal: Proposal) -> tuple[str, tuple[str, ...]]:
+        """The description and the hints of the proposed tool, as its only addressee gives them; else nothing."""
+        if len(set(proposal.to)) != 1 or (tool := self._now((proposal.to[0], proposal.tool))) is None:
+            return "", ()
+        return one_line(tool.description, SHOWN), tool.hints
+
+    def read_only_tools(self, participant: str) -> list[str]:
+        """The names of the tools that the participant lists as read-only, sorted."""
+        own = [str(entry.get("name")) for entry in self._local(participant) or ()]
+        names = {name for who, name in self._listed if who == participant} | set(own)
+        tools = {name: self._now((participant, name)) for name in names}
+        return sorted(name for name, tool in tools.items() if tool is not None and READ_ONLY in tool.hints)
+
     # --- what is known ---
 
     def _was_asked(self, who: str, id: str) -> bool:
@@ -218,6 +235,16 @@ def rests_on(pattern: Mapping[str, Any], participant: str, tool: str) -> bool:
 def _asks_for_whole_list(payload: Mapping[str, Any]) -> bool:
     """Whether a request asks for the list of tools from its beginning."""
     return method_of(payload) == "tools/list" and not payload.get("params")
+
+
+def _hints(annotations: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words for what a tool says of itself; a tool that says two things that exclude each other is the worse one."""
+    if annotations.get("destructiveHint") is True and annotations.get("readOnlyHint") is not True:
+        return (DESTRUCTIVE,)
+    if annotations.get("readOnlyHint") is False:
+        return (WRITES,)
+    is_mixed = annotations.get("destructiveHint") is True
+    return (READ_ONLY,) if annotations.get("readOnlyHint") is True and not is_mixed else ()
 
 
 def _written(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import LONG_NAME, Click, lines_of
 from mew_lab.lab.decisions.edits import EditField, EditReview
-from mew_lab.lab.decisions.grant_preview import LIMITS, GrantOffer, GrantOffers
+from mew_lab.lab.decisions.grant_preview import LIMITS, Allowed, GrantOffer, GrantOffers
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
@@ -31,16 +31,22 @@ class CardForms:
 
     def __init__(self, session: Session, granting: LimitedGrants) -> None:
         self._session = session
+        self._granting = granting
         self._offers = GrantOffers(session, granting)
 
     def acts(self) -> Mapping[str, Act]:
         """The acts of the forms, by name."""
-        return {"form": self._form, "review": self._review, "offer": self._offer}
+        return {
+            "form": self._form,
+            "review": self._review,
+            "offer": self._offer,
+            "take_back": self._take_back,
+        }
 
     def take(
         self, proposal: str, *, digest: str, offer: str, click: Click, target: tuple[str, ...]
-    ) -> Future[str]:
-        """Approves the proposal by that click, and grants the offered capability; the result is a sentence."""
+    ) -> Future[Allowed]:
+        """Approves the proposal by that click, and gives the offered permission."""
         return self._session.loop.submit(
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
@@ -65,15 +71,31 @@ class CardForms:
 
     def _offer(self, params: Mapping[str, Any]) -> Future[ActResult]:
         values, limit, target = params.get("values"), params.get("limit"), params.get("target", "")
-        if not isinstance(values, bool) or not isinstance(limit, str) or not isinstance(target, str):
+        read_only = params.get("readOnly", False)
+        malformed = not isinstance(values, bool) or not isinstance(read_only, bool)
+        if malformed or not isinstance(limit, str) or not isinstance(target, str):
             raise MewError("The view requested a malformed grant, so nothing was done. Run its cell again.")
 
         async def offer() -> ActResult:
             to = (target,) if target else ()
-            grant = await self._offers.offer(_id(params), values=values, limit=limit, target=to)
+            grant = await self._offers.offer(
+                _id(params), values=bool(values), limit=limit, target=to, read_only=bool(read_only)
+            )
             return ActResult("This would be granted.", _pack_offer(grant))
 
         return self._session.loop.submit(offer())
+
+    def _take_back(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        """Revokes a permission that was given here; the approval stands."""
+        id = params.get("grant")
+        if not isinstance(id, str) or id not in self._granting:
+            raise MewError("That permission was not given here, so nothing was revoked.")
+
+        async def take_back() -> ActResult:
+            await self._granting.revoke(id)
+            return ActResult("The permission is revoked. The approval itself was sent and stands.")
+
+        return self._session.loop.submit(take_back())
 
 
 def limits() -> list[str]:

@@ -2,13 +2,16 @@
 // and an approval carries the digest of that content. The button of a face arms when it stood still and in sight, all folded
 // values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
+import { copyButton } from "../ui/copy.js";
 import { doer, make, write } from "../ui/elements.js";
-import { clockTime, groupDigits, shorten } from "../ui/text.js";
+import { openIn } from "../ui/links.js";
+import { menuButton, openMenu } from "../ui/menu.js";
+import { clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
 import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
 const SHORT = 40;
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–", open: "●", deciding: "●" };
+const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–" };
 
 export function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
@@ -20,14 +23,22 @@ export function whomOf(data) {
 }
 
 function sentence(data) {
-  return `${data.proposer} asks ${whomOf(data)} to run ${data.tool || data.method}`;
+  return `${data.proposer} wants to run ${data.tool || data.method} on ${whomOf(data)}`;
 }
 
 export function titleOf(data) {
   const line = make("span", { class: "mew-says" });
-  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " asks ", make("bdi", { class: "mew-who", text: whomOf(data) }),
-    " to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
+  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " wants to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
   if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
+  return line;
+}
+
+// The second line: where it runs, what the tool says of itself, and `more`.
+export function aboutOf(data, ...more) {
+  const line = make("div", { class: "mew-sub" }, make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })));
+  if (data.about) line.append(make("bdi", { class: "mew-about", title: "How the tool describes itself", text: `“${data.about}”` }));
+  for (const hint of data.hints ?? []) line.append(make("span", { class: `mew-hint-${hint.split(" ")[0]} mew-tag`, title: "By the tool's own word (annotations)", text: hint }));
+  line.append(...more);
   return line;
 }
 
@@ -36,7 +47,7 @@ export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
   face.closed.add("proposer");
-  const open = make("button", { type: "button", class: "mew-open", text: `the proposer's name: ${groupDigits(data.from.length)} characters ▸ show all (required before approving)`, onclick: () => {
+  const open = make("button", { type: "button", class: "mew-open", text: `Expand the proposer's name (${groupDigits(data.from.length)} characters) to approve`, onclick: () => {
     text.hidden = false;
     face.closed.delete("proposer");
     showWhole(face, text, data.from, open, "proposer");
@@ -75,10 +86,10 @@ export function isRoutine(argument) {
 function routineFold(routine) {
   if (!routine.childNodes.length) return [];
   const names = Array.from(routine.children, (row) => row.cells[0].textContent).join(", ");
-  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `also sent: ${names} ▸`, onclick: () => {
+  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `Also sent: ${names} ▸`, onclick: () => {
     routine.hidden = !routine.hidden;
     open.setAttribute("aria-expanded", String(!routine.hidden));
-    write(open, `also sent: ${names} ${routine.hidden ? "▸" : "▾"}`);
+    write(open, `Also sent: ${names} ${routine.hidden ? "▸" : "▾"}`);
   } });
   return [open];
 }
@@ -114,7 +125,13 @@ function describeUnseen(face) {
   const all = requiredParts(face), left = all.filter((part) => !part.done);
   if (!left.length) return "";
   const long = left.find((part) => part.says);
-  return long ? long.says() : `look at all of it first: ${left.length} of ${all.length} parts were not in sight yet`;
+  return long ? long.says() : `Scroll to review all of it (${all.length - left.length} of ${countOf(all.length, "part")} seen)`;
+}
+
+function describeClosed(face) {
+  const names = [...face.closed].map((index) => face.cells.get(index)?.name).filter(Boolean);
+  const name = names[0] ?? "what is cut", more = face.closed.size + (face.card.top?.closed.size ?? 0) - 1;
+  return `Expand “${shorten(name, 24)}”${more > 0 ? ` and ${more} more` : ""} to approve`;
 }
 
 // The place of the approving button, and whether it is in sight.
@@ -123,7 +140,8 @@ export function locateButton(face) {
   return { here: place(node), seen: inSight(node, face.card.node) };
 }
 
-// Arms the button when it stood still and in sight for half a second, so that a click hits what the reader saw.
+// Arms the button when it stood still and in sight for half a second, so that a click hits what the reader saw, and when
+// the kernel says that it may be approved: a further card takes the time to read it. Meanwhile the button fills.
 export function arm(face, { here, seen } = locateButton(face)) {
   if (!face.primary) return;
   const card = face.card, now = performance.now(), base = face.base ?? face;
@@ -131,23 +149,34 @@ export function arm(face, { here, seen } = locateButton(face)) {
     face.rect = here;
     face.still = now;
   }
-  const left = ARMING - (now - Math.max(face.still, base.since ?? now));
+  const still_ = ARMING - (now - Math.max(face.still, base.since ?? now)), left = Math.max(still_, (base.ready ?? 0) - now);
   let hint = "", still = "";
-  if (card.desk?.isOff()) hint = "the kernel does not answer";
-  else if (card.spoilt) hint = "cannot be decided here";
-  else if (card.sent) hint = now - card.sent < 3000 ? "sending…" : "The kernel has not answered yet: a running cell may block it.";
-  else if (card.data?.refusal) hint = "it cannot be approved";
-  else if (face.closed.size || card.top?.closed.size) hint = "open what is folded first";
+  if (card.desk?.isOff()) hint = "The kernel does not answer";
+  else if (card.spoilt) hint = "Cannot be decided here";
+  else if (card.sent) hint = now - card.sent < 3000 ? "Sending…" : "Sent; waiting for the kernel (a cell is running)";
+  else if (card.data?.refusal) hint = "Cannot be approved";
+  else if (face.closed.size || card.top?.closed.size) hint = describeClosed(face);
   else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "waiting for the kernel to confirm that this is shown";
-  else if (left > 0) hint = `arms in ${(Math.max(left, 100) / 1000).toFixed(1)} s`;
+  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "Waiting for the kernel to confirm that this is shown";
   write(face.hint, hint);
   face.hint.title = hint;
+  fill(face, hint ? 0 : left, now);
   // Announced where the keyboard focus is, and not for each tenth of a second.
   if (still !== face.said && card.node.contains(document.activeElement)) card.desk.announce(still || "All of it was in sight.");
   face.said = still;
-  for (const button of face.others) toggle(button, left > 0 || card.sent || card.spoilt || card.desk?.isOff());
-  toggle(face.primary, hint !== "");
+  for (const button of face.others) toggle(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
+  toggle(face.primary, hint !== "" || left > 0);
+}
+
+// The button fills while it arms; its tooltip tells a longer time.
+function fill(face, left, now) {
+  if (left <= 0) face.filling = null;
+  else face.filling ??= { from: now, until: now + left };
+  if (face.filling) face.filling.until = now + left;
+  const part = face.filling ? (now - face.filling.from) / Math.max(1, face.filling.until - face.filling.from) : 0, shown = `${Math.round(Math.min(1, part) * 100)}%`;
+  if (face.primary.style.getPropertyValue("--mew-armed") !== shown) face.primary.style.setProperty("--mew-armed", shown);
+  const says = left > 600 ? `Ready in ${Math.ceil(left / 1000)} s: the time to read what is new` : "";
+  if (face.primary.title !== says) face.primary.title = says;
 }
 
 export function rearm(face) {
@@ -157,7 +186,9 @@ export function rearm(face) {
 
 // A button that decides. It needs a real press while it is armed, and must not have moved since the press began.
 export function decider(face, text, run, attributes) {
-  const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
+  const { key, ...rest } = attributes;
+  const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...rest });
+  if (key) button.append(" ", make("kbd", { "aria-hidden": true, text: key }));
   let pressed = null;
   button.addEventListener("pointerdown", () => { pressed = place(button); });
   button.addEventListener("click", (event) => {
@@ -169,11 +200,33 @@ export function decider(face, text, run, attributes) {
   return button;
 }
 
+// The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.
+export function rejecter(face, text, reasons, run, attributes) {
+  const field = make("input", { type: "text", maxlength: 500, placeholder: "Why it is rejected", "aria-label": "Reason in your own words" });
+  const send = make("button", { type: "button", class: "mew-danger mew-reject-words", text: "Reject", "aria-disabled": "true", onclick: (event) => { arm(face); if (event.isTrusted && !isOff(send)) run(field.value.trim() || "other"); } });
+  const cancel = make("button", { type: "button", class: "mew-quiet", text: "Cancel", onclick: () => { place.hidden = true; button.focus(); } });
+  const place = make("div", { class: "mew-words", hidden: true }, field, send, cancel);
+  field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) send.focus(); });
+  const ready = (run_) => (event) => { arm(face); if (event.isTrusted && !isOff(button)) run_(); };
+  const items = () => [
+    ...reasons().filter(([code]) => code !== "other").map(([code, meaning]) => ({ text: wordsOf(code), about: meaning, run: ready(() => run(code)) })),
+    { text: "Other…", about: "in your own words", run: ready(() => { place.hidden = false; field.focus(); }) },
+  ];
+  const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
+  button.append(" ▾ ", make("kbd", { "aria-hidden": true, text: "R" }));
+  return { button, send, place, open: () => openMenu(button, items()) };
+}
+
+function wordsOf(code) {
+  const text = code.replaceAll("_", " ");
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 // The warnings as elements; a warning with a place is a button that calls `go`.
 export function warnings(list, go) {
   return list.map((warning) => {
     const sentence = make("bdi", { text: warning.text });
-    const what = warning.row === undefined ? sentence : make("button", { type: "button", class: "mew-goto", title: "Show it in the text", onclick: () => go(warning) }, sentence);
+    const what = warning.row === undefined ? sentence : make("button", { type: "button", class: "mew-goto", title: "Show the place in the text", onclick: () => go(warning) }, sentence);
     return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
   });
 }
@@ -214,16 +267,17 @@ function valueParts(face, argument, index) {
   if (argument.folded) {
     face.closed.add(index);
     cell.open = make("button", {
-      type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required before approving)`,
-      "aria-label": `Show all of ${shorten(argument.name)}, ${argument.folded}; required before approving`,
+      type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`,
+      "aria-label": `Expand all of ${shorten(argument.name)}, ${argument.folded}; required before approving`,
       onclick: () => {
-        cell.open.textContent = "loading…";
+        cell.open.textContent = "Loading…";
         face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
       },
     });
     parts.push(cell.open);
   } else if (!isRoutine(argument)) watchNode(face, text);
   face.cells.set(index, cell);
+  if (!argument.folded && face.name === "front") parts.push(copyButton(() => text.textContent, "Copy", text));
   return parts;
 }
 
@@ -244,12 +298,12 @@ export function showWhole(face, text, whole, open, name) {
   return read;
 }
 
-// The buttons under a long text: the next part that was not in sight yet, and the full height.
+// The buttons under a long text: the next part that was not in sight yet, and the view at full height.
 function readerBar(text, read) {
-  const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Full height", onclick: () => {
+  const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Open full view", onclick: () => {
     const now = text.classList.toggle("mew-tall");
     tall.setAttribute("aria-expanded", String(now));
-    write(tall, now ? "Less height" : "Full height");
+    write(tall, now ? "Close full view" : "Open full view");
     text.scrollIntoView({ block: "nearest" });
   } });
   const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), count = make("span", { class: "mew-num" });
@@ -257,10 +311,10 @@ function readerBar(text, read) {
     write(count, text);
     toggle(next, done);
   };
-  return make("div", { class: "mew-readbar" }, tall, next, count);
+  return make("div", { class: "mew-readbar" }, count, tall, next, copyButton(() => text.textContent, "Copy", text));
 }
 
-export function openIn(face, index, text) {
+export function expandValue(face, index, text) {
   const cell = face.cells.get(index);
   if (!cell || cell.reader) return;
   cell.reader = showWhole(face, cell.text, text, cell.open, cell.name);
@@ -291,28 +345,52 @@ function frontFace(card) {
   face.node.append(table, ...routineFold(routine));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
   if (data.why) face.node.append(watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
-  card.reason = make("select", { "aria-label": "Reason for rejecting" });
-  for (const [code, meaning] of desk.reasons()) card.reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
-  card.words = make("input", { type: "text", maxlength: 500, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
-  const reject = decider(face, "Reject", () => desk.decide(card, "reject"), { class: "mew-reject", "aria-label": `Reject: ${card.says}` });
-  face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve", "aria-label": `Approve: ${card.says}` });
-  face.reject = reject;
-  face.others = [reject];
-  const line = face.line = make("div", { class: "mew-buttons" }, make("span", { class: "mew-no" }, reject, card.reason, card.words));
-  if (desk.more()) {
-    line.append(make("button", { type: "button", class: "mew-edit", text: "Edit…", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }),
-      make("button", { type: "button", class: "mew-grant", text: "Approve & grant…", "aria-label": `Approve and grant: ${card.says}`, onclick: (event) => event.isTrusted && grantFace(card) }));
-  }
+  const reject = card.rejecter = rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
+  face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve mew-primary", key: "A", "aria-label": `Approve: ${card.says}` });
+  face.reject = reject.button;
+  face.others = [reject.button, reject.send];
+  const line = face.line = make("div", { class: "mew-buttons" }, reject.button);
+  if (desk.more()) line.append(make("button", { type: "button", class: "mew-edit mew-quiet", text: "Edit", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }));
   if (!data.to.length) {
     card.picker = make("select", { class: "mew-target", "aria-label": "Who runs it", onchange: () => rearm(face) });
-    face.needs = () => (card.picker.value ? "" : "choose who runs it first");
+    face.needs = () => (card.picker.value ? "" : "Choose who runs it");
     desk.offer(card.picker);
   }
-  line.append(make("span", { class: "mew-gap" }), face.hint);
+  line.append(face.hint);
   if (card.picker) line.append(card.picker);
-  line.append(face.primary);
-  face.node.append(line);
+  const split = make("span", { class: "mew-split" }, face.primary);
+  if (desk.more()) split.append(menuButton("▾", () => allowItems(card), { class: "mew-allow mew-primary", "aria-label": `Approve and allow: ${card.says}`, title: "Approve and allow…" }));
+  line.append(split);
+  face.node.append(detailsOf(card), reject.place, line);
   return face;
+}
+
+// Ways to approve that also allow later requests. Each shows first what it would allow.
+function allowItems(card) {
+  const tool = card.data.tool || card.data.method, items = [
+    { text: "Approve and allow for this session", about: `${card.data.proposer} may run ${tool} with any arguments until the lab goes down`, run: () => grantFace(card, { scope: "any", limit: "this session" }) },
+  ];
+  if (card.data.readOnly) items.push({ text: `Always allow read-only tools of ${card.data.readOnly}`, about: "for 1 h, unless you choose another limit", run: () => grantFace(card, { scope: "read-only", limit: "1 h" }) });
+  items.push({ text: "Approve and allow…", about: "choose what, how often and for how long", run: () => grantFace(card) });
+  return items;
+}
+
+// What is rarely needed: the digest, the id, and the ways to other parts.
+function detailsOf(card) {
+  const { data } = card, digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short });
+  const go = (part, target, text) => make("button", { type: "button", class: "mew-quiet mew-link-to", text, onclick: async () => {
+    if (!(await openIn(card.node.closest(".mew"), part, target))) card.desk.say(card, `No view in this page shows it. Run %mew ${part} in a cell.`);
+  } });
+  const body = make("div", { class: "mew-details", hidden: true },
+    make("div", {}, "Digest ", digest, copyButton(() => data.digest, "Copy digest", digest)),
+    make("div", {}, "Proposal ", make("span", { class: "mew-code", text: data.name }), copyButton(() => data.id, "Copy id")),
+    make("div", { class: "mew-links" }, go("feed", { id: data.id }, "Show in messages"), go("timeline", { id: data.id }, "Show in timeline"), go("reasoning", { id: data.id }, "Show its reasoning")));
+  const open = make("button", { type: "button", class: "mew-routine mew-details-open", "aria-expanded": "false", text: "Details ▸", onclick: () => {
+    body.hidden = !body.hidden;
+    open.setAttribute("aria-expanded", String(!body.hidden));
+    write(open, body.hidden ? "Details ▸" : "Details ▾");
+  } });
+  return make("div", { class: "mew-more" }, open, body);
 }
 
 function show(card, face) {
@@ -415,21 +493,23 @@ function reviewFace(card, made, form) {
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
   face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be informed of your changes."));
-  face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm", "aria-label": `Approve as edited: ${card.says}` });
+  face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve as edited: ${card.says}` });
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
-  face.node.append(make("div", { class: "mew-buttons" }, back(card), again, make("span", { class: "mew-gap" }), face.hint, face.primary));
+  face.node.append(make("div", { class: "mew-buttons" }, back(card), again, face.hint, face.primary));
   show(card, face);
 }
 
-function grantFace(card) {
+function grantFace(card, { scope = null, limit: wanted = null } = {}) {
   if (requireRunner(card) || card.sent) return;
   const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
   addHeading(face, "Approve, and allow it from now on");
-  let values = card.data.arguments.length > 0, offer = null, requests = 0;
+  let chosen = scope ?? (card.data.arguments.length ? "values" : "any"), offer = null, requests = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
-  const choice = (text, wanted) => make("label", {}, make("input", { type: "radio", name, checked: values === wanted, onchange: () => { values = wanted; ask(); } }), ` ${text}`);
-  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name })));
-  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is granted" }, choice("only these values", true), choice("any arguments", false), limit);
+  const choice = (text, value) => make("label", {}, make("input", { type: "radio", name, checked: chosen === value, onchange: () => { chosen = value; ask(); } }), ` ${text}`);
+  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name, selected: name === wanted })));
+  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is allowed" }, choice("only these values", "values"), choice("any arguments", "any"));
+  if (card.data.readOnly) choices.append(choice(`all read-only tools of ${card.data.readOnly}`, "read-only"));
+  choices.append(limit);
   async function ask() {
     offer = null;
     requests += 1;
@@ -438,24 +518,24 @@ function grantFace(card) {
     shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
-    const made = await card.desk.act(card, "offer", { id: card.data.id, values, limit: limit.value, target });
+    const made = await card.desk.act(card, "offer", { id: card.data.id, values: chosen === "values", readOnly: chosen === "read-only", limit: limit.value, target });
     if (mine !== requests || !isOpen(card.data)) return;
-    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "No grant is possible. Choose other options, or approve the proposal without a grant." }));
+    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "This cannot be allowed. Choose other options, or approve the proposal alone." }));
     offer = made.value;
     const matches = offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;
     shown.replaceChildren(
       make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), ` may send by itself (${offer.limit}):`),
-      make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The capability that is granted", text: offer.pattern }),
-      make("div", { class: "mew-why" }, `Of the last ${groupDigits(offer.of)} envelopes it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
+      make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The permission that is given", text: offer.pattern }),
+      make("div", { class: "mew-why" }, `Of the last ${countOf(offer.of, "message")} it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
       ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
-    face.watch = [readerOf(shown.querySelector("pre"), "what is granted"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
+    face.watch = [readerOf(shown.querySelector("pre"), "what is allowed"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
     rearm(face);
   }
   for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);
-  face.needs = () => (offer ? "" : "nothing is offered yet");
-  face.primary = decider(face, "Approve and grant", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm", "aria-label": `Approve and grant: ${card.says}` });
-  face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), face.hint, face.primary));
+  face.needs = () => (offer ? "" : "Wait for what this would allow");
+  face.primary = decider(face, "Approve and allow", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve and allow: ${card.says}` });
+  face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), face.hint, face.primary));
   show(card, face);
   ask();
 }
@@ -468,16 +548,40 @@ export function cardOf(data, desk) {
     collapse(card);
     return card;
   }
-  card.age = make("span", { class: "mew-age mew-num", title: clockTime(data.since) });
-  const digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: `digest ${data.short}` });
+  card.age = make("span", { class: "mew-age mew-num", title: clockHover(data.since) });
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
+  card.briefLine = briefLine(card);
   card.front = card.face = frontFace(card);
-  const line = make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), titleOf(data), card.age, digest);
-  card.head = partOf(line);
-  card.top.watch.push(card.head);
-  node.append(line, ...titleFolds(data, card.top), card.front.node, card.notice);
+  const line = make("div", { class: "mew-line" }, titleOf(data)), about = aboutOf(data, card.age);
+  card.top.watch.push(partOf(line), partOf(about));
+  // The kernel measures from when its title was in sight.
+  const title = card.top.watch.slice();
+  card.head = { get done() { return title.every((part) => part.done); } };
+  node.append(card.briefLine, line, about, ...titleFolds(data, card.top), card.front.node, card.notice);
   settle(card, data.state === "deciding");
   return card;
+}
+
+// What an open card shows while another one is reviewed.
+function briefLine(card) {
+  const { data } = card, first = (argument) => { const [line, ...more] = argument.text.split("\n"); return more.length || argument.folded ? `${line}…` : line; };
+  const values = data.arguments.filter((argument) => !isRoutine(argument)).map(first).join(", ");
+  return briefLineOf(data, `${data.tool || data.method}(${shorten(values, 120)})`, data.warnings.length, "Review", card);
+}
+
+export function briefLineOf(data, text, risks, review, card) {
+  const line = make("div", { class: "mew-brief-line", hidden: true }, make("bdi", { class: "mew-who", text: data.proposer }), make("bdi", { class: "mew-brief-call mew-code", dir: "ltr", text }));
+  if (risks) line.append(make("span", { class: "mew-brief-warning", text: countOf(risks, "warning") }));
+  line.append(make("button", { type: "button", class: "mew-review-open", text: review, "aria-label": `Review: ${card.says}`, onclick: () => card.desk.review(card) }));
+  return line;
+}
+
+export function setBrief(card, brief) {
+  if (card.brief === brief || !card.briefLine) return;
+  card.brief = brief;
+  card.node.classList.toggle("mew-brief", brief);
+  card.briefLine.hidden = !brief;
+  rearm(card.front ?? card.face);
 }
 
 export function settle(card, deciding) {
@@ -486,14 +590,26 @@ export function settle(card, deciding) {
   if (card.face) arm(card.face);
 }
 
+// What became of a decided card: "ran", "tool failed" and so on, with the result.
+function resultOf(data) {
+  if (data.failed) return `tool failed: ${data.outcome}`;
+  if (data.state === "done") return data.outcome ? `ran: ${data.outcome}` : "ran";
+  return data.outcome;
+}
+
+// A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
-  const focused = card.node.contains(document.activeElement), data = card.data;
-  card.node.className = "mew-card mew-past";
-  card.node.setAttribute("aria-label", `${card.says}: ${data.past}`);
+  const focused = card.node.contains(document.activeElement), data = card.data, result = resultOf(data);
+  const when = data.at === null ? "" : clockTime(data.at), failed = data.failed;
+  card.past = [data.decision, result].filter(Boolean).join(" · ");
+  card.node.className = `mew-card mew-past${failed ? " mew-failed" : ""}`;
+  card.node.setAttribute("aria-label", `${card.says}: ${card.past}`);
+  const outcome = make("span", { class: "mew-outcome", title: [card.past, data.at === null ? "" : clockHover(data.at)].filter(Boolean).join("\n") }, make("bdi", { text: data.decision }));
+  if (result) outcome.append(make("bdi", { class: "mew-result", text: ` · ${result}` }));
   card.node.replaceChildren(
-    make("span", { class: `mew-sign mew-sign-${data.state}`, "aria-hidden": true, text: SIGNS[data.state] ?? "•" }), titleOf(data),
-    make("bdi", { class: "mew-outcome", text: data.past, title: data.past }),
-    make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short }));
-  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = null;
+    make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
+    make("span", { class: "mew-says" }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
+    outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }));
+  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = card.briefLine = card.rejecter = null;
   if (focused) card.node.focus();
 }

@@ -1,9 +1,10 @@
 // Open cards that differ only in values, as one table: each row is a proposal, decided by its own digest. Later proposals
-// do not join. The button arms when every cell was in sight, and every folded value was opened and wholly in sight.
+// do not join. A row can be unticked: then it is not decided and need not be read. The button arms when every cell of the
+// ticked rows was in sight, and every folded value was opened and wholly in sight.
 
 import { make, write } from "../ui/elements.js";
-import { shorten } from "../ui/text.js";
-import { arm, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
+import { countOf, shorten } from "../ui/text.js";
+import { aboutOf, arm, briefLineOf, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, rejecter, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
 
 const ALIKE = 3;
 
@@ -15,17 +16,17 @@ export function groupOf(cards, desk) {
   const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
   const equal = names.filter((at) => !differ.includes(at));
   const nameOf = (at) => valuesOf(first).get(at).name;
-  const says = `${sorted.length} alike: ${first.says}`;
+  const says = `${sorted.length} similar requests: ${first.says}`;
   const node = make("li", { class: "mew-card mew-group", tabindex: 0, "aria-label": says });
   const group = { node, says, rows: new Map(), data: first.data, desk, sent: null };
   const face = faceOf({ node, desk, top: { watch: [], closed: new Set() } }, "group", "");
   group.face = face;
 
   const count = make("span", { class: "mew-tool" });
-  const toBe = watchNode(face, make("div", { class: "mew-line" }, make("span", { class: "mew-dot", "aria-hidden": true, text: "●" }), count, titleOf(first.data)));
+  const toBe = watchNode(face, make("div", { class: "mew-line" }, count, titleOf(first.data))), about = watchNode(face, aboutOf(first.data));
   const same = make("tbody");
   const table = make("table", { class: sorted.some((card) => card.data.warnings.length) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
-  const head = make("tr", {}, make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "warnings" }), make("th", { scope: "col", text: "digest" }));
+  const head = make("tr", {}, make("th", { scope: "col", "aria-label": "Included" }), make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "Warnings" }), make("th", { scope: "col", class: "mew-rowdigest", text: "Digest" }));
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
@@ -37,8 +38,8 @@ export function groupOf(cards, desk) {
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
     const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
-      part.open = make("button", { type: "button", class: "mew-open", text: `${argument.folded} ▸ show all (required)`, "aria-label": `Show all of ${shorten(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
-        part.open.textContent = "loading…";
+      part.open = make("button", { type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`, "aria-label": `Expand all of ${shorten(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
+        part.open.textContent = "Loading…";
         for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });
       parts.push(part.open);
@@ -60,56 +61,77 @@ export function groupOf(cards, desk) {
   const indexOf = (card, at) => card.data.arguments.findIndex((argument) => argument.pointer === at);
 
   for (const at of equal) same.append(make("tr", {}, nameCell(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
+  const rowsByValue = new Map();
   sorted.forEach((card, n) => {
-    const line = make("tr", {}, make("td", { class: "mew-num", text: String(n + 1) }));
-    const row = { line, watch: [] };
+    const tick = make("input", { type: "checkbox", checked: true, "aria-label": `Include row ${n + 1}`, onchange: () => { line.classList.toggle("mew-rowoff", !tick.checked); retitle(); rearm(face); } });
+    const number = make("td", { class: "mew-num", text: String(n + 1) }), line = make("tr", {}, make("td", {}, tick), number);
+    const row = { line, watch: [], tick };
+    const values = differ.map((at) => valuesOf(card).get(at).key).join(" ");
+    if (rowsByValue.has(values)) number.append(make("div", { class: "mew-same", text: `same as ${rowsByValue.get(values)}` }));
+    else rowsByValue.set(values, n + 1);
     for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
     const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)));
-    watchNode(row, line.cells[0]);
-    line.append(state, make("td", { class: "mew-digest mew-code", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
+    watchNode(row, number);
+    line.append(state, make("td", { class: "mew-digest mew-code mew-rowdigest", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
     body.append(line);
     group.rows.set(card, row);
     card.group = group;
     card.node.hidden = true;
   });
 
-  const reason = make("select", { "aria-label": "Reason for rejecting all" });
-  for (const [code, meaning] of desk.reasons()) reason.append(make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }));
-  const reject = decider(face, "Reject all", () => send("reject"), { class: "mew-reject-all" });
-  face.primary = decider(face, "Approve all", () => send("approve"), { class: "mew-approve-all" });
-  face.others = [reject];
-  const unfold = make("button", { type: "button", class: "mew-unfold", text: "Show as cards", onclick: () => desk.unfold(group) });
+  const rejecting = rejecter(face, "", desk.reasons, (reason) => send("reject", reason), { class: "mew-reject-all mew-danger" }), reject = rejecting.button;
+  const rejectText = document.createTextNode("");
+  reject.prepend(rejectText);
+  face.primary = decider(face, "", () => send("approve"), { class: "mew-approve-all mew-primary", key: "A" });
+  const approveText = document.createTextNode("");
+  face.primary.prepend(approveText);
+  face.others = [reject, rejecting.send];
+  const unfold = make("button", { type: "button", class: "mew-unfold mew-quiet", text: "Show as cards", onclick: () => desk.unfold(group) });
+  const details = make("button", { type: "button", class: "mew-routine mew-details-open", "aria-expanded": "false", text: "Details ▸", onclick: () => {
+    const on = table.classList.toggle("mew-digests");
+    details.setAttribute("aria-expanded", String(on));
+    write(details, on ? "Details ▾" : "Details ▸");
+  } });
   group.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
-  node.append(toBe, ...titleFolds(first.data, face.card.top));
+  const risks = sorted.reduce((sum, card) => sum + card.data.warnings.length, 0);
+  group.briefLine = briefLineOf(first.data, `${first.data.tool || first.data.method} ×${sorted.length} similar`, risks, `Review ${sorted.length}`, group);
+  node.append(group.briefLine, toBe, about, ...titleFolds(first.data, face.card.top));
   if (equal.length) node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
-  node.append(make("div", { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" }, table), group.notice,
-    make("div", { class: "mew-buttons" }, make("span", { class: "mew-no" }, reject, reason), unfold, make("span", { class: "mew-gap" }), face.hint, face.primary));
+  node.append(make("div", { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" }, table), details, group.notice, rejecting.place,
+    make("div", { class: "mew-buttons" }, reject, unfold, face.hint, face.primary));
 
-  const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data));
+  const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data)), ticked = () => open().filter((card) => group.rows.get(card).tick.checked);
   face.needs = () => {
-    const rows = open().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
+    if (!ticked().length) return "Tick at least one row";
+    const rows = ticked().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
     const long = left.flatMap((row) => row.watch).find((part) => !part.done && part.says && part.node.getClientRects().length);
     if (long && left.length === 1) return long.says();
-    return left.length ? `${left.length} of ${rows.length} rows not seen yet${long ? `: ${long.says()}` : ""}` : "";
+    return left.length ? `Scroll to review all ${countOf(rows.length, "row")} (${rows.length - left.length} seen)${long ? `: ${long.says()}` : ""}` : "";
   };
 
   group.press = (decision) => {
     group.arm();
-    if (!isOff(decision === "approve" ? face.primary : reject)) send(decision);
+    if (decision === "reject") rejecting.open();
+    else if (!isOff(face.primary)) send(decision);
   };
-  async function send(decision) {
-    const wanted = open().map((card) => [card.data.id, card.data.digest]);
+  async function send(decision, reason) {
+    const wanted = ticked().map((card) => [card.data.id, card.data.digest]);
+    if (!wanted.length) return;
+    desk.hold();
     face.card.sent = performance.now();
     arm(face);
-    const choices = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason: reason.value } : {}) };
+    const choices = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason } : {}) };
     const done = await desk.link.act("decide_all", choices, (text) => { group.notice.hidden = false; group.notice.textContent = text; });
     face.card.sent = null;
     if (done) desk.announce(done.said);
   }
 
   group.arm = (known) => {
-    face.closed = new Set(open().flatMap((card) => [...card.front.closed].map((index) => `${card.data.id} ${index}`)));
-    for (const members of unshown) if (members.some((card) => isOpen(card.data))) face.closed.add(members);
+    const wanted = ticked(), names = new Map();
+    for (const card of wanted) for (const index of card.front.closed) names.set(`${card.data.id} ${index}`, { name: card.data.arguments[index]?.name });
+    for (const members of unshown) if (members.some((card) => wanted.includes(card))) names.set(members, { name: "the value" });
+    face.closed = new Set(names.keys());
+    face.cells = names;
     if (known) {
       lookAt(face, known);
       for (const card of open()) {
@@ -118,16 +140,18 @@ export function groupOf(cards, desk) {
         if (row.watch.every((part) => part.done)) desk.saw(card, card.front);
       }
     }
-    const since = open().map((card) => card.front.since);
+    const since = wanted.map((card) => card.front.since);
     face.reported ??= performance.now();
     face.since = since.every(Boolean) ? Math.max(...since) : null;
+    face.ready = Math.max(0, ...wanted.map((card) => card.front.ready ?? 0));
     arm(face);
   };
   // A member was decided, here or elsewhere: its row shows the outcome. The group ends with its last open card.
   group.changed = (card) => {
     const row = group.rows.get(card);
     if (row) {
-      row.state.replaceChildren(make("bdi", { text: card.data.past }));
+      row.state.replaceChildren(make("bdi", { text: card.past }));
+      row.tick.disabled = true;
       row.line.classList.add("mew-rowpast");
       table.classList.remove("mew-nowarning");
     }
@@ -143,13 +167,12 @@ export function groupOf(cards, desk) {
     node.remove();
   };
   function retitle() {
-    const left = open().length;
-    write(count, `${left} alike`);
-    write(face.primary, `Approve all ${left}`);
-    write(reject, `Reject all ${left}`);
+    const left = open().length, chosen = ticked().length;
+    write(count, `${left} similar:`);
+    approveText.data = chosen === left ? `Approve all ${left}` : `Approve ${chosen}`;
+    rejectText.data = chosen === left ? `Reject all ${left}` : `Reject ${chosen}`;
   }
   retitle();
-  sorted.reduce((a, b) => (a.data.seq < b.data.seq ? a : b)).node.before(node);
   return group;
 }
 

@@ -5,8 +5,7 @@ How it works
 `card_data` turns a card into the data for a page. Each argument becomes a row (`argument`). A long value is folded: its
 beginning is shown with its size, and the whole value is sent when the reader opens it. Nothing is hidden, and every
 cut is marked. Each warning gets a place (`place_warnings`): a warning quotes its cause after a colon, and the quoted
-text is searched in the texts that are shown. A warning without a match has no place. `card_table` draws the cards for
-a saved notebook.
+text is searched in the texts that are shown. A warning without a match has no place.
 
 All values are visible text except `id` and `digest`, which the page sends back.
 
@@ -19,44 +18,64 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, Card, is_folded, lines_of, whole
+from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, POLICY, Card, is_folded, lines_of, whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import ID, is_routine, row_name
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import clock_time, picture
+from mew_lab.views.ui.pictures import clock_time
 
 __all__ = [
     "argument",
     "card_data",
-    "card_table",
     "compare_lines",
+    "decision_words",
     "mark",
     "outcome_line",
     "place_warnings",
+    "result_words",
     "short",
 ]
 
 
-def outcome_line(card: Card) -> str:
-    """The outcome of a card, with the participant that decided and the time."""
-    by = f" by {one_line(card.by, 64)}" if card.by else ""
-    at = f" at {clock_time(card.decided_at)}" if card.decided_at is not None else ""
-    seen = "" if card.on_screen is None else f", {card.on_screen:.1f} s on screen"
-    outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
-    return f"{_decision(card)}{by}{at}{seen}{outcome}"
+def outcome_line(card: Card, *, me: str = "") -> str:
+    """The decision about a card, its time and its result, as one line; `me` is the participant that reads it."""
+    at = f", {clock_time(card.decided_at)}" if card.decided_at is not None else ""
+    result = result_words(card)
+    return f"{decision_words(card, me=me)}{at}{f': {result}' if result else ''}"
 
 
-def _decision(card: Card) -> str:
-    if card.edited is None:
-        return f"{card.decision} (not compared with the proposal)"
-    return f"{card.decision} (edited)" if card.edited else card.decision
+_DECISIONS = {
+    "fulfilled": "Approved",
+    "rejected": "Rejected",
+    "withdrawn": "Withdrawn",
+    "withdrawn after it was sent": "Withdrawn after the approval",
+    "lapsed": "Expired",
+}
 
 
-def card_data(card: Card) -> dict[str, Any]:
+def decision_words(card: Card, *, me: str = "") -> str:
+    """The decision about a card and its author, such as `Approved by you after 2.9 s`; without a time of day."""
+    words = _DECISIONS.get(card.decision, card.decision)
+    if card.decision == "fulfilled" and card.edited is not False:
+        words = f"{words} {'with changes' if card.edited else '(not compared with the proposal)'}"
+    _, is_policy, policy = card.by.partition(POLICY)
+    if is_policy:
+        return f"{words} automatically (policy “{one_line(policy, 40)}”)"
+    by = "you" if me and card.by == me else one_line(card.by, 64)
+    # How long the person looked is told of her own decisions alone.
+    after = f" after {card.on_screen:.1f} s" if by and card.on_screen is not None else ""
+    return f"{words} by {by}{after}" if by else words
+
+
+def result_words(card: Card) -> str:
+    """What became of a decided card: the result of the call, its failure, or the reason of a rejection."""
+    outcome = one_line(card.outcome, 200)
+    return f"tool failed: {outcome}" if card.failed else outcome
+
+
+def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
     """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
     arguments = [argument(name, value) for name, value in card.arguments] if card.is_open else []
     absent: list[str] = []
@@ -94,38 +113,19 @@ def card_data(card: Card) -> dict[str, Any]:
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,
-        "past": "" if card.is_open else outcome_line(card),
-        "decision": "" if card.is_open else _decision(card),
+        "about": visible(card.about),
+        "hints": list(card.hints),
+        # Of one addressee that lists its tools: the name of a server whose read-only tools may be allowed.
+        "readOnly": card.target if "read-only" in card.hints else "",
+        "decision": "" if card.is_open else decision_words(card, me=me),
         "by": "" if card.is_open else one_line(card.by, 64),
         "at": None if card.is_open else card.decided_at,
         "onScreen": None if card.is_open else card.on_screen,
         "outcome": "" if card.is_open else one_line(card.outcome, 200),
+        "failed": card.failed,
+        "sent": card.sent,
+        "call": "" if card.is_open else one_line(card.call, 400),
     }
-
-
-def card_table(cards: Sequence[Card], *, moment: datetime) -> str:
-    """The cards as a plain HTML table without buttons; `moment` is the time in its title."""
-    rows = [
-        (
-            "waits" if card.is_open else card.state,
-            card.request,
-            "\n".join(
-                f"{one_line(row_name(at), 60)}  {one_line(value, 300)}" for at, value in card.arguments
-            ),
-            "\n".join(card.warnings),
-            short(card.digest),
-            clock_time(card.since),
-            "" if card.is_open else outcome_line(card),
-        )
-        for card in cards
-    ]
-    title = f"Approvals as of {clock_time(moment)}, {sum(card.is_open for card in cards)} open, {len(cards)} in all"
-    notes = [
-        "" if cards else "No proposals yet. A participant that may only propose makes one with bot.call(…).",
-        f"A picture: nothing can be decided here. The live view {INSTALL}. Until then: %mew approve ID.",
-    ]
-    columns = ("state", "request", "arguments", "warnings", "digest", "since", "decision")
-    return picture(title, columns, rows, notes=filter(None, notes), code=("arguments", "digest"))
 
 
 def short(digest: str) -> str:
@@ -284,7 +284,7 @@ def _needles(warning: str) -> Iterator[str]:
 def _as_shown(needle: str) -> re.Pattern[str]:
     """A pattern that finds a quoted text in JSON.
 
-    JSON escapes quotes and backslashes, has some shorter escapes, and is shown with a new line after each line end. A
+    JSON escapes quotes and backslashes, has some shorter escapes, and a line end is shown as a new line. A
     warning spells a line end as `\\n` and does not escape backslashes, so `\\n` in a warning may mean either.
     """
     return re.compile(_SPELT.sub(_in_json, re.escape(needle)))
@@ -297,7 +297,7 @@ def _in_json(spelt: re.Match[str]) -> str:
     if text == r"\\":
         return r"\\\\?"
     if text == r"\\n":
-        return r"(?:\\n\n?|\\\\n)"
+        return r"(?:\n|\\\\?n)"
     short = _SHORT.get(text)
     return rf"(?:\\?{text}|{short})" if short else rf"\\?{text}"
 

@@ -121,8 +121,10 @@ export function readerOf(node, name, text = node.textContent) {
   const seen = () => {
     const done = (parts ?? []).filter((part) => part.done);
     if (rows <= 6) return `${groupDigits(done.reduce((sum, part) => sum + part.size, 0))} of ${groupDigits(text.length)} characters`;
-    const lines = done.reduce((sum, part) => sum + part.lines, 0);
-    return `${groupDigits(Math.min(rows, lines + (parts?.at(-1)?.done ? 1 : 0)))} of ${groupDigits(rows)} lines`;
+    const lines = done.reduce((sum, part) => sum + part.lines, 0), count = Math.min(rows, lines + (parts?.at(-1)?.done ? 1 : 0));
+    // What was seen from the first line on, without a gap, is named by its lines.
+    const whole = first > 0 && first === done.length;
+    return `${whole ? `lines 1–${groupDigits(count)}` : groupDigits(count)} of ${groupDigits(rows)}${whole ? "" : " lines"}`;
   };
   const reader = {
     node, done: false,
@@ -148,11 +150,11 @@ export function readerOf(node, name, text = node.textContent) {
       for (; low < parts.length && parts[low].node.getBoundingClientRect().top < clip.bottom; low += 1) parts[low].look(known, around);
       while (first < parts.length && parts[first].done) first += 1;
       reader.done = first === parts.length;
-      reader.onProgress?.(reader.done ? "all of it was in sight" : `${seen()} seen`, reader.done);
+      reader.onProgress?.(reader.done ? "All of it was in sight" : `${seen()} seen`, reader.done);
     },
     says() {
       const done = parts?.at(-1)?.done, line = (parts ?? []).slice(0, first).reduce((sum, part) => sum + part.lines, 1);
-      const way = done ? `scroll back to line ${groupDigits(line)} of` : "scroll to the end of";
+      const way = done ? `Scroll back to line ${groupDigits(line)} of` : "Scroll to the end of";
       return `${way} “${shorten(name, 24)}” (${seen()} seen)`;
     },
     next() {

@@ -1,43 +1,50 @@
-// The cards in order of arrival. The content of a card never changes, and a card never moves except by scrolling. A decision
-// is sent with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
+// Open cards in the order of order.js, decided ones in a list below. The content of a card never changes. A decision is sent
+// with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
 import { connect } from "../ui/connection.js";
 import { announcer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, elapsedTime } from "../ui/text.js";
-import { arm, cardOf, collapse, isOff, isOpen, locateButton, lookAt, openIn, settle, whomOf } from "./cards.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen } from "../ui/links.js";
+import { clockHover, clockTime, countOf, elapsedTime } from "../ui/text.js";
+import { makeToaster } from "../ui/toast.js";
+import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
+import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { frameWatch } from "./reading.js";
 
-const KEPT = 200;
+const KEPT = 200, RECENT = 5, SETTLE = 300;
 const UNTOLD = "its outcome was lost";
+const KEYS = [
+  ["A", "Approve the focused card, once its button is armed"], ["R", "Reject the focused card: opens the reasons"], ["J", "Next open card"], ["K", "Previous open card"],
+  ["Enter", "Review the focused card in full"], ["Esc", "Back to the card"],
+];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
+  const header = makeHeader({ title: "Approvals", keys: KEYS });
   const counts = make("span", { class: "mew-counts" });
   const risky = make("button", { type: "button", class: "mew-risky", hidden: true, onclick: () => jump() });
   const together = make("button", { type: "button", class: "mew-together", hidden: true, onclick: (event) => { if (event.isTrusted) fold(); } });
-  const past = make("button", { type: "button", class: "mew-history", "aria-expanded": "false", hidden: true, onclick: () => { showHistory = !showHistory; history(); } });
+  const past = make("button", { type: "button", class: "mew-history mew-quiet", "aria-expanded": "false", hidden: true, onclick: () => toggleHistory(!showHistory) });
   const ledger = make("div", { class: "mew-ledger", hidden: true, role: "region", tabindex: 0, "aria-label": "Decisions so far" });
   const banner = make("div", { class: "mew-banner", role: "note", hidden: true });
   const hurry = make("div", { class: "mew-banner mew-hurry", role: "status", hidden: true });
-  const earlier = make("button", { type: "button", class: "mew-earlier", hidden: true, onclick: () => {
-    showAll = true;
-    const first = [...cards.values()].find((card) => card.node.hidden && !card.group);
-    tidy();
-    first?.node.focus();
-  } });
-  const list = make("ul", { class: "mew-cards", role: "list" });
-  const empty = make("div", { class: "mew-empty" });
-  const notices = make("div", { class: "mew-notices" });
-  root.append(make("div", { class: "mew-head" }, make("b", { text: "Approvals" }), counts, risky, together, make("span", { class: "mew-gap" }), past), banner, hurry, ledger, earlier, list, empty, notices);
-  empty.append("Nothing to approve. When a participant that may only propose calls a tool, a card appears here: ",
-    make("code", { text: 'bot.call("git/git_log", {"repo_path": repo})' }));
+  const list = make("ul", { class: "mew-cards", role: "list", "aria-label": "Open requests" });
+  const empty = emptyState("Nothing to approve. Requests that need you appear here.");
+  const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
+  const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
+  const recent = make("section", { class: "mew-recent", hidden: true }, make("div", { class: "mew-recent-head" }, make("b", { text: "Recent" }), counts, make("span", { class: "mew-gap" }), all), decided);
+  const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
+  header.filter.append(risky, together);
+  header.actions.append(past);
+  root.append(header.node, waits, banner, hurry, list, empty, recent, ledger, notices);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root);
+  const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showAll = false, showHistory = false, watch = null, ticks = null, pings = null, looks = 0;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, watch = null, ticks = null, pings = null, looks = 0, later = null;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -54,11 +61,12 @@ function render({ model, el }) {
         for (const card of item.cards) put(card);
         const ids = new Set(item.cards.map((card) => card.id));
         // These were decided, and dropped since, while messages were lost.
-        for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "over", at: item.now, by: "", onScreen: null, outcome: UNTOLD, past: `over: ${UNTOLD}` });
+        for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "Expired", at: item.now, by: "", onScreen: null, outcome: UNTOLD, failed: false, call: "" });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "head") head(item);
       else if (item.t === "value") openValue(item);
       else if (item.t === "shown") confirmShown(item);
+      else if (item.t === "granted" && item.view === link.view) granted(item);
       else if (item.t === "notice") notice(item);
     },
     done: tidy,
@@ -75,7 +83,7 @@ function render({ model, el }) {
       const wanted = ["", ...known.targets.map((pair) => pair[0])];
       if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
       const chosen = picker.value;
-      picker.replaceChildren(make("option", { value: "", text: "choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
+      picker.replaceChildren(make("option", { value: "", text: "Choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
       picker.value = wanted.includes(chosen) ? chosen : "";
     },
     // The kernel measures from the message that a face is shown; without that message a face decides nothing.
@@ -87,25 +95,40 @@ function render({ model, el }) {
     },
     decide(card, decision, more = {}) {
       const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
-      if (decision === "reject") message.reason = card.words.value.trim() || card.reason.value;
-      else if (card.picker) message.target = card.picker.value;
+      if (decision !== "reject" && card.picker) message.target = card.picker.value;
       if (!link.send(message)) return;
+      desk.hold();
       card.sent = performance.now();
+      card.own = true;
       card.notice.hidden = true;
       arm(card.face);
+    },
+    // After a decision the kernel tells anew from when each card may be approved; until then none is.
+    hold() {
+      for (const { front, face } of cards.values()) for (const one of front ? new Set([front, face]) : []) one.ready = Math.max(one.ready ?? 0, performance.now() + 1000);
+    },
+    review(card) {
+      setBrief(card, false);
+      card.node.focus({ preventScroll: true });
+      card.node.scrollIntoView({ block: "nearest" });
     },
     unfold(group) {
       const first = [...group.rows.keys()][0];
       unfolded.add(first.data.shape);
       groups.delete(group);
       group.leave();
+      for (const card of group.rows.keys()) setBrief(card, false);
       tidy();
       first.node.focus();
     },
   };
+  const endLink = onOpen(root, "approvals", reveal);
 
   function head(item) {
     known = item;
+    // The card of one proposal, in the cell that waits for it.
+    root.classList.toggle("mew-one", Boolean(item.only));
+    header.node.hidden = Boolean(item.only);
     banner.hidden = !item.banner;
     write(banner, item.banner);
     hurry.hidden = !item.hurry;
@@ -130,8 +153,7 @@ function render({ model, el }) {
     if (!old) {
       const card = cardOf(data, desk);
       cards.set(data.id, card);
-      list.append(card.node);
-      if (isOpen(data)) announce(`${card.says}, waits for your decision`);
+      if (isOpen(data)) announce(`${card.says}, waiting for your decision`);
       return;
     }
     if (old.data.digest !== data.digest || old.data.seq !== data.seq) {
@@ -142,20 +164,104 @@ function render({ model, el }) {
     const was = old.data;
     old.data = { ...data, arguments: was.arguments, gone: was.gone };
     if (isOpen(data)) return settle(old, data.state === "deciding");
-    if (isOpen(was)) announce(`${old.says}: ${data.past}`);
-    collapse(old);
-    if (old.group && !old.group.changed(old)) {
-      const group = old.group, focused = group.node.contains(document.activeElement);
+    if (isOpen(was)) finish(old);
+    else collapse(old);
+  }
+
+  // A card that was decided goes to the list below. Where another person decided it, above what is held or on it, its line
+  // stays in its place and at its height until nothing is held any more.
+  function finish(card) {
+    const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
+    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
+    const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
+    collapse(card);
+    announce(`${card.says}: ${card.past}`);
+    if (group && !group.changed(card)) {
       groups.delete(group);
       group.leave();
-      if (focused) old.node.focus();
+      if (focused) (next ?? card.node).focus({ preventScroll: true });
+    } else if (!group && stays) {
+      card.kept = true;
+      card.node.style.minHeight = `${height}px`;
+      card.node.style.marginBottom = "8px";
+    } else if (!group) {
+      decided.prepend(card.node);
+      if (focused) (next ?? card.node).focus({ preventScroll: true });
     }
+  }
+
+  // The last entry in the list that the pointer or the focus is on.
+  function heldNode() {
+    return [...list.children].filter((node) => node.matches(":hover") || node.contains(document.activeElement)).at(-1) ?? null;
+  }
+
+  // An entry is a table of cards, or a card that is in none.
+  function entriesOf() {
+    const open = [...cards.values()].filter((card) => isOpen(card.data) && !card.group);
+    return sortEntries([
+      ...open.map((card) => ({ node: card.node, card, warnings: card.data.warnings.length, seq: card.data.seq, brief: card.brief })),
+      ...[...groups].map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
+    ]);
+  }
+
+  function place() {
+    const entries = entriesOf(), held = heldNode();
+    for (const card of cards.values()) {
+      if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
+      card.kept = false;
+      card.node.style.minHeight = card.node.style.marginBottom = "";
+      decided.prepend(card.node);
+    }
+    const wanted = entries.map((entry) => entry.node), now = [...list.children];
+    const order = placeEntries(now, wanted, held);
+    // A text that moves in the page would lose the place to which it is scrolled.
+    const scrolled = [...list.querySelectorAll(".mew-whole")].map((node) => [node, node.scrollTop]);
+    for (const node of now) if (!order.includes(node)) node.remove();
+    order.forEach((node, n) => { if (list.children[n] !== node) list.insertBefore(node, list.children[n] ?? null); });
+    for (const [node, top] of scrolled) if (node.scrollTop !== top) node.scrollTop = top;
+    const at = held ? order.indexOf(held) : -1, full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
+    for (const entry of entries) setBrief(entry.card, !full.has(entry));
+  }
+
+  function release() {
+    clearTimeout(later);
+    later = setTimeout(tidy, SETTLE);
+  }
+  for (const kind of ["pointerleave", "focusout"]) list.addEventListener(kind, release);
+
+  // Another part asks for a card, by the id of its proposal or of a request for it; or for the first open one.
+  function reveal({ id, first }) {
+    if (first) {
+      const [entry] = entriesOf();
+      if (!entry) return false;
+      setBrief(entry.card, false);
+      entry.node.focus({ preventScroll: true });
+      entry.node.scrollIntoView({ block: "nearest" });
+      return true;
+    }
+    const card = cards.get(id) ?? [...cards.values()].find(({ data }) => data.sent && data.sent === id);
+    if (!card) return false;
+    if (!isOpen(card.data)) {
+      card.node.hidden = false;
+      card.asked = true;
+    } else setBrief(card.group ?? card, false);
+    const node = card.group?.node ?? card.node;
+    node.scrollIntoView({ block: "nearest" });
+    node.focus({ preventScroll: true });
+    return true;
+  }
+
+  function granted(item) {
+    toast(item.text, { action: { text: "Undo", run: async () => {
+      const done = await link.act("take_back", { grant: item.grant });
+      if (done) toast(done.said);
+    } } });
   }
 
   function openValue(item) {
     const card = cards.get(item.proposal);
     if (!card || !isOpen(card.data)) return;
-    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) openIn(face, item.index, item.text);
+    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) expandValue(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
     for (const whole of card.whole ?? []) if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
   }
@@ -163,7 +269,11 @@ function render({ model, el }) {
   function confirmShown(item) {
     const card = cards.get(item.id);
     if (item.view !== link.view || !card?.front) return;
-    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) face.since = performance.now();
+    for (const face of new Set([card.front, card.face])) {
+      if (face.digest !== item.digest) continue;
+      face.since ??= performance.now();
+      face.ready = performance.now() + 1000 * item.left;
+    }
   }
 
   function say(card, text) {
@@ -194,7 +304,7 @@ function render({ model, el }) {
     }
     const [similar] = findAlike(cards.values());
     together.hidden = !similar;
-    if (similar) write(together, `${similar[1].length} alike ▸ one table`);
+    if (similar) write(together, `Show ${similar[1].length} similar as a table`);
   }
 
   function fold() {
@@ -203,36 +313,53 @@ function render({ model, el }) {
     unfolded.delete(similar[0]);
     const group = groupOf(similar[1], desk);
     groups.add(group);
+    setBrief(group, false);
     tidy();
     group.node.focus();
   }
 
   function jump() {
-    const risks = [...cards.values()].filter((card) => isOpen(card.data) && card.data.warnings.length);
-    const all = [...new Set(risks.map((card) => (card.group ? card.group.node : card.node)))];
-    const here = all.findIndex((node) => node.contains(document.activeElement) || node.dataset.here);
-    for (const node of all) delete node.dataset.here;
-    const next = all[(here + 1) % all.length];
-    next.dataset.here = "1";
-    next.focus();
-    next.scrollIntoView({ block: "nearest" });
+    const risks = entriesOf().filter((entry) => entry.warnings);
+    const nodes = risks.map((entry) => entry.node), here = nodes.findIndex((node) => node.contains(document.activeElement) || node.dataset.here);
+    for (const node of nodes) delete node.dataset.here;
+    const next = risks[(here + 1) % risks.length];
+    setBrief(next.card, false);
+    next.node.dataset.here = "1";
+    next.node.focus();
+    next.node.scrollIntoView({ block: "nearest" });
+  }
+
+  function step(by) {
+    const nodes = entriesOf().map((entry) => entry.node), shown = [...list.children].filter((node) => nodes.includes(node));
+    const here = shown.findIndex((node) => node.contains(document.activeElement));
+    const next = shown[here < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, here + by))];
+    next?.focus({ preventScroll: true });
+    next?.scrollIntoView({ block: "nearest" });
+  }
+
+  function toggleHistory(on) {
+    showHistory = on;
+    history();
+    if (on) ledger.scrollIntoView({ block: "nearest" });
   }
 
   function history() {
+    const done = decidedCards();
     past.setAttribute("aria-expanded", String(showHistory));
-    write(past, `History ${decidedCards().length} ${showHistory ? "▾" : "▸"}`);
+    write(past, `History (${done.length})`);
+    write(all, `Show all ${done.length}`);
+    all.hidden = done.length <= RECENT || showHistory;
     ledger.hidden = !showHistory;
     if (!showHistory) return;
-    const columns = ["at", "call", "from", "decision", "by", "on screen", "outcome"];
-    const rows = decidedCards().map((card) => card.data).reverse();
-    const body = rows.slice(0, 200).map((data) => make("tr", {},
-      make("td", { class: "mew-num", text: data.at === null ? "" : clockTime(data.at) }), make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.tool || data.method}` }),
-      make("td", {}, make("bdi", { text: data.proposer })), make("td", { text: data.decision }), make("td", {}, make("bdi", { text: data.by })),
-      make("td", { class: "mew-num", text: data.onScreen === null ? "–" : `${data.onScreen.toFixed(1)} s` }), make("td", {}, make("bdi", { text: data.outcome }))));
+    const columns = ["Time", "Request", "From", "Decision", "Result"];
+    const body = done.map((card) => card.data).reverse().slice(0, KEPT).map((data) => make("tr", { class: data.failed ? "mew-failed" : "" },
+      make("td", { class: "mew-num", title: data.at === null ? "" : clockHover(data.at), text: data.at === null ? "" : clockTime(data.at) }),
+      make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.call || data.tool || data.method}` }),
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.outcome }))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 
-  // In the order of deciding, which is not that of arrival.
+  // In the order of deciding.
   function decidedCards() {
     return [...cards.values()].filter((card) => !isOpen(card.data)).sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
   }
@@ -249,18 +376,26 @@ function render({ model, el }) {
   function tidy() {
     gather();
     forget();
-    const all = [...cards.values()], open = all.filter((card) => isOpen(card.data)), done = decidedCards();
-    const more = known.more ? ` · ${known.more} more are not shown yet` : "";
-    write(counts, `${open.length} open${more} · ${known.shares || `${done.length} decided`}`);
+    place();
+    const open = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards();
     const dangerous = open.filter((card) => card.data.warnings.length).length;
+    header.setCounts([
+      { text: open.length ? `${open.length} open` : "", tone: "wait" },
+      { text: known.more ? `${known.more} more are not shown yet` : "" },
+    ]);
+    write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;
-    write(risky, `⚠ ${dangerous} with warnings ▸ next`);
-    past.hidden = !done.length;
+    write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
+    past.hidden = recent.hidden = !done.length;
     history();
-    empty.hidden = open.length > 0;
-    done.forEach((card, n) => { card.node.hidden = (!showAll && n < done.length - 12) || Boolean(card.group); });
-    earlier.hidden = showAll || done.length <= 12;
-    write(earlier, `${done.length - 12} earlier decisions ▸ show`);
+    empty.hidden = open.length > 0 || known.only;
+    waits.hidden = !known.only;
+    write(waits, open.length ? "Waiting for approval." : "");
+    const last = done.reverse();
+    last.forEach((card, n) => {
+      card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !card.node.contains(document.activeElement));
+      if (!card.kept && !card.group && decided.children[n] !== card.node && !card.node.contains(document.activeElement)) decided.insertBefore(card.node, decided.children[n] ?? null);
+    });
     root.dataset.open = open.length;
     for (const card of open) if (card.age && !card.age.textContent) age(card);
     if (link.isOff()) stop();
@@ -276,7 +411,7 @@ function render({ model, el }) {
     looks += 1;
     const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
     for (const card of cards.values()) {
-      if (!isOpen(card.data) || card.group) continue;
+      if (!isOpen(card.data) || card.group || card.brief) continue;
       lookAt(card.face, known);
       items.push([card, locateButton(card.face)]);
     }
@@ -302,6 +437,10 @@ function render({ model, el }) {
       if (around && around !== event.target) around.focus();
       else event.target.blur();
     }
+    if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
+      if (event.key === "j") step(1);
+      if (event.key === "k") step(-1);
+    }
     const decision = { a: "approve", r: "reject" }[event.key];
     if (!decision || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
     const group = [...groups].find((group) => group.node === event.target);
@@ -310,13 +449,20 @@ function render({ model, el }) {
     if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
     arm(card.front);
-    if (!isOff(decision === "approve" ? card.front.primary : card.front.reject)) desk.decide(card, decision);
+    if (decision === "reject") card.rejecter.open();
+    else if (!isOff(card.front.primary)) desk.decide(card, decision);
+  });
+  root.addEventListener("keydown", (event) => {
+    const card = [...groups, ...cards.values()].find((card) => card.node === event.target);
+    if (event.key === "Enter" && !event.repeat && card?.brief) desk.review(card);
   });
 
   tidy();
   return () => {
     stop();
     clearInterval(pings);
+    clearTimeout(later);
+    endLink();
     frame.end();
     link.end();
   };

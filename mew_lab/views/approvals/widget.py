@@ -29,12 +29,15 @@ from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_forms import CardForms, limits
-from mew_lab.views.approvals.model import card_data, card_table, outcome_line
+from mew_lab.views.approvals.model import card_data, outcome_line
+from mew_lab.views.approvals.stored import draw_cards
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import count_while
@@ -46,14 +49,19 @@ _ESM, _CSS = front_end("approvals")
 KEPT = 200
 OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
+MOST_FACES = 1000
 VIEW_CHARACTERS = 40  # of the name that a page gives itself
+WAITING = "Waiting for approval."
 _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
 
 
-def view_of(session: Session, granting: LimitedGrants) -> ApprovalsView:
-    """Makes the view of this space."""
+def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
+    """Makes the view of this space, or of the proposal `only` for the cell that waits for it."""
     return ApprovalsView(
-        session.decisions, forms=CardForms(session, granting), me=session.me.participant.client.id
+        session.decisions,
+        forms=CardForms(session, granting),
+        me=session.me.participant.client.id,
+        only=only,
     )
 
 
@@ -61,6 +69,7 @@ class ApprovalsView(ActingWidget):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `me` is the participant that decides, for the statistics.
+    With `only` it shows the card of that proposal and nothing else.
     """
 
     _esm = _ESM
@@ -69,11 +78,18 @@ class ApprovalsView(ActingWidget):
     beats = True
 
     def __init__(
-        self, decisions: Decisions, *, forms: CardForms | None = None, me: str = "", **traits: Any
+        self,
+        decisions: Decisions,
+        *,
+        forms: CardForms | None = None,
+        me: str = "",
+        only: str = "",
+        **traits: Any,
     ) -> None:
         self._decisions = decisions
         self._forms = forms
         self._me = me
+        self._only = only
         # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
@@ -82,6 +98,9 @@ class ApprovalsView(ActingWidget):
         self._out: set[str] = set()  # cards that went to the views
         self._sent: set[str] = set()
         self._values: deque[tuple[str, str, int]] = deque(maxlen=1000)
+        # What the views have shown: (view, proposal, digest). After a click each is told anew when it may be approved.
+        self._faces: BoundedDict[tuple[str, str, str], None] = BoundedDict(MOST_FACES)
+        self._is_paced = False  # whether a decision has changed these times
         self._waiting = 0
         self._head: dict[str, Any] = {}
         super().__init__(**traits)
@@ -89,7 +108,7 @@ class ApprovalsView(ActingWidget):
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
-                if card.id not in self._cards:
+                if card.id not in self._cards and only in ("", card.id):
                     self._keep(card)
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -106,6 +125,8 @@ class ApprovalsView(ActingWidget):
         self.wake()
 
     def _on_change(self, card: Card) -> None:
+        if self._only and card.id != self._only:
+            return
         with self._book:
             was = self._cards.get(card.id)
             is_replaced = was is not None and was.seq != card.seq  # another proposal has taken the id
@@ -116,10 +137,13 @@ class ApprovalsView(ActingWidget):
             # In the order in which they changed: the earlier proposal makes room before another takes its id.
             self._fresh.pop(card.id, None)
             self._fresh[card.id] = None
+            self._is_paced = self._is_paced or card.state != "open"
             if is_replaced or not card.is_open:
                 self._sent.discard(card.id)
                 self._forget()
         self.wake()
+        if not card.is_open:
+            self.store_decision()
 
     def _keep(self, card: Card) -> None:
         self._cards[card.id] = card
@@ -146,7 +170,7 @@ class ApprovalsView(ActingWidget):
             if len(self._views) == 1:  # this one, whose snapshot has all changes
                 self._fresh.clear()
         self._head = self._heading()
-        cards = [card_data(card) for card in self._in_order() if card.id in out]
+        cards = [card_data(card, me=self._me) for card in self._in_order() if card.id in out]
         return {"now": self.clock().timestamp(), "cards": cards} | self._head
 
     def _news(self) -> list[dict[str, Any]]:
@@ -155,9 +179,15 @@ class ApprovalsView(ActingWidget):
             fresh = [self._cards[id] for id in self._fresh if id in self._out]
             self._fresh.clear()
             self._forget()
-        items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card)} for card in fresh]
+            paced, self._is_paced = self._is_paced, False
+            for face in list(self._faces):
+                if (card := self._cards.get(face[1])) is None or not card.is_open:
+                    del self._faces[face]
+            faces = list(self._faces) if paced else []
+        items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card, me=self._me)} for card in fresh]
         while self._values:
             items.append(self._value(*self._values.popleft()))
+        items += [self._shown(*face) for face in faces]
         head = self._heading()
         if head != self._head:
             self._head = head
@@ -183,7 +213,8 @@ class ApprovalsView(ActingWidget):
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
             "limits": limits() if self._forms else [],
-            "shares": describe_shares(decided, me=self._me) if self._me else "",
+            "only": bool(self._only),
+            "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
@@ -227,7 +258,14 @@ class ApprovalsView(ActingWidget):
             and isinstance(digest, str)
             and self._decisions.record_shown(proposal, view=view, digest=digest)
         ):
-            self.post({"t": "shown", "view": view, "id": proposal, "digest": digest})
+            with self._book:
+                self._faces[view, proposal, digest] = None
+            self.post(self._shown(view, proposal, digest))
+
+    def _shown(self, view: str, proposal: str, digest: str) -> dict[str, Any]:
+        """The confirmation that the view shows this, with the seconds until it may be approved there."""
+        left = self._decisions.seconds_left(proposal, view=view, digest=digest)
+        return {"t": "shown", "view": view, "id": proposal, "digest": digest, "left": round(left, 3)}
 
     def _decide(self, message: dict[str, Any]) -> None:
         click = self._decisions.click(_view(message))
@@ -242,10 +280,12 @@ class ApprovalsView(ActingWidget):
             self.post(self._notice(proposal, refusal) | {"again": True})
             return
         self._begin_decision(card, message, click).add_done_callback(
-            lambda done: self._finish_decision(card.id, done)
+            lambda done: self._finish_decision(card.id, done, view=click.view)
         )
 
-    def _begin_decision(self, card: Card, message: Mapping[str, Any], click: Click) -> Future[str]:
+    def _begin_decision(
+        self, card: Card, message: Mapping[str, Any], click: Click
+    ) -> Future[str] | Future[Allowed]:
         to = (message["target"],) if message.get("target") else ()
         # The digest is that of the card or of an edit; the lab compares it once more.
         digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
@@ -314,7 +354,7 @@ class ApprovalsView(ActingWidget):
         if not _same(digest, card.digest) and edit is None:
             return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
         if not card.is_open:
-            return f"Already {outcome_line(card)}; the second decision changed nothing."
+            return f"{outcome_line(card, me=self._me)}. The second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         if self._over:
@@ -339,13 +379,18 @@ class ApprovalsView(ActingWidget):
             return "Not approved: choose one of the participants to run it."
         return ""
 
-    def _finish_decision(self, proposal: str, future: Future[str]) -> None:
+    def _finish_decision(
+        self, proposal: str, future: Future[str] | Future[Allowed], *, view: str = ""
+    ) -> None:
         try:
             error = future.exception()
         except CancelledError:
             error = RuntimeError("the decision was cancelled before it was sent")
         if error is not None:
             self._report_failure(proposal, error)
+        elif isinstance(done := future.result(), Allowed):
+            text = f"Approved, and allowed for {one_line(done.to, 64)} ({done.limit})."
+            self.post({"t": "granted", "view": view, "grant": done.grant, "text": text})
 
     def _report_failure(self, proposal: str, error: BaseException) -> None:
         with self._book:
@@ -364,6 +409,15 @@ class ApprovalsView(ActingWidget):
         with self._book:
             return sorted(self._cards.values(), key=lambda card: card.seq)
 
+    def _as_shown(self) -> list[Card]:
+        """The open cards as a page shows them, then the decided ones, the last decision first."""
+        cards = self._in_order()
+        opened = sorted((card for card in cards if card.is_open), key=lambda card: -len(card.warnings))
+        past = sorted(
+            (card for card in cards if not card.is_open), key=lambda card: -(card.decided_at or 0.0)
+        )
+        return [*opened, *past]
+
     @property
     def open_cards(self) -> int:
         """The number of proposals that wait for a decision."""
@@ -374,13 +428,18 @@ class ApprovalsView(ActingWidget):
         return f"{self.open_cards} open" if self.open_cards else ""
 
     def _static_text(self) -> str:
-        cards = self._in_order()
+        cards = self._as_shown()
         waiting = [card for card in cards if card.is_open]
+        if self._only:
+            return WAITING if waiting else "".join(outcome_line(card, me=self._me) for card in cards)
         first = f", first: {waiting[0].request}" if waiting else ""
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return card_table(self._in_order(), moment=self.clock())
+        return draw_cards(self._in_order())
+
+    def _brief_html(self) -> str:
+        return draw_cards(self._in_order(), decided=3)
 
 
 def _view(message: Mapping[str, Any]) -> str:

@@ -206,7 +206,23 @@ class ChatModel:
                 ):  # else it was cancelled while an earlier one was sent
                     await self._send_acknowledgement(row, status)
                     done += 1
-        return f"{done} message{'' if done == 1 else 's'} acknowledged ({status})."
+        return f"{_count(done)} acknowledged ({status})."
+
+    async def read(self, numbers: Sequence[int]) -> str:
+        """Acknowledges messages that the person has had in sight, as read; one that no longer waits is left out.
+
+        Raises:
+            CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
+
+        Spec: §3.4.1.
+        """
+        done = 0
+        for n in dict.fromkeys(numbers):
+            row = self._rows.get(n)
+            if row is not None and row.awaits:
+                await self._send_acknowledgement(row, "read")
+                done += 1
+        return f"{_count(done)} read."
 
     async def cancel(self, n: int, reason: str = "handled_elsewhere") -> str:
         """Cancels a message: an own message for all participants, a message of another for this participant alone.
@@ -355,6 +371,10 @@ class ChatModel:
         else:
             self._awaiting.pop(row.n, None)
         self.on_change(row.n)
+
+
+def _count(messages: int) -> str:
+    return f"{messages} message{'' if messages == 1 else 's'}"
 
 
 def _check_label(label: str, field: str) -> str:

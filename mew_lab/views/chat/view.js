@@ -3,9 +3,15 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { copyButton } from "../ui/copy.js";
+import { emptyState } from "../ui/empty.js";
 import { follower } from "../ui/follower.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen, openIn } from "../ui/links.js";
+import { menuButton } from "../ui/menu.js";
 import { whyForm } from "../ui/reason_form.js";
-import { clockTime, groupDigits } from "../ui/text.js";
+import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
+import { makeReader } from "./reading.js";
 
 const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
 const HELD = 600;
@@ -23,7 +29,7 @@ function grow(nodes, into) {
     }
     const made = make(tag);
     if (tag === "a" && /^(https?|mailto):/i.test(attributes.href ?? ""))
-      for (const [name, value] of [["href", attributes.href], ["title", attributes.href], ["target", "_blank"], ["rel", "noopener noreferrer nofollow"], ["referrerpolicy", "no-referrer"]]) made.setAttribute(name, value);
+      for (const [name, value] of [["href", attributes.href], ["title", describeAddress(attributes.href)], ["target", "_blank"], ["rel", "noopener noreferrer nofollow"], ["referrerpolicy", "no-referrer"]]) made.setAttribute(name, value);
     if (tag === "ol" && /^\d{1,9}$/.test(attributes.start ?? "")) made.setAttribute("start", attributes.start);
     grow(children, made);
     into.append(made);
@@ -31,20 +37,32 @@ function grow(nodes, into) {
   return into;
 }
 
+// The host as the browser reads it, so that a letter of another alphabet shows, and the whole address.
+function describeAddress(href) {
+  try {
+    const { host } = new URL(href);
+    return host ? `${host}\n${href}` : href;
+  } catch (error) {
+    return href;
+  }
+}
+
+const CHAT_KEYS = [["Enter", "Send the message"], ["Shift+Enter", "Begin a new line"], ["@", "Mention a participant"], ["Enter, Shift+Enter", "Next and previous match, in the search"]];
+
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-chat", "aria-label": "Chat" });
-  const counts = make("span", { class: "mew-dim" });
+  const header = makeHeader({ title: "Chat", keys: CHAT_KEYS });
   const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
-  const status = make("select", { "aria-label": "Acknowledge as" });
-  const all = doer("Acknowledge all", () => perform("acknowledge all", { status: status.value, until: last }));
-  const queue = make("div", { class: "mew-queue", role: "group", "aria-label": "Messages that await your acknowledgement" });
-  const queued = make("span");
-  queue.append(queued, make("span", { class: "mew-gap" }), make("label", { class: "mew-dim" }, "as ", status), all);
+  const all = doer("Mark all as read", () => perform("acknowledge all", { status: "received", until: last }), { class: "mew-quiet", hidden: true });
+  const needle = make("input", { type: "search", class: "mew-search", "aria-label": "Search in the messages", placeholder: "Search" });
+  const matches = make("span", { class: "mew-dim mew-num", role: "status" });
+  header.filter.append(needle, matches);
+  header.actions.append(follow, all);
   const earlier = doer("Show earlier messages", showEarlier, { class: "mew-earlier", hidden: true });
   const list = make("ol", { class: "mew-said", role: "list", "aria-label": "Messages" });
-  const empty = make("div", { class: "mew-empty" }, "No messages yet. Write below, or in code: ", make("code", { text: 'lab.chat("hello")' }));
+  const empty = emptyState("No messages yet. Write one below.", { code: 'lab.chat("hello")' });
   const scroller = make("div", { class: "mew-talk", tabindex: 0, role: "region", "aria-label": "Conversation" }, earlier, empty, list);
-  root.append(make("div", { class: "mew-head" }, make("b", { text: "Chat" }), counts, make("span", { class: "mew-gap" }), follow), queue, scroller);
+  root.append(header.node, scroller);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -57,7 +75,18 @@ function render({ model, el }) {
   const messages = new Map();
   // Whether messages came faster than they can be shown, while the reader had scrolled away.
   let behind = false;
-  let last = 0, head = null, offset = 0, reasons = [], ticks = null, noEarlier = false, number = 0;
+  let last = 0, head = null, offset = 0, reasons = [], statuses = [], found = -1, ticks = null, noEarlier = false, number = 0;
+
+  // What was in sight is acknowledged as read. What could not be sent is not tried again, and stays unread.
+  const reader = makeReader((node) => isWhole(messages.get(Number(node.dataset.n))), (nodes) => {
+    const ns = nodes.map((node) => Number(node.dataset.n)).filter((n) => messages.get(n)?.data.awaits);
+    if (ns.length && !link.isOff()) link.act("read", { ns }, () => {});
+  });
+  const leave = onOpen(root, "chat", ({ id }) => {
+    const message = [...messages.values()].find((message) => message.data.id === id);
+    if (message) go(message.data.n);
+    return Boolean(message);
+  });
 
   const compose = composer();
   root.append(compose.node);
@@ -70,7 +99,7 @@ function render({ model, el }) {
         number = item.no;
         reasons = item.reasons;
         offset = item.now - Date.now() / 1000;
-        if (!status.options.length) for (const [code, meaning] of item.statuses) status.append(make("option", { value: code, text: code, title: meaning }));
+        statuses = item.statuses;
         if (item.last !== last || !messages.size) restart(item.messages, item.last);
         else setStates(item.messages);
         setHead(item);
@@ -96,11 +125,21 @@ function render({ model, el }) {
     return message.node.contains(document.activeElement) || message.node.querySelector(".mew-why-form") !== null;
   }
 
+  function drop(message) {
+    reader.leave(message.node);
+    messages.delete(message.data.n);
+    message.node.remove();
+  }
+
+  // Whether all of a message is in its box: not folded, and not cut.
+  function isWhole(message) {
+    return Boolean(message) && !message.body.classList.contains("mew-folded") && !message.node.querySelector(".mew-rest");
+  }
+
   function restart(shown, newest) {
-    for (const [n, message] of messages) {
+    for (const message of [...messages.values()]) {
       if (isInUse(message)) continue;
-      messages.delete(n);
-      message.node.remove();
+      drop(message);
     }
     last = newest;
     for (const item of shown) add(item);
@@ -146,6 +185,8 @@ function render({ model, el }) {
   }
 
   function setHead(item) {
+    const may = item.may["chat/acknowledge"];
+    if (may && !head?.may["chat/acknowledge"]) for (const message of messages.values()) if (message.data.awaits) reader.follow(message.node);
     head = item;
     compose.people(item);
   }
@@ -167,12 +208,15 @@ function render({ model, el }) {
       line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(data.answers) }));
     }
     if (data.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${data.context}`, text: `in ${data.context}` }));
-    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(data.t * 1000).toISOString(), title: new Date(data.t * 1000).toLocaleString(), text: clockTime(data.t) }));
+    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(data.t * 1000).toISOString(), title: clockHover(data.t), text: clockTime(data.t) }));
     const body = make("div", { class: "mew-body", dir: data.nodes ? "auto" : "ltr" });
     if (data.nodes) grow(data.nodes, body).classList.add("mew-marked");
+    else if (data.links) grow(data.links, body);
     else body.textContent = data.text;
     const foot = make("div", { class: "mew-foot" });
     const message = { data, node, body, foot };
+    line.append(make("span", { class: "mew-tools" }, copyButton(() => body.textContent, "Copy", body),
+      menuButton("⋯", () => getItems(message), { class: "mew-quiet mew-message-menu", "aria-label": `Actions on ${describe(data)}` })));
     node.append(line, body);
     if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "The author asks for Markdown, but the message is too long or too deeply nested, so its source is shown." }));
     if (data.text.length > 1500 || data.text.split("\n").length > 16 || (data.nodes && JSON.stringify(data.nodes).length > 3000)) fold(message);
@@ -180,6 +224,25 @@ function render({ model, el }) {
     node.append(foot);
     drawFoot(message);
     return message;
+  }
+
+  function describe(data) {
+    return data.mine ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}` : `the message of ${data.from}`;
+  }
+
+  function getItems(message) {
+    const { data, node } = message, items = [];
+    const opener = node.querySelector(".mew-message-menu");
+    if (!data.mine && data.sender) items.push({ text: "Reply", about: `writes to ${data.from}`, run: () => compose.reply(data.sender) });
+    if (data.id) items.push({ text: "Show in Messages", about: "the exact text, and what came of it", run: () => openIn(root, "feed", { id: data.id }) });
+    if (data.awaits && head.may["chat/acknowledge"]) for (const [code, meaning] of statuses)
+      items.push({ text: `Mark as ${code}`, about: `tells ${data.from}: ${meaning}`, run: () => perform("acknowledge", { n: data.n, status: code }) });
+    // One may call off one's own message for all, and set aside what one was asked oneself. Others' talk is theirs.
+    if (!data.cancelled && data.first && head.may["chat/cancel"] && (data.mine || data.addressed)) items.push({
+      text: data.mine ? "Cancel…" : "Dismiss…", about: data.mine ? "withdraws it for everybody" : `tells ${data.from} that you do not handle it`, danger: data.mine,
+      run: () => { whyForm(opener, node, reasons, data.mine ? "Cancel the message" : "Dismiss the message", (reason) => perform("cancel", { n: data.n, reason })); node.scrollIntoView({ block: "nearest" }); },
+    });
+    return items;
   }
 
   function fold(message) {
@@ -190,6 +253,7 @@ function render({ model, el }) {
       body.classList.toggle("mew-folded", folded);
       button.textContent = folded ? `▸ show ${lines}` : "▾ fold";
       button.setAttribute("aria-expanded", String(!folded));
+      reader.restart(node);
       tail.hold();
     };
     const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => message.turn(!body.classList.contains("mew-folded")) });
@@ -205,8 +269,9 @@ function render({ model, el }) {
       const focused = atHand(button);
       button.remove();
       if (focused) message.node.focus({ preventScroll: true });
+      reader.restart(message.node);
       message.turn ? message.turn(false) : tail.hold();
-    }, { class: "mew-link" });
+    }, { class: "mew-link mew-rest" });
     return button;
   }
 
@@ -219,19 +284,15 @@ function render({ model, el }) {
     if (!message.marks.isConnected) foot.append(message.marks);
     const marks = data.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
     if (data.seen_by > data.seen.length) marks.push(make("span", { text: `and ${data.seen_by - data.seen.length} more` }));
-    if (data.missing.length && !data.cancelled) marks.push(make("span", { text: `no acknowledgement yet from ${data.missing.join(", ")}` }));
+    if (data.missing.length && !data.cancelled) marks.push(make("span", { text: `not read yet by ${data.missing.join(", ")}` }));
     if (data.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${data.cancelled}${data.reason ? `: ${data.reason.replaceAll("_", " ")}` : ""}` }));
-    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} tried to cancel it; only its author can cancel it for all` }));
+    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} tried to cancel it, but only its author can` }));
     message.marks.replaceChildren(...marks.flatMap((mark, n) => (n ? [" · ", mark] : [mark])));
-    const about = data.mine ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}` : `the message of ${data.from}`;
-    offer(message, "acknowledge", data.awaits, () => doer("Acknowledge", () => perform("acknowledge", { n: data.n, status: status.value }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Acknowledge ${about}`, class: data.addressed ? "" : "mew-link" }));
-    offer(message, "cancel", !data.cancelled && (data.mine || data.awaits), () => {
-      const button = make("button", { type: "button", class: "mew-link", text: "Cancel…", "aria-label": `Cancel ${about}`, "aria-expanded": "false", onclick: () => {
-        whyForm(button, node, reasons, "Cancel the message", (reason) => perform("cancel", { n: data.n, reason }));
-        node.scrollIntoView({ block: "nearest" });
-      } });
-      return button;
-    });
+    if (data.awaits && head?.may["chat/acknowledge"]) reader.follow(node);
+    else if (!data.awaits) reader.leave(node);
+    // What is read by being in sight needs no button.
+    message.long ||= !isWhole(message);
+    offer(message, "acknowledge", data.awaits && data.first && message.long && head?.may["chat/acknowledge"] !== false, () => doer("Mark as read", () => perform("acknowledge", { n: data.n, status: "read" }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Mark ${describe(data)} as read`, class: "mew-quiet" }));
   }
 
   function offer(message, name, wanted, makeButton) {
@@ -245,7 +306,7 @@ function render({ model, el }) {
   }
 
   function mark(message, text, t) {
-    const node = make("bdi", { class: "mew-mark", dir: "ltr", "data-t": t, "data-text": text, title: new Date(t * 1000).toLocaleString() });
+    const node = make("bdi", { class: "mew-mark", dir: "ltr", "data-t": t, "data-text": text, title: clockHover(t) });
     drawAge(node);
     return node;
   }
@@ -281,37 +342,64 @@ function render({ model, el }) {
     for (const message of over > 0 ? [...messages.values()].sort((a, b) => a.data.n - b.data.n) : []) {
       if (over-- <= 0) break;
       if (isInUse(message)) continue;
-      messages.delete(message.data.n);
-      message.node.remove();
+      drop(message);
       noEarlier = false;
     }
     earlier.hidden = !messages.size || firstHeld() <= 1 || noEarlier;
     empty.hidden = messages.size > 0;
     root.dataset.last = String(last);
     root.dataset.waiting = String(head.waiting);
-    write(counts, `${groupDigits(last)} message${last === 1 ? "" : "s"}`);
-    queue.hidden = head.waiting === 0;
-    write(queued, `${groupDigits(head.waiting)} await${head.waiting === 1 ? "s" : ""} your acknowledgement${head.addressed ? `, ${head.addressed} addressed to you` : ""}`);
-    write(all, `Acknowledge all ${groupDigits(head.waiting)}`);
-    for (const control of [all, status]) control.disabled = !head.may["chat/acknowledge"];
+    header.setCounts([
+      { text: last ? countOf(last, "message") : "" },
+      { text: head.waiting ? `${groupDigits(head.waiting)} unread` : "", hover: head.addressed ? `${groupDigits(head.addressed)} addressed to you` : "", tone: "wait" },
+    ]);
+    all.hidden = head.waiting === 0 || !head.may["chat/acknowledge"];
     tail.settle();
     ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node); }, 1000);
   }
+
+  // Search in what the list holds.
+
+  function seek(step) {
+    const wanted = needle.value.trim().toLowerCase();
+    const hits = wanted ? [...list.children].filter((node) => node.textContent.toLowerCase().includes(wanted)) : [];
+    for (const node of list.querySelectorAll(".mew-found")) node.classList.remove("mew-found");
+    if (!hits.length) {
+      found = -1;
+      return write(matches, wanted ? "No match" : "");
+    }
+    // The newest match first.
+    const at = hits.findIndex((node) => Number(node.dataset.n) === found);
+    const to = at < 0 ? hits.length - 1 : (at - step + hits.length) % hits.length;
+    found = Number(hits[to].dataset.n);
+    hits[to].classList.add("mew-found");
+    messages.get(found)?.turn?.(false);
+    hits[to].scrollIntoView({ block: "nearest" });
+    tail.hold();
+    write(matches, `${groupDigits(hits.length - to)} of ${groupDigits(hits.length)}`);
+  }
+  needle.addEventListener("input", () => { found = -1; seek(1); });
+  needle.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") seek(event.shiftKey ? -1 : 1);
+    else if (event.key === "Escape") { needle.value = ""; seek(1); }
+    else return;
+    event.preventDefault();
+  });
 
   // The box for the next message: its text, its recipients, its format.
   function composer() {
     const chosen = new Set();
     let people = [], may = true, active = -1, sending = false;
     const id = `mew-${Math.random().toString(36).slice(2)}`;
-    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Write a message; @ adds a recipient; Ctrl+Enter sends it", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
+    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Message (@ to mention)", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
     const names = make("div", { class: "mew-names", role: "listbox", id: `${id}-names`, "aria-label": "Participants", hidden: true });
-    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Recipients (none ticked: everybody)" }));
+    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Recipients (none selected: everybody)" }));
     const whom = make("button", { type: "button", class: "mew-whom", "aria-expanded": "false", "aria-controls": `${id}-to`, onclick: () => {
       boxes.hidden = !boxes.hidden;
       whom.setAttribute("aria-expanded", String(!boxes.hidden));
     } });
     const markdown = make("input", { type: "checkbox" });
-    const say = doer("Send", send, { class: "mew-say" });
+    const say = doer("Send", send, { class: "mew-say mew-primary", title: "Enter" });
     const hint = make("span", { class: "mew-dim" });
     const node = make("div", { class: "mew-compose" }, text, names, boxes,
       make("div", { class: "mew-buttons" }, whom, make("label", { class: "mew-dim" }, markdown, " Markdown"), hint, make("span", { class: "mew-gap" }), say));
@@ -330,7 +418,7 @@ function render({ model, el }) {
     function drawBoxes() {
       const before = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
       boxes.querySelector(".mew-nobody")?.remove();
-      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "no other participant is here" }));
+      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "No other participant is here." }));
       let place = boxes.firstChild;
       for (const [id, shown] of people) {
         const label = before.get(id) ?? make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); drawLabels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }));
@@ -373,12 +461,15 @@ function render({ model, el }) {
     text.addEventListener("input", suggest);
     text.addEventListener("blur", () => { names.hidden = true; });
     text.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      // While an input method composes a word, Enter takes the word.
+      if (event.isComposing) return;
+      const chooses = !names.hidden && !event.ctrlKey && !event.metaKey;
+      if (event.key === "Enter" && !event.shiftKey && !chooses) {
         event.preventDefault();
         if (event.isTrusted && !event.repeat) send();
         return;
       }
-      if (names.hidden) return;
+      if (names.hidden || (event.key === "Enter" && event.shiftKey)) return;
       const options = [...names.children];
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         active = (active + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
@@ -391,10 +482,16 @@ function render({ model, el }) {
     });
     return {
       node,
+      reply(id) {
+        chosen.clear();
+        chosen.add(id);
+        drawLabels();
+        text.focus();
+      },
       people(item) {
         may = item.may.chat;
         for (const control of [text, say, whom, markdown]) control.disabled = !may;
-        write(hint, may ? "" : `${item.me} may not chat in this space`);
+        write(hint, may ? "" : "You don't have permission to chat in this space.");
         const wanted = JSON.stringify(item.people);
         if (boxes.dataset.people !== wanted) {
           boxes.dataset.people = wanted;
@@ -409,6 +506,8 @@ function render({ model, el }) {
   return () => {
     clearInterval(ticks);
     tail.stop();
+    reader.end();
+    leave();
     link.end();
   };
 }

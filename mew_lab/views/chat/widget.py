@@ -20,10 +20,10 @@ from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.views.chat.links import link_addresses
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -161,6 +161,7 @@ class ChatView(ActingWidget):
             "acknowledge all": lambda params: self._submit(
                 self._talk.acknowledge_all(_read_text(params, "status"), until=_number(params, "until"))
             ),
+            "read": self._read,
             "cancel": lambda params: self._submit(
                 self._talk.cancel(_number(params, "n"), _read_text(params, "reason"))
             ),
@@ -175,6 +176,12 @@ class ChatView(ActingWidget):
                 "The view sent recipients that are not names, so nothing was sent. Choose them again."
             )
         return self._submit(self._talk.say(text, to, markdown=params.get("markdown") is True))
+
+    def _read(self, params: Mapping[str, Any]) -> Future[Any]:
+        numbers = params.get("ns")
+        if not isinstance(numbers, list) or len(numbers) > PAGE or not all(type(n) is int for n in numbers):
+            raise MewError("The view named no messages, so nothing was done. Run its cell again.")
+        return self._submit(self._talk.read(numbers))
 
     def _earlier(self, params: Mapping[str, Any]) -> ActResult:
         messages = self._talk.messages(before=_number(params, "before"), limit=PAGE // 2)
@@ -199,14 +206,14 @@ class ChatView(ActingWidget):
     # Saved pictures.
 
     def badge(self) -> str:
-        """The number of messages that await this participant's acknowledgement, as text; empty for none."""
+        """The number of unread messages, which await this participant's acknowledgement, as text; empty for none."""
         waiting = len(self._talk.queue)
-        return f"{waiting} to acknowledge" if waiting else ""
+        return f"{waiting} unread" if waiting else ""
 
     def _static_text(self) -> str:
         waiting = len(self._talk.queue)
         count = self._talk.last
-        return f"Chat: {count} message{'' if count == 1 else 's'}, {waiting} to acknowledge"
+        return f"Chat: {count} message{'' if count == 1 else 's'}, {waiting} unread"
 
     def _static_html(self) -> str:
         messages = self._talk.messages(limit=MOST_ROWS)
@@ -225,14 +232,11 @@ class ChatView(ActingWidget):
             f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
             "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has their whole text." if messages else "",
-            f"A picture: no message can be sent here. The live view {INSTALL}.",
         ]
-        title = (
-            f"Chat as of {clock_time(self.clock())}, {last} messages, {len(self._talk.queue)} to acknowledge"
-        )
+        title = f"Chat: {last} messages, {len(self._talk.queue)} unread"
         return picture(
             title,
-            ("said", "from", "to", "text", "then"),
+            ("time", "from", "to", "message", "read by"),
             rows,
             notes=filter(None, notes),
             code=("from", "to"),
@@ -258,7 +262,7 @@ def _state_lines(row: ChatRow) -> list[str]:
     lines = [f"{seen.by}: {seen.status or 'acknowledged'}" for seen in row.seen[:SHOWN_SEEN]]
     if row.cancelled:
         lines.append(f"cancelled by {row.cancelled}{f' ({row.reason})' if row.reason else ''}")
-    return [*lines, "awaits you"] if row.awaits else lines
+    return [*lines, "unread"] if row.awaits else lines
 
 
 def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
@@ -266,7 +270,7 @@ def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     left = MOST_MARKDOWN
     for row in reversed(messages):
-        left -= len(row.text) if row.markdown else 0
+        left -= len(row.text) if row.markdown or "://" in row.text else 0
         shown.append(_pack(row, formatted=left >= 0))
     return shown[::-1]
 
@@ -274,12 +278,17 @@ def _pack_page(messages: Sequence[ChatRow]) -> list[dict[str, Any]]:
 def _pack(row: ChatRow, *, formatted: bool) -> dict[str, Any]:
     """A message as the views get it: its number, which a view sends back, and visible text."""
     nodes = tree(row.text) if row.markdown and formatted and not row.more else None
+    links = link_addresses(row.text) if nodes is None and formatted else None
     return _pack_state(row) | {
         "t": round(row.t, 3),
+        "id": _sent_back(row.id),
+        "sender": _sent_back(row.sender),
+        "first": row.first,
         "from": visible(row.sender),
         "to": [visible(name) for name in row.to[:20]],
         "others": max(0, len(row.to) - 20),
         "text": plain(row.text) if nodes is None else "",
+        "links": links,
         "nodes": nodes,
         "unformatted": row.markdown and nodes is None,
         "more": row.more,
@@ -288,6 +297,11 @@ def _pack(row: ChatRow, *, formatted: bool) -> dict[str, Any]:
         "mine": row.mine,
         "addressed": row.addressed,
     }
+
+
+def _sent_back(text: str) -> str:
+    """An id for links to it; empty where it has invisible characters, which a view must not hold."""
+    return text if visible(text) == text else ""
 
 
 def _pack_state(row: ChatRow) -> dict[str, Any]:

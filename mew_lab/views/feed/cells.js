@@ -2,85 +2,174 @@
 
 import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { clockTime, groupDigits } from "../ui/text.js";
+import { clockTime, duration, groupDigits } from "../ui/text.js";
 
-const NARROW = 900, WIDE = 1100, TIGHT = 48, LEAST_WHAT = 120;
-export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE] = Array.from({ length: 10 }, (_, n) => n);
+const NARROW = 800, LEAST_WHAT = 160, LEAST_ROUTE = 72;
+export const LEAST_WIDTH = 32, MOST_WIDTH = 800;
+export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] = Array.from({ length: 15 }, (_, n) => n);
+
+export function isPlumbing(row) {
+  return (row[FLAGS] & 1) === 1;
+}
+
+export function isFailure(row) {
+  return (row[FLAGS] & 2) === 2;
+}
+
+export function isDenied(row) {
+  return row[VERDICT].startsWith("✗");
+}
+
+// The numbers of the rows that a packed row answers, in its own order.
+export function answersOf(row) {
+  return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[ALSO] ?? [])];
+}
+
+const STATES = { waiting: "No answer yet", answered: "Answered after", failed: "Failed after", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
+
+// How long the call of a row took: "44 ms", "waiting", or nothing where the row holds no call.
+export function tookText(row) {
+  const [state, took] = row[CALL] ?? [];
+  return !state ? "" : state === "waiting" ? "waiting" : duration(took);
+}
+
+function tookHover(row) {
+  const [state, took] = row[CALL] ?? [];
+  if (!state) return "";
+  if (state === "failed" && row[KIND] === "mcp/proposal") return `Approved after ${duration(took)}; the tool failed`;
+  return state === "waiting" ? STATES.waiting : `${STATES[state] ?? state} ${duration(took)}`;
+}
+
+// What stands before the sentence of a row: the denial, or whose approval it is.
+export function prefixOf(row, me) {
+  if (isDenied(row)) return "Denied";
+  return row[CALL]?.[2] ? (row[FROM] === me ? "Approved by you" : "Approved") : "";
+}
+
+export function routeText(row, you = (name) => name) {
+  const to = row[TO].split(", "), [first] = to;
+  return row[TO] ? `${you(row[FROM])} → ${you(first)}${to.length > 1 ? ` +${to.length - 1}` : ""}` : you(row[FROM]);
+}
 
 // The text of a column or a tooltip for a row, by the names of columns.py.
 const VALUES = {
   seq: (row) => String(row[SEQ]),
-  time: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
-  clock: (row) => clockTime(row[TIME]),
-  moment: (row) => `${new Date(row[TIME] * 1000).toLocaleString()} · ${groupDigits(row[SIZE])} bytes`,
+  time: (row) => clockTime(row[TIME]),
+  elapsed: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
+  moment: (row) => `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${groupDigits(row[SIZE])} bytes`,
+  route: (row, { you }) => routeText(row, you),
   from: (row) => row[FROM],
   to: (row) => row[TO],
   kind: (row) => row[KIND],
   what: (row) => row[WHAT],
+  took: (row) => tookText(row),
   context: (row) => row[CONTEXT],
   follows: (row, { followed }) => String(followed.get(row[SEQ])?.length ?? ""),
   verdict: (row) => row[VERDICT],
   size: (row) => groupDigits(row[SIZE]),
 };
+const HOVERS = {
+  route: (row) => `${row[FROM]} → ${row[TO] || "everybody"}`,
+  what: (row, { me }) => [isDenied(row) ? `Denied: ${row[VERDICT].slice(2)}` : prefixOf(row, me), row[WHAT]].filter(Boolean).join(" · "),
+  took: tookHover,
+};
 
-// The numbers of the rows that a packed row answers, in its own order.
-export function answersOf(row) {
-  return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[10] ?? [])];
-}
-
-// The columns that fit into so many pixels; equal choices have equal `key`s.
-export function fitting(columns, room) {
-  const narrow = room < NARROW, wide = room >= WIDE;
+// The columns that fit into so many pixels; equal choices have equal `key`s. With the standard columns, what a message says
+// takes at least half of the width: some columns give way, then the sender and the addressees are shortened. `widths` are
+// those that the reader has chosen.
+export function fitting(columns, room, { widths = {} } = {}) {
+  const narrow = room < NARROW;
   const list = columns.filter((column) => room >= column.least);
-  const width = (column) => (narrow && column.narrow) || (wide && column.code ? Math.round(column.width * 1.4) : column.width);
-  // A column that is too narrow for a word shows only its sign; the tooltip has the rest.
-  const tight = new Set(list.filter((column) => width(column) && width(column) < TIGHT && column.align === "left").map((column) => column.name));
+  const given = (column) => widths[column.name] ?? ((narrow && column.narrow) || column.width);
+  const fixed = list.reduce((sum, column) => sum + (column.name === "route" ? 0 : given(column)), 0);
+  const width = (column) => column.name !== "route" || widths["route"] ? given(column) : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
   return {
-    list, tight,
-    key: `${narrow} ${wide} ${list.map((column) => column.name)}`,
+    list, width,
+    key: list.map((column) => column.name).join(" "),
     least: list.reduce((sum, column) => sum + (width(column) || LEAST_WHAT), 0),
-    cols: () => list.map((column) => { const col = make("col"); col.style.width = width(column) ? `${width(column)}px` : "auto"; return col; }),
-    heads: () => list.map((column) => make("th", { scope: "col", class: tight.has(column.name) ? "mew-tight" : column.align === "right" ? "mew-num" : null, title: column.name === "follows" ? "how many rows answer this one" : column.title }, make("span", { text: column.title }))),
   };
 }
 
-// `followed` maps the number of a row to those of its answers; `jump(seq)` goes to a row.
-export function cellsOf({ followed, jump }) {
+// The text with the places of `needle` marked; `needle` is in lower case.
+export function markText(node, text, needle) {
+  const lower = text.toLowerCase();
+  if (!needle || lower.length !== text.length || !lower.includes(needle)) {
+    node.textContent = text;
+    return node;
+  }
+  let at = 0;
+  for (let hit = lower.indexOf(needle); hit >= 0; hit = lower.indexOf(needle, at)) {
+    if (hit > at) node.append(text.slice(at, hit));
+    node.append(make("mark", { text: text.slice(hit, hit + needle.length) }));
+    at = hit + needle.length;
+  }
+  if (at < text.length) node.append(text.slice(at));
+  return node;
+}
+
+// `followed` maps the number of a row to those of its answers; `jump(seq)` goes to a row; `look()` returns what the cells
+// depend on besides: { began, me, you, needle }.
+export function cellsOf({ followed, jump, look }) {
   function fillFollows(cell, seq) {
     const answers = followed.get(seq);
     if (!answers) return;
     const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
     if (go.textContent !== groupDigits(answers.length)) go.textContent = groupDigits(answers.length);
-    const label = answers.length === 1 ? `Go to row ${answers[0]}, which answers this one` : `Go to row ${answers[0]}, the first of ${answers.length} that answer this one`;
+    const label = answers.length === 1 ? `Go to message ${answers[0]}, which answers this one` : `Go to message ${answers[0]}, the first of ${answers.length} that answer this one`;
     go.title = label;
     go.setAttribute("aria-label", label);
   }
 
   // Columns that show more than text.
   const FILL = {
-    kind(cell, row) {
-      cell.append(make("span", { class: "mew-glyph", "aria-hidden": true, text: family(row[KIND]).glyph }), row[KIND]);
-    },
-    what(cell, row) {
+    what(cell, row, about) {
+      const { label } = family(row[KIND]), said = `${label} · ${row[KIND] || "unreadable"}`;
       const line = make("div", { class: "mew-said" });
       if (row[CONTEXT]) for (const _ of row[CONTEXT].split("/").slice(0, 6)) line.append(make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }));
-      line.append(make("bdi", { text: row[WHAT] }));
-      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link", tabindex: -1, text: `⇠${seq}`, "aria-label": `Go to row ${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
+      line.append(make("span", { class: "mew-dot", role: "img", "aria-label": label, title: said }));
+      const prefix = prefixOf(row, about.me), sentence = make("span", { class: "mew-sentence" });
+      if (prefix) sentence.append(make("bdi", { class: "mew-prefix", text: prefix }), " · ");
+      sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.needle));
+      line.append(sentence);
+      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link mew-answered", tabindex: -1, text: `⇠${seq}`, title: `Go to message ${seq}, which this one answers`, "aria-label": `Go to message ${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
       cell.append(line);
+    },
+    route: (cell, row, about) => markText(cell, routeText(row, about.you), about.needle),
+    from: (cell, row, about) => markText(cell, row[FROM], about.needle),
+    to: (cell, row, about) => markText(cell, row[TO], about.needle),
+    kind: (cell, row, about) => markText(cell, row[KIND], about.needle),
+    took(cell, row) {
+      cell.textContent = tookText(row);
+      cell.classList.toggle("mew-waiting", row[CALL]?.[0] === "waiting");
     },
     follows: (cell, row) => fillFollows(cell, row[SEQ]),
   };
 
+  function fillCell(cell, column, row) {
+    const about = { followed, ...look() };
+    const hover = column.hover ? (HOVERS[column.hover] ?? VALUES[column.hover])(row, about) : "";
+    if (hover) cell.title = hover;
+    if (FILL[column.name]) FILL[column.name](cell, row, about);
+    else cell.textContent = VALUES[column.name](row, about);
+  }
+
   return {
     follows: fillFollows,
-    fill(line, row, { list, tight }, began) {
-      const about = { began, followed };
+    fill(line, row, { list }) {
       for (const column of list) {
-        const cell = make("td", { class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}${tight.has(column.name) ? " mew-tight" : ""}`, title: column.hover ? VALUES[column.hover](row, about) : null });
-        if (FILL[column.name]) FILL[column.name](cell, row);
-        else cell.textContent = VALUES[column.name](row, about);
+        const cell = make("td", { class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}` });
+        fillCell(cell, column, row);
         line.append(cell);
       }
+    },
+    // Draws the cells anew that depend on the call of the row.
+    refreshCall(line, row, { list }) {
+      list.forEach((column, n) => {
+        if (column.name !== "took" && column.name !== "what") return;
+        const cell = line.children[n];
+        cell.replaceChildren();
+        fillCell(cell, column, row);
+      });
     },
   };
 }

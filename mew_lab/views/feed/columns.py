@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
+from mew_lab.log.drawing import lasted
+from mew_lab.views.feed.calls import CallState
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "select_columns"]
@@ -18,14 +20,16 @@ SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 
 
 class FeedColumn(NamedTuple):
-    """One column of the feed. `COLUMNS["what"]._replace(width=300)` makes another one.
+    """One column of the feed. `COLUMNS["route"]._replace(width=300)` makes another one.
 
     Attributes:
+        title: Its heading.
         width: In pixels; 0 takes the remaining width.
         hover: The name of the value in the tooltip.
-        code: Whether the code font is used. Such a column is two fifths wider in a view of 1100 px or more.
-        narrow: The width in a view of less than 900 px; 0 means the same width.
-        least: The least width of a view, in pixels, that shows the column.
+        code: Whether the code font is used.
+        narrow: The width in a view of less than 800 px; 0 means the same width.
+        least: The least width of a view, in pixels, that shows the column unless it was chosen.
+        about: What it shows, in the menu of the columns.
     """
 
     name: str
@@ -36,40 +40,60 @@ class FeedColumn(NamedTuple):
     code: bool = False
     narrow: int = 0
     least: int = 0
+    about: str = ""
 
 
 COLUMNS: Mapping[str, FeedColumn] = {
     column.name: column
     for column in (
-        FeedColumn("seq", "#", 56, "right", narrow=44),
-        FeedColumn("time", "+s", 60, "right", "moment", least=560),
-        FeedColumn("clock", "received", 76, "right", "moment"),
-        FeedColumn("from", "from", 120, hover="from", code=True, narrow=112),
-        FeedColumn("to", "to", 108, hover="to", code=True, least=620),
-        FeedColumn("kind", "kind", 172, hover="kind", code=True, narrow=32),
-        FeedColumn("what", "what", 0, hover="what"),
-        FeedColumn("context", "context", 96, hover="context", code=True),
-        FeedColumn("follows", "↳", 44, "right", "follows", least=400),
-        FeedColumn("verdict", "verdict", 116, code=True, narrow=22),
-        FeedColumn("size", "bytes", 64, "right"),
+        FeedColumn("seq", "#", 56, "right", narrow=44, least=352, about="The number of the message"),
+        FeedColumn("time", "Time", 80, "left", "moment", narrow=72, least=520, about="When it was received"),
+        FeedColumn("elapsed", "+s", 72, "right", "moment", about="Seconds since the first message"),
+        FeedColumn("route", "From → To", 196, hover="route", about="The sender and the addressees"),
+        FeedColumn("from", "From", 120, hover="from", code=True, about="The sender alone"),
+        FeedColumn("to", "To", 120, hover="to", code=True, about="The addressees alone"),
+        FeedColumn("kind", "Kind", 160, hover="kind", code=True, about="The kind, as in the protocol"),
+        FeedColumn("what", "What", 0, hover="what", about="What the message says"),
+        FeedColumn("took", "Took", 76, hover="took", narrow=60, about="Time to the answer or the decision"),
+        FeedColumn("context", "Context", 96, hover="context", code=True, about="The context of a reasoning"),
+        FeedColumn("follows", "Answers", 72, "right", about="How many messages answer this one"),
+        FeedColumn("verdict", "Verdict", 132, code=True, about="Why the gateway let it pass, or not"),
+        FeedColumn("size", "Bytes", 72, "right", about="The size of its text"),
     )
 }
-DEFAULT = ("seq", "time", "from", "to", "kind", "what", "follows", "verdict")
+DEFAULT = ("seq", "time", "route", "what", "took")
 
 HOVERS = ("moment", *COLUMNS)
 
+Calls = Callable[[int], CallState | None]
+
+
+def _took(row: Row, calls: Calls) -> str:
+    state = calls(row.seq)
+    if state is None or not state.state:
+        return ""
+    return "waiting" if state.state == "waiting" else lasted(state.seconds)
+
+
+def _what(row: Row, calls: Calls) -> str:
+    what = f"{row.what} ⇠{row.correlates}" if row.correlates else row.what
+    return f"Denied ({row.code}): {what}" if row.verdict == "refused" else what
+
+
 # The columns of a saved picture; `follows` changes later, so it is not among them.
-VALUES: Mapping[str, Callable[[Row], str]] = {
-    "seq": lambda row: str(row.seq),
-    "time": lambda row: clock_time(row.t),
-    "clock": lambda row: clock_time(row.t),
-    "from": lambda row: row.sender,
-    "to": lambda row: ", ".join(row.to),
-    "kind": lambda row: row.kind,
-    "what": lambda row: f"{row.what} ⇠{row.correlates}" if row.correlates else row.what,
-    "context": lambda row: row.context,
-    "verdict": lambda row: f"{SIGNS.get(row.verdict, '')} {row.code}".strip(),
-    "size": lambda row: str(row.size),
+VALUES: Mapping[str, Callable[[Row, Calls], str]] = {
+    "seq": lambda row, _: str(row.seq),
+    "time": lambda row, _: clock_time(row.t),
+    "elapsed": lambda row, _: clock_time(row.t),
+    "route": lambda row, _: f"{row.sender} → {', '.join(row.to)}" if row.to else row.sender,
+    "from": lambda row, _: row.sender,
+    "to": lambda row, _: ", ".join(row.to),
+    "kind": lambda row, _: row.kind,
+    "what": _what,
+    "took": _took,
+    "context": lambda row, _: row.context,
+    "verdict": lambda row, _: f"{SIGNS.get(row.verdict, '')} {row.code}".strip(),
+    "size": lambda row, _: str(row.size),
 }
 
 

@@ -3,24 +3,63 @@
 import { atHand, doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { groupDigits, seconds } from "../ui/text.js";
-import { answersOf } from "./cells.js";
+import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, TIME, WHAT, answersOf } from "./cells.js";
 
-// `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane, and
-// `on.act(name, choices)` performs an act in Python.
+// `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
+// `on.act(name, choices)` performs an act in Python, and `on.open(part, target)` shows a message in another part.
 export function detailPane(on) {
-  const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened row", hidden: true });
-  let shown = null;
+  const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened message", hidden: true });
+  let shown = null, tab = "pretty";
+
+  // The parts that show this message, too.
+  function elsewhere(row) {
+    const targets = [];
+    if (!row) return targets;
+    targets.push(["Show in timeline", "timeline", { id: row[ID] }]);
+    if (row[KIND] === "mcp/proposal") targets.push(["Show card", "approvals", { id: row[ID] }]);
+    else if (row[CALL]?.[2]) targets.push(["Show card", "approvals", { id: on.idOf(row[ANSWERS]) }]);
+    if (row[CONTEXT]) targets.push(["Show reasoning", "reasoning", { context: row[CONTEXT], id: row[ID] }]);
+    else if (row[KIND].startsWith("reasoning/")) targets.push(["Show reasoning", "reasoning", { context: row[ID], id: row[ID] }]);
+    return targets.filter(([, , target]) => target.id);
+  }
+
+  // Two tabs over one place; the arrows go from one to the other.
+  function makeTabs(exact, pretty, first) {
+    const list = make("div", { class: "mew-tabs", role: "tablist", "aria-label": "The text" });
+    const tabs = [["pretty", "Pretty", pretty], ["raw", "Raw", exact]].map(([name, text, body]) => {
+      const button = make("button", { type: "button", role: "tab", class: "mew-tab", text, id: `${on.key}-${name}`, "aria-controls": `${on.key}-${name}-text`, onclick: () => { tab = name; choose(name); } });
+      body.id = `${on.key}-${name}-text`;
+      list.append(button);
+      return { name, button, body };
+    });
+    function choose(name) {
+      for (const one of tabs) {
+        one.button.setAttribute("aria-selected", String(one.name === name));
+        one.button.tabIndex = one.name === name ? 0 : -1;
+        one.body.hidden = one.name !== name;
+      }
+    }
+    list.addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      event.preventDefault();
+      tab = exact.hidden ? "raw" : "pretty";
+      choose(tab);
+      tabs.find(({ name }) => name === tab).button.focus();
+    });
+    choose(first);
+    return list;
+  }
 
   function steps(item) {
     const list = make("ol", { class: "mew-chain", "aria-label": "Causes and effects" });
-    const own = item.row ? [item.seq, item.row[1], item.row[2], item.row[4], item.row[5], item.of] : null;
+    const own = item.row ? [item.seq, item.row[TIME], item.row[FROM], item.row[KIND], item.row[WHAT], item.of] : null;
     const all = [...item.causes, ...(own ? [own] : []), ...item.effects];
     const times = new Map(all.map(([seq, t]) => [seq, t]));
     for (const [seq, t, from, kind, what, of] of all) {
       const here = seq === item.seq, since = of.length ? t - times.get(of[0]) : null;
       const line = make("li", { class: `mew-is-${family(kind).name}`, "aria-current": here ? "true" : null, title: `${from}: ${what}` });
-      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", "data-seq": seq, text: seq, "aria-label": `Go to row ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
-      line.append(" ", make("bdi", { class: "mew-code", text: kind || "unreadable" }), " ", make("bdi", { class: "mew-by", text: from }));
+      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", "data-seq": seq, text: seq, "aria-label": `Go to message ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
+      line.append(" ", make("bdi", { class: "mew-code", text: kind || "unreadable", title: family(kind).label }), " ", make("bdi", { class: "mew-by", text: from }));
       if (since !== null && !Number.isNaN(since)) line.append(make("span", { class: "mew-num mew-since", text: ` +${seconds(since)}` }));
       list.append(line);
     }
@@ -29,10 +68,10 @@ export function detailPane(on) {
 
   function lengthText(item, length) {
     const parts = [];
-    if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} envelopes in ${seconds(length)}`);
+    if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} messages in ${seconds(length)}`);
     if (item.left) parts.push(`${groupDigits(item.left)} more are not listed`);
-    if (item.absent) parts.push(`${groupDigits(item.absent)} that it correlates to ${item.absent === 1 ? "is" : "are"} no longer held`);
-    if (length === null && !item.absent) parts.push("It answers no envelope, and no envelope answers it.");
+    if (item.absent) parts.push(`${groupDigits(item.absent)} that it refers to ${item.absent === 1 ? "is" : "are"} no longer held`);
+    if (length === null && !item.absent) parts.push("It answers no message, and no message answers it.");
     return parts.join(" · ");
   }
 
@@ -61,23 +100,27 @@ export function detailPane(on) {
     const [list, length] = steps(item), story = pane.querySelector(".mew-story");
     const at = story.contains(document.activeElement) ? document.activeElement.dataset.seq : null;
     story.replaceChildren(list, make("div", { class: "mew-small", text: lengthText(item, length) }));
-    if (at) (list.querySelector(`[data-seq="${at}"]`) ?? pane.querySelector(".mew-exact")).focus({ preventScroll: true });
+    if (at) (list.querySelector(`[data-seq="${at}"]`) ?? textNode()).focus({ preventScroll: true });
+  }
+
+  function textNode() {
+    return pane.querySelector(".mew-panes > :not([hidden])");
   }
 
   function draw(item) {
-    const kind = item.row?.[4] ?? "";
-    const bar = make("div", { class: "mew-head mew-bar" },
-      make("b", { class: "mew-which", text: `${item.seq} ▸` }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
-      doer("copy as JSON", () => copy("json")), doer("copy as Python", () => copy("python")),
-      make("button", { type: "button", text: "close", onclick: on.shut }));
+    const kind = item.row?.[KIND] ?? "";
+    const bar = make("div", { class: "mew-bar" },
+      make("b", { class: "mew-which", text: `#${item.seq}` }), make("span", { class: "mew-family", text: kind ? family(kind).label : "" }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
+      ...elsewhere(item.row).map(([text, part, target]) => make("button", { type: "button", class: "mew-quiet", text, onclick: () => on.open(part, target) })),
+      doer("Copy as JSON", () => copy("json")), doer("Copy as Python", () => copy("python")),
+      make("button", { type: "button", class: "mew-quiet", text: "Close", onclick: on.shut }));
     const why = make("div", { class: "mew-why" }, make("span", { text: item.why }));
     if (item.pattern) why.append(" ", make("bdi", { class: "mew-code mew-pattern", text: item.pattern }));
     const exact = make("pre", { class: "mew-code mew-exact", dir: "ltr", tabindex: 0, "aria-label": "Exact text", text: item.text });
     const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
-    const panes = make("div", { class: "mew-panes" },
-      make("div", {}, make("div", { class: "mew-small", text: "exact text" }), exact), make("div", {}, make("div", { class: "mew-small", text: "laid out" }), pretty));
-    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `show the rest, ${groupDigits(item.more)} characters`, onclick: () => on.whole(item.seq) })] : [];
-    pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), ...rest, panes);
+    for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
+    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${groupDigits(item.more)} characters`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
+    pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }
 
@@ -95,7 +138,7 @@ export function detailPane(on) {
       if (same) refresh(item);
       else draw(item);
       pane.hidden = false;
-      if (here && !same) pane.querySelector(".mew-exact").focus({ preventScroll: true });
+      if (here && !same) textNode().focus({ preventScroll: true });
     },
     shut() {
       pane.hidden = true;

@@ -129,7 +129,7 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
         return "Sent by the gateway itself.", ""
     if row.verdict == "accepted":
         if pattern:
-            return f"Accepted: {who} holds a capability that permits it.", pattern
+            return f"Accepted: {who} has a permission that allows it.", pattern
         return "Accepted by the gateway.", ""
     if row.verdict == "refused":
         answers = (chain or chain_of(source, row.seq)).effects

@@ -62,13 +62,13 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
   function buttonOf(name) {
     let button = buttons.get(name);
     if (button) return button;
-    const { glyph, css } = look(name);
+    const { text, css } = look(name);
     button = make("button", { type: "button", class: `mew-chip ${css}`, "data-value": name, "aria-pressed": String(chosen.has(name)), onclick: () => {
       if (!chosen.delete(name)) chosen.add(name);
       button.setAttribute("aria-pressed", String(chosen.has(name)));
       changed();
     } });
-    button.append(make("bdi", { class: "mew-glyph mew-code", text: glyph }), make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
+    button.append(make("bdi", { class: "mew-value", text }), make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
     buttons.set(name, button);
     return button;
   }
@@ -81,8 +81,8 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
       const fresh = count.textContent !== text;
       if (fresh) {
         count.textContent = text;
-        button.title = `${name}: ${text} of the rows held here, ${groupDigits(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
-        button.setAttribute("aria-label", `${label}: ${look(name).said ?? name}, ${text}`);
+        button.title = `${look(name).about ?? name}: ${text} of the messages held here, ${groupDigits(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
+        button.setAttribute("aria-label", `${label}: ${look(name).about ?? name}, ${text}`);
       }
       if (moved || fresh) {
         const shape = outline(tally ? tally.last(now) : []);

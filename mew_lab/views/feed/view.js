@@ -1,33 +1,49 @@
 // A table of any length, of which only the visible rows are in the page. It paints after an arrival, a scroll or a request,
-// and never because it has painted. The cells, the filter, the facets and the opened row have modules of their own.
+// and never because it has painted. The cells, the columns, the order, the filter, the search, the facets and the opened row
+// have modules of their own.
 
 import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
-import { family, glyphOf } from "../ui/families.js";
+import { emptyState } from "../ui/empty.js";
+import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
-import { groupDigits } from "../ui/text.js";
-import { ANSWERS, CONTEXT, FROM, KIND, SEQ, TIME, VERDICT, WHAT, answersOf, cellsOf, fitting } from "./cells.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen, openIn } from "../ui/links.js";
+import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
+import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing } from "./cells.js";
+import { columnSet } from "./column_set.js";
 import { detailPane } from "./detail.js";
 import { SLOT, SLOTS, facet } from "./facets.js";
-import { compileFilter } from "./filter.js";
+import { compileFilter, completeFilter } from "./filter.js";
+import { isNatural, sortRows } from "./order.js";
+import { findRows, nextMatch } from "./search.js";
 
-const HEIGHT = 24, AROUND = 6, MOST_SELECTED = 2000;
+const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000;
+const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"]];
+
+const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
 function render({ model, el }) {
-  const root = make("section", { class: "mew mew-feed", "aria-label": "Feed" });
-  const title = make("span", { class: "mew-title" });
-  const pause = make("button", { type: "button", "aria-pressed": "false", text: "pause", onclick: () => setPaused(!paused) });
-  const save = doer("⤓ save", async () => {
+  const root = make("section", { class: "mew mew-feed", "aria-label": "Messages" });
+  const header = makeHeader({ title: "Messages", keys: KEYS });
+  const pause = make("button", { type: "button", class: "mew-quiet", "aria-pressed": "false", text: "Pause", title: "Holds new messages back, so that the list stands still", onclick: () => setPaused(!paused) });
+  const save = doer("Save log", async () => {
     const done = await link.act("save");
     if (done) link.notice(done.said, "status");
-  }, { title: "Writes the whole log to a file in the kernel's folder" });
-  const follow = make("button", { type: "button", class: "mew-follow", text: "▾ follow", onclick: () => { setPaused(false); following = true; unseen = 0; paintSoon(); } });
-  const filter = make("input", { type: "search", placeholder: "filter", maxlength: 500, "aria-label": "Filter by text", title: 'words, -word, "two words", from:x to:x kind:x context:x verdict:x', oninput: () => refilter() });
-  const clear = make("button", { type: "button", class: "mew-clear", text: "clear", title: "Shows every row again", onclick: () => { unfilter(); filter.focus(); } });
+  }, { class: "mew-quiet", title: "Writes the whole log to a file in the kernel's folder" });
+  const follow = make("button", { type: "button", class: "mew-follow", text: "Newest ▾", onclick: () => { setPaused(false); if (order().by !== "seq") columns.setOrder("seq", false); following = true; unseen = 0; paintSoon(); } });
+  const filter = make("input", { type: "search", placeholder: "Filter: from:bot tool:git_log", maxlength: 500, "aria-label": "Filter by text", autocomplete: "off", title: 'words, -word, "two words", from:x to:x kind:x tool:x id:x context:x verdict:x since:5m', oninput: () => { suggest(); refilter(); } });
+  const known = make("datalist");
+  const clear = make("button", { type: "button", class: "mew-clear mew-quiet", text: "Clear", title: "Shows every message again", onclick: () => { unfilter(); filter.focus(); } });
   const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
+  const find = make("input", { type: "search", placeholder: "Find", maxlength: 200, "aria-label": "Find in the messages", autocomplete: "off", title: "Enter goes to the next match, Shift+Enter to the previous one", oninput: () => search() });
+  const findCount = make("span", { class: "mew-found mew-num", role: "status" });
+  const [previous, next] = [["‹", "Previous match", true], ["›", "Next match", false]].map(([text, label, back]) => make("button", { type: "button", class: "mew-quiet", text, title: label, "aria-label": label, onclick: () => goToMatch(back) }));
+  const findBox = make("span", { class: "mew-find" }, find, findCount, previous, next);
+  const plumbing = make("button", { type: "button", class: "mew-plumbing", "aria-pressed": "true", title: "Plumbing keeps the space running: welcomes, presence, status, acknowledgements, and requests for lists. Errors, denials and proposals are always shown.", onclick: () => setPlumbing(!hidesPlumbing, true) });
+  const span = make("span", { class: "mew-span", hidden: true });
   const body = make("tbody");
-  const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
-  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Envelopes", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" }, widths, make("thead", {}, heads), body);
+  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Messages", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" });
   const spacer = make("div", { class: "mew-spacer" }, table);
   const scroller = make("div", { class: "mew-scroller" }, spacer);
   const empty = make("div", { class: "mew-empty" });
@@ -35,28 +51,33 @@ function render({ model, el }) {
   const note = make("span", { class: "mew-note" });
 
   const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
-    look: (name) => ({ glyph: glyphOf(name), css: `mew-is-${name}` }) });
-  const plain = (name) => ({ glyph: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
+    look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }) });
+  const plain = (name) => ({ text: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
-  const openers = [["from", senders], ["context", contexts]].map(([name, group]) => opener(name, group));
+  const openers = [["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
+  const columns = columnSet({ table, room: () => scroller.clientWidth, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept) });
+  table.append(columns.widths, make("thead", {}, columns.heads), body);
+  const order = () => columns.order;
 
-  const pane = detailPane({ jump, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices) });
+  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox);
+  header.actions.append(columns.menu, pause, save);
   root.append(
-    make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), pause, save),
-    make("div", { class: "mew-tools" }, families.group, ...openers.map((opener) => opener.button), make("span", { class: "mew-gap" }), make("span", { class: "mew-box" }, filter, clear)),
-    reason, ...openers.map((opener) => opener.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint, pane.node);
+    header.node,
+    make("div", { class: "mew-tools" }, families.group, ...openers.map((opener) => opener.button), span, make("span", { class: "mew-gap" }), plumbing),
+    reason, ...openers.map((opener) => opener.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
   let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, oldest = 1, meant = null, columns = [], fitted = { key: null }, offset = 0;
-  let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null;
+  let placed = 0, asking = 0, oldest = 1, meant = null, fitted = { key: null }, offset = 0, height = HEIGHTS.comfortable;
+  let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
+  let hidesPlumbing = true, plumbings = 0, period = null, needle = "", found = [], searching = null, me = "";
   const lines = new Map(), arrivals = [], followed = new Map();
-  const cells = cellsOf({ followed, jump });
+  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle }) });
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -68,25 +89,43 @@ function render({ model, el }) {
         began = item.began ?? began;
         offset = item.now - Date.now() / 1000;
         head = item;
-        setColumns(item.columns);
+        me = item.me;
+        columns.take(item);
         // The held rows stay: they arrive again, and are ignored. A new log, or a gap, starts over.
         if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
         oldest = rows[0]?.[SEQ] ?? item.oldest;
+        takeCalls(item.calls);
         if (wanted && wanted !== pane.seq) ask(wanted);
       } else if (item.t === "rows") take(item);
       else if (item.t === "earlier") precede(item.rows);
+      else if (item.t === "calls") takeCalls(item.calls);
       else if (item.t === "head") head = item;
-      else if (item.t === "columns") setColumns(item.columns);
+      else if (item.t === "columns") columns.take(item);
       else if (item.view !== link.view) return;
       else if (item.t === "raw") showDetail(item);
-      else if (item.t === "why") lines.get(item.seq)?.querySelector(".mew-verdict")?.setAttribute("title", item.text);
+      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.title = item.text;
+    },
+    settings(settings) {
+      const tall = HEIGHTS[settings.density] ?? HEIGHTS.comfortable;
+      if (tall !== height) height = tall;
+      setPlumbing(settings.hidePlumbing !== false);
+      columns.restore(settings.feedColumns ?? {});
+      wipe();
+      paintSoon();
     },
     done: paintSoon,
   });
+  const pane = detailPane({ jump, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+    async open(part, target) {
+      if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
+    } });
+  root.insertBefore(pane.node, hint.nextSibling);
+  known.id = `${link.view}-known`;
+  filter.setAttribute("list", known.id);
 
   // The panel of a choice among many, and the button that shows it.
   function opener(name, group) {
-    const panel = make("div", { class: "mew-panel", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), group.group);
+    const panel = make("div", { class: "mew-panel-line", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), group.group);
     const button = make("button", { type: "button", class: "mew-opener", "aria-expanded": "false", text: `${name} ▾`, onclick: () => {
       panel.hidden = !panel.hidden;
       button.setAttribute("aria-expanded", String(!panel.hidden));
@@ -96,14 +135,29 @@ function render({ model, el }) {
     return { name, facet: group, panel, button };
   }
 
+  // The name of a participant as the reader knows it. A participant that is called "you" would be taken for the reader.
+  function you(name) {
+    return name === me && !senders.tallies.has("you") ? "you" : name === "system:gateway" ? "gateway" : name;
+  }
+
+  // The rows have no gap, so the place of one is known.
+  function rowOf(seq) {
+    return rows.length ? rows[seq - rows[0][SEQ]] : undefined;
+  }
+
   function slotNow() {
-    return Math.floor((Date.now() / 1000 + offset) / SLOT);
+    return Math.floor(now() / SLOT);
+  }
+
+  function now() {
+    return Date.now() / 1000 + offset;
   }
 
   function restart(at) {
     rows = [];
     held = [];
     followed.clear();
+    plumbings = 0;
     for (const facet of facets) facet.clear();
     last = at;
     oldest = at + 1;
@@ -129,7 +183,7 @@ function render({ model, el }) {
     arrivals.push([performance.now(), fresh.length]);
     clearTimeout(quiet);
     quiet = setTimeout(paintSlowly, 1000);
-    for (const row of fresh) if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error") announce(`${row[FROM]}: ${row[KIND]} ${row[WHAT]}`);
+    for (const row of fresh) if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error") announce(`${row[FROM]}: ${family(row[KIND]).label}: ${row[WHAT]}`);
     if (paused) {
       held.push(...fresh);
       if (held.length > ring) held.splice(0, held.length - ring);
@@ -138,13 +192,17 @@ function render({ model, el }) {
 
   function admit(fresh) {
     let more = 0;
+    const natural = isNatural(order());
     for (const row of fresh) {
       rows.push(row);
+      if (isPlumbing(row)) plumbings += 1;
       for (const facet of facets) facet.add(row);
-      if (row[ANSWERS] || row[10]) noteAnswer(row);
+      if (row[ANSWERS] || row[10]?.length) noteAnswer(row);
       if (shown === rows) more += 1;
-      else if (matches(row)) { shown.push(row); more += 1; }
+      else if (matches(row)) { if (natural) shown.push(row); more += 1; }
     }
+    if (more && !natural) sortSoon();
+    if (more && needle) searchSoon();
     if (!following) unseen += more;
     // Dropped in steps, so that a full table does not shift by one for each row.
     if (rows.length > ring + 500) drop(rows.length - ring);
@@ -156,14 +214,19 @@ function render({ model, el }) {
     if (first === undefined || older.at(-1)[SEQ] < first - 1) return;
     const fresh = older.filter((row) => row[SEQ] < first).slice(-Math.max(0, ring - rows.length));
     if (!fresh.length) return;
-    for (const facet of facets) for (const row of fresh) facet.add(row);
+    for (const row of fresh) {
+      if (isPlumbing(row)) plumbings += 1;
+      for (const facet of facets) facet.add(row);
+    }
     const more = shown === rows ? fresh : fresh.filter(matches);
-    if (shown !== rows) shown.unshift(...more);
+    if (!isNatural(order())) sortSoon();
+    else if (shown !== rows) shown.unshift(...more);
     rows.unshift(...fresh);
-    for (const row of fresh) if (row[ANSWERS] || row[10]) noteAnswer(row);
-    if (following) return;
-    spacer.style.height = `${(shown.length + 1) * HEIGHT}px`;
-    place(scroller.scrollTop + more.length * HEIGHT);
+    for (const row of fresh) if (row[ANSWERS] || row[10]?.length) noteAnswer(row);
+    if (needle) searchSoon();
+    if (following || !isNatural(order())) return;
+    spacer.style.height = `${(shown.length + 1) * height}px`;
+    place(scroller.scrollTop + more.length * height);
   }
 
   function noteAnswer(row) {
@@ -179,41 +242,98 @@ function render({ model, el }) {
     if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; refreshDetail(); }, 250);
   }
 
+  // What became of calls. A row that is not here yet arrives with the state of its call.
+  function takeCalls(calls) {
+    for (const [seq, ...call] of calls) {
+      const row = rowOf(seq) ?? held.find((waiting) => waiting[SEQ] === seq);
+      if (!row) continue;
+      row[CALL] = call;
+      const line = lines.get(seq);
+      if (line) cells.refreshCall(line, row, fitted);
+    }
+    if (calls.length && order().by === "took") sortSoon();
+  }
+
   function drop(n) {
     for (const row of rows.slice(0, n)) {
+      if (isPlumbing(row)) plumbings -= 1;
       for (const facet of facets) facet.remove(row);
       followed.delete(row[SEQ]);
     }
     const before = shown.length;
     rows.splice(0, n);
     oldest = rows[0][SEQ];
-    if (shown !== rows) {
-      const first = rows[0][SEQ];
-      const gone = shown.findIndex((row) => row[SEQ] >= first);
+    if (shown !== rows && !isNatural(order())) shown = shown.filter((row) => row[SEQ] >= oldest);
+    else if (shown !== rows) {
+      const gone = shown.findIndex((row) => row[SEQ] >= oldest);
       shown.splice(0, gone < 0 ? shown.length : gone);
     }
     // The visible rows stay visible.
-    if (!following) place(scroller.scrollTop - (before - shown.length) * HEIGHT);
+    if (!following && isNatural(order())) place(scroller.scrollTop - (before - shown.length) * height);
   }
 
+  // Whether the reader has narrowed the rows; plumbing is hidden besides.
   function isFiltered() {
-    return meant !== null || facets.some((facet) => facet.chosen.size);
+    return meant !== null || period !== null || facets.some((facet) => facet.chosen.size);
+  }
+
+  function passes(row) {
+    return facets.every((facet) => facet.has(row)) && (meant === null || meant(row)) && (period === null || (row[TIME] >= period.since && row[TIME] < period.until));
+  }
+
+  // Plumbing that the reader asks for is shown: by a word or a kind in the filter, or by a chip of its kind.
+  function asksFor(row) {
+    return (meant?.asks ?? false) || (families.chosen.size > 0 && !row[KIND].startsWith("mcp/"));
   }
 
   function matches(row) {
-    return facets.every((facet) => facet.has(row)) && (meant === null || meant(row));
+    return (!hidesPlumbing || !isPlumbing(row) || asksFor(row)) && passes(row);
   }
 
   function sift() {
-    shown = isFiltered() ? rows.filter(matches) : rows;
+    const some = isFiltered() || hidesPlumbing ? rows.filter(matches) : rows;
+    shown = isNatural(order()) ? some : sortRows(some, order(), followed);
     wipe();
+    if (needle) searchSoon();
+  }
+
+  // Sorting is done a few times a second at most. The rows in sight stay where they are.
+  function sortSoon() {
+    sorting ??= setTimeout(() => {
+      sorting = null;
+      if (isNatural(order())) return;
+      const top = shown[Math.floor(scroller.scrollTop / height)], away = scroller.scrollTop % height;
+      sift();
+      const at = top && !following ? indexOf(top[SEQ]) : -1;
+      spacer.style.height = `${(shown.length + 1) * height}px`;
+      if (at >= 0) place(at * height + away);
+      paintSoon();
+    }, 300);
+  }
+
+  // The columns have changed: their order, their choice, or their widths.
+  function reorder(what) {
+    if (what === "order") {
+      following = isNatural(order()) || order().by === "seq";
+      sift();
+      if (!isNatural(order())) place(0);
+      const at = selected ? indexOf(selected) : -1;
+      if (!following && at >= 0) place(at * height);
+    }
+    fitted = { key: null };
+    paintSoon();
+  }
+
+  function suggest() {
+    const values = { from: senders.tallies.keys(), to: senders.tallies.keys(), kind: new Set(rows.slice(-2000).map((row) => row[KIND])), tool: new Set(rows.slice(-2000).map((row) => row[TOOL]).filter(Boolean)) };
+    known.replaceChildren(...completeFilter(filter.value, values).map((value) => make("option", { value })));
   }
 
   function refilter() {
     const text = filter.value.trim();
     let reasonText = "";
     try {
-      meant = text ? compileFilter(text) : null;
+      meant = text ? compileFilter(text, { now: now(), zone: -60 * new Date().getTimezoneOffset() }) : null;
     } catch (error) {
       meant = null;
       reasonText = `${error.message} Nothing is filtered by it.`;
@@ -234,14 +354,34 @@ function render({ model, el }) {
   function unfilter() {
     filter.value = "";
     for (const facet of facets) facet.unchoose();
+    setPeriod(null);
     refilter();
+  }
+
+  // The time that was chosen in the timeline, as a chip that removes it.
+  function setPeriod(chosen) {
+    period = chosen;
+    span.hidden = !chosen;
+    span.replaceChildren();
+    if (!chosen) return;
+    const text = `${clockTime(chosen.since)} – ${clockTime(chosen.until)}`;
+    span.append(make("button", { type: "button", class: "mew-chip mew-is-plain", text: `${text} ×`, title: `${clockHover(chosen.since)} – ${clockHover(chosen.until)}`, "aria-label": `Remove the time ${text}`, onclick: () => { setPeriod(null); refilter(); table.focus({ preventScroll: true }); } }));
+  }
+
+  function setPlumbing(hide, keep = false) {
+    if (keep) link.setSetting("hidePlumbing", hide);
+    if (hide === hidesPlumbing) return;
+    hidesPlumbing = hide;
+    hint.hidden = true;
+    sift();
+    paintSoon();
   }
 
   function setPaused(on) {
     if (paused === on) return;
     paused = on;
     pause.setAttribute("aria-pressed", String(on));
-    pause.textContent = on ? "resume" : "pause";
+    pause.textContent = on ? "Resume" : "Pause";
     if (!on) {
       const waiting = held;
       held = [];
@@ -250,10 +390,37 @@ function render({ model, el }) {
     paintSoon();
   }
 
+  // --- search ---
+
+  function search() {
+    needle = find.value.trim().toLowerCase();
+    found = findRows(shown, needle);
+    wipe();
+    paintSoon();
+  }
+
+  function searchSoon() {
+    searching ??= setTimeout(() => { searching = null; found = findRows(shown, needle); paintSoon(); }, 300);
+  }
+
+  function goToMatch(back) {
+    if (searching) found = findRows(shown, needle);
+    const seq = nextMatch(shown, found, selected, back);
+    if (seq === null) return;
+    following = false;
+    choose(seq, pane.open);
+  }
+
+  function paintFound() {
+    const at = found.indexOf(selected);
+    write(findCount, !needle ? "" : !found.length ? "No match" : at < 0 ? `${groupDigits(found.length)} found` : `${groupDigits(at + 1)} of ${groupDigits(found.length)}`);
+    for (const button of [previous, next]) button.disabled = !found.length;
+    findBox.classList.toggle("mew-searching", Boolean(needle));
+  }
+
   function paintSlowly() {
-    const now = Date.now() / 1000 + offset;
     // The last minute passes even without arrivals.
-    quiet = rate() || (rows.length && now - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(paintSlowly, 1000) : null;
+    quiet = rate() || (rows.length && now() - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(paintSlowly, 1000) : null;
     paintHead();
     paintFacets();
   }
@@ -274,21 +441,11 @@ function render({ model, el }) {
     placed = scroller.scrollTop;
   }
 
-  function setColumns(wanted) {
-    if (JSON.stringify(wanted) === JSON.stringify(columns)) return;
-    columns = wanted;
-    fitted = { key: null };
-    paintSoon();
-  }
-
-  // Rows are drawn anew when other columns fit.
+  // Rows are drawn anew when other columns are shown; widths alone change nothing in them.
   function fitColumns() {
-    const fit = fitting(columns, scroller.clientWidth);
+    const fit = columns.fit();
     if (fit.key === fitted.key) return;
     fitted = fit;
-    widths.replaceChildren(...fit.cols());
-    heads.replaceChildren(...fit.heads());
-    table.style.minWidth = `${fit.least}px`;
     wipe();
   }
 
@@ -315,11 +472,11 @@ function render({ model, el }) {
     root.dataset.last = String(last);
     root.dataset.rows = String(rows.length);
     fitColumns();
-    spacer.style.height = `${(shown.length + 1) * HEIGHT}px`;
-    if (following && !paused) place(spacer.offsetHeight);
-    const room = scroller.clientHeight, from = Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - AROUND);
-    const to = Math.min(shown.length, from + Math.ceil(room / HEIGHT) + 2 * AROUND);
-    table.style.top = `${from * HEIGHT}px`;
+    spacer.style.height = `${(shown.length + 1) * height}px`;
+    if (following && !paused) place(isNatural(order()) ? spacer.offsetHeight : 0);
+    const room = scroller.clientHeight, from = Math.max(0, Math.floor(scroller.scrollTop / height) - AROUND);
+    const to = Math.min(shown.length, from + Math.ceil(room / height) + 2 * AROUND);
+    table.style.top = `${from * height}px`;
     table.setAttribute("aria-rowcount", String(shown.length + 1));
     const keep = new Set();
     for (let n = from; n < to; n++) keep.add(shown[n][SEQ]);
@@ -338,8 +495,7 @@ function render({ model, el }) {
       else body.insertBefore(line, next);
     }
     painted = Math.max(painted, last);
-    empty.hidden = shown.length > 0;
-    write(empty, rows.length ? `None of ${groupDigits(rows.length)} rows matches. Clear the filter to see them.` : 'No messages yet. lab.chat("hello") sends one.');
+    paintEmpty();
     paintHead();
     paintFacets();
   }
@@ -350,25 +506,44 @@ function render({ model, el }) {
     for (const { facet: opener, panel } of openers) if (!panel.hidden) opener.paint(now);
   }
 
+  let emptiness = "";
+  function paintEmpty() {
+    const only = rows.length > 0 && !isFiltered();
+    const now = shown.length ? "" : !rows.length ? "nothing" : only ? `plumbing ${plumbings}` : "filtered";
+    empty.hidden = !now;
+    if (now === emptiness) return;
+    emptiness = now;
+    if (now === "nothing") empty.replaceChildren(emptyState("No messages yet. Everything that participants say appears here.", { code: 'lab.chat("hello")' }));
+    else if (only) empty.replaceChildren(emptyState(`Nothing but plumbing yet: ${countOf(plumbings, "message")} hidden.`, { action: { text: "Show them", run: () => setPlumbing(false, true) } }));
+    else if (now) empty.replaceChildren(emptyState("No message matches the filter.", { action: { text: "Clear the filter", run: () => { unfilter(); filter.focus(); } } }));
+  }
+
   function paintHead() {
     const perSecond = rate();
-    write(title, `${head.space} · ${head.members} ${head.members === 1 ? "member" : "members"} · ${groupDigits(last)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`);
+    header.setCounts([
+      { text: head.space },
+      { text: countOf(head.members, "participant") },
+      { text: countOf(last, "message") },
+      { text: perSecond ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s` : "", hover: "Messages per second" },
+    ]);
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
-    write(follow, waiting ? `${groupDigits(waiting)} new ▾ follow` : "▾ follow");
+    write(follow, waiting ? `${groupDigits(waiting)} new ▾` : "Newest ▾");
     clear.classList.toggle("mew-away", !filter.value && !isFiltered());
+    write(plumbing, `${hidesPlumbing ? "✓ " : ""}Hide plumbing (${groupDigits(plumbings)})`);
+    plumbing.setAttribute("aria-pressed", String(hidesPlumbing));
     const parts = [];
-    if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${groupDigits(rows.length)} rows`);
+    if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${countOf(rows.length, "message")}`);
     if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: lab.view.feed.selection`);
-    if (rows.length && rows[0][SEQ] > 1) parts.push(`rows before ${groupDigits(rows[0][SEQ])}: lab.log.df`);
+    if (rows.length && rows[0][SEQ] > 1) parts.push(`Messages before ${groupDigits(rows[0][SEQ])}: lab.log.df`);
     write(note, parts.join(" · "));
+    paintFound();
   }
 
   function draw(row) {
     const { name } = family(row[KIND]);
-    const refused = row[VERDICT].startsWith("✗");
-    const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${refused ? " mew-refused" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
-    cells.fill(line, row, fitted, began);
+    const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${isDenied(row) ? " mew-denied" : ""}${isFailure(row) ? " mew-failed" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
+    cells.fill(line, row, fitted);
     line.addEventListener("click", (event) => {
       if (event.shiftKey) select(row[SEQ], "range");
       else if (event.ctrlKey || event.metaKey) select(row[SEQ], "toggle");
@@ -395,7 +570,7 @@ function render({ model, el }) {
     }
     if (picked.size > MOST_SELECTED) {
       picked = new Set([...picked].slice(0, MOST_SELECTED));
-      link.notice(`At most ${groupDigits(MOST_SELECTED)} rows can be selected: the first of them are.`, "status");
+      link.notice(`At most ${groupDigits(MOST_SELECTED)} messages can be selected: the first of them are.`, "status");
     }
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
@@ -411,10 +586,10 @@ function render({ model, el }) {
     if (n < 0) return;
     hint.hidden = true;
     select(seq, how);
-    const top = n * HEIGHT, room = scroller.clientHeight - 2 * HEIGHT;
+    const top = n * height, room = scroller.clientHeight - 2 * height;
     if (top < scroller.scrollTop) { following = false; place(top); }
     else if (top > scroller.scrollTop + room) place(top - room);
-    if (n < shown.length - 1) following = false;
+    if (n < shown.length - 1 && isNatural(order())) following = false;
     if (open || pane.open) ask(seq);
   }
 
@@ -424,14 +599,47 @@ function render({ model, el }) {
       choose(seq, pane.open);
       return table.focus({ preventScroll: true });
     }
-    const waits = held.some((row) => row[SEQ] === seq), hidden = rows.some((row) => row[SEQ] === seq);
-    const [sentence, does, act] = waits ? [`Row ${seq} waits until you resume.`, "resume and go there", () => setPaused(false)]
-      : hidden ? [`Row ${seq} is filtered out.`, "clear the filter and go there", unfilter]
-      : [`Row ${seq} is no longer held in this view; lab.log.df has it.`];
+    const waits = held.some((row) => row[SEQ] === seq), hidden = rowOf(seq);
+    const [sentence, does, act] = waits ? [`Message ${seq} waits until you resume.`, "Resume and go there", () => setPaused(false)]
+      : hidden && passes(hidden) ? [`Message ${seq} is hidden as plumbing.`, "Show plumbing and go there", () => setPlumbing(false, true)]
+      : hidden ? [`Message ${seq} is filtered out.`, "Clear the filter and go there", unfilter]
+      : [`Message ${seq} is no longer held in this view; lab.log.df has it.`];
     hint.replaceChildren(make("span", { text: sentence }));
-    if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); if (indexOf(seq) < 0) unfilter(); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
+    if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); reach(seq); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
     hint.hidden = false;
   }
+
+  // Clears what hides a row; returns a sentence about it, or nothing.
+  function reach(seq) {
+    const row = rowOf(seq), cleared = [];
+    if (!row || indexOf(seq) >= 0) return "";
+    if (!passes(row)) { unfilter(); cleared.push("The filter was cleared"); }
+    if (indexOf(seq) < 0) { setPlumbing(false); cleared.push("Plumbing is shown"); }
+    return `${cleared.join(" and ")}, so that message ${seq} is in sight.`;
+  }
+
+  // A link from another part: to a message by its id, or to the messages of a time.
+  function showTarget({ id, seq = 0, since, until }) {
+    if (since !== undefined) {
+      unfilter();
+      setPeriod({ since, until });
+      refilter();
+      following = false;
+      place(0);
+      return true;
+    }
+    if (paused && held.some((row) => row[ID] === id || row[SEQ] === seq)) setPaused(false);
+    const row = rows.find((row) => (id ? row[ID] === id : row[SEQ] === seq));
+    if (!row) return false;
+    const sentence = reach(row[SEQ]);
+    if (root.getClientRects().length) paint();
+    choose(row[SEQ], true);
+    table.focus({ preventScroll: true });
+    hint.replaceChildren(make("span", { text: sentence }));
+    hint.hidden = !sentence;
+    return true;
+  }
+  const endOffer = onOpen(root, "feed", showTarget);
 
   function ask(seq, all = false) {
     wanted = seq;
@@ -446,7 +654,7 @@ function render({ model, el }) {
   function showDetail(item) {
     // Another row was requested since, or the pane was closed before its text arrived.
     if (item.seq !== wanted) return;
-    const row = rows.find((row) => row[SEQ] === item.seq);
+    const row = rowOf(item.seq);
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
   }
 
@@ -458,33 +666,39 @@ function render({ model, el }) {
 
   // The reason of a verdict is requested when the mouse rests on it.
   body.addEventListener("mouseover", (event) => {
-    const cell = event.target.closest?.(".mew-verdict");
+    const cell = event.target.closest?.(".mew-verdict, .mew-prefix");
     clearTimeout(pointing);
-    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: "why", view: link.view, seq: Number(cell.parentNode.dataset.seq) }), 120);
+    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: "why", view: link.view, seq: Number(cell.closest("tr").dataset.seq) }), 120);
   });
 
   scroller.addEventListener("scroll", () => {
     if (Math.abs(scroller.scrollTop - placed) < 1) return;
     placed = -1;
-    following = scroller.scrollTop + scroller.clientHeight >= spacer.offsetHeight - 2;
+    following = isNatural(order()) ? scroller.scrollTop + scroller.clientHeight >= spacer.offsetHeight - 2 : order().by === "seq" && scroller.scrollTop <= 2;
     if (following) unseen = 0;
     paintSoon();
   });
 
   root.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && (pane.open || wanted)) return closeDetail();
+    if (event.target === find && event.key === "Enter") return goToMatch(event.shiftKey);
     if (event.target !== table) return;
-    const now = indexOf(selected), end = shown.length - 1;
-    const page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 2);
-    const to = { ArrowDown: now + 1, ArrowUp: now < 0 ? end : now - 1, PageDown: now + page, PageUp: now - page, Home: 0, End: end }[event.key];
-    if (event.key === "Enter" && now >= 0) ask(selected);
+    const box = { "/": filter, f: find }[event.key];
+    if (box && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      return box.focus();
+    }
+    const at = indexOf(selected), end = shown.length - 1;
+    const page = Math.max(1, Math.floor(scroller.clientHeight / height) - 2);
+    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? end : at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: end }[event.key];
+    if (event.key === "Enter" && at >= 0) ask(selected);
     // The arrow keys go to the row that this one answers, and to its answer.
-    const [named] = now < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[now]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
+    const [named] = at < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[at]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
     if (named) {
       event.preventDefault();
       return jump(named);
     }
-    if (event.key === " " && now >= 0) {
+    if (event.key === " " && at >= 0) {
       event.preventDefault();
       select(selected, "toggle");
     }
@@ -496,8 +710,9 @@ function render({ model, el }) {
   sizes.observe(scroller);
   return () => {
     sizes.disconnect();
-    for (const timer of [quiet, telling, renewing, pointing]) clearTimeout(timer);
+    for (const timer of [quiet, telling, renewing, pointing, sorting, searching]) clearTimeout(timer);
     cancelAnimationFrame(frame);
+    endOffer();
     link.end();
   };
 }

@@ -1,4 +1,4 @@
-"""Shows every envelope in the browser, once and in order, at thousands a second.
+"""Shows every message in the browser, once and in order, at thousands a second.
 
 The feed has a cursor in the log. The writer sends the rows after the cursor, in one message each twentieth of a
 second. Each message names the row after which it begins. A view that missed a message notices the gap, and requests
@@ -25,12 +25,12 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import visible
-from mew_lab.views.feed.columns import DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
+from mew_lab.views.feed.calls import CallState, CallStates
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 __all__ = ["Desk", "FeedView", "view_of"]
@@ -41,7 +41,10 @@ RING = 20_000
 CHUNK = 2_000
 FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
+MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
+MOST_ID = 80  # characters of an id that the views get
+PICTURED = 1000  # the newest rows, among which those of a saved picture are looked for
 ASKED = ("raw", "why")
 
 
@@ -68,7 +71,17 @@ class _SessionDesk:
 
 def view_of(session: Session, rows: Rows) -> FeedView:
     """Makes the view of this space."""
-    return FeedView(rows, desk=_SessionDesk(session))
+    calls = CallStates()
+    view = FeedView(rows, desk=_SessionDesk(session), calls=calls, me=session.me.name)
+    session.loop.call(lambda: session.following.add(calls))
+    ended = view._leave
+
+    def leave() -> None:
+        ended()
+        session.loop.post(lambda: session.following.remove(calls))
+
+    view._leave = leave
+    return view
 
 
 class FeedView(ActingWidget):
@@ -82,8 +95,18 @@ class FeedView(ActingWidget):
     title = "feed"
     interval = 0.05
 
-    def __init__(self, source: Rows, *, desk: Desk | None = None, **traits: Any) -> None:
+    def __init__(
+        self,
+        source: Rows,
+        *,
+        desk: Desk | None = None,
+        calls: CallStates | None = None,
+        me: str = "",
+        **traits: Any,
+    ) -> None:
         self._source = source
+        self._calls = calls or CallStates()
+        self._me = me
         self._desk = desk
         # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
         # a view has just been given its first ones.
@@ -93,9 +116,16 @@ class FeedView(ActingWidget):
         self._head: tuple[str, int] = ("", -1)
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
         self._columns = select_columns(DEFAULT)
+        self._chosen = False  # whether code has chosen the columns
         self._selected: tuple[int, ...] = ()
         super().__init__(**traits)
-        self._leave = source.subscribe(self.wake)
+        ends = (source.subscribe(self.wake), self._calls.subscribe(self.wake))
+
+        def leave() -> None:
+            for end in ends:
+                end()
+
+        self._leave = leave
 
     # The interface for code in the notebook.
 
@@ -112,24 +142,32 @@ class FeedView(ActingWidget):
     def columns(self) -> tuple[FeedColumn, ...]:
         """The columns that are shown, as FeedColumns; may be set to names such as `["seq", "from", "what"]` too.
 
-        The names are seq, time, clock, from, to, kind, what, context, follows, verdict and size. Any other name
-        raises a MewError.
+        The names are seq, time, elapsed, route, from, to, kind, what, took, context, follows, verdict and size. Any
+        other name raises a MewError. What code sets here takes the place of the columns that a person has chosen.
         """
         return self._columns
 
     @columns.setter
     def columns(self, wanted: Iterable[str | FeedColumn]) -> None:
-        self._columns = select_columns(wanted)
-        self.post({"t": "columns", "columns": self._pack_columns()})
+        self._columns, self._chosen = select_columns(wanted), True
+        self.post({"t": "columns"} | self._pack_columns())
 
-    def _pack_columns(self) -> list[dict[str, Any]]:
-        return [column._asdict() | {"title": visible(column.title)} for column in self._columns]
+    def _pack_columns(self) -> dict[str, Any]:
+        """The columns to show, all columns that there are, and whether code has chosen them."""
+        ours = {column.name: column for column in self._columns}
+        known = [ours.get(name, column) for name, column in COLUMNS.items()]
+        return {
+            "columns": [column.name for column in self._columns],
+            "known": [column._asdict() | {"title": visible(column.title)} for column in known],
+            "chosen": self._chosen,
+        }
 
     # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         last = self._source.last_seq
         oldest = max(0, last - RING)
+        asked = start
         # The view has nothing, has rows of an earlier log, or would have a gap.
         if start > last or start < oldest or not start:
             start = max(oldest, last - FIRST)
@@ -145,8 +183,12 @@ class FeedView(ActingWidget):
             "ring": RING,
             "began": round(first[0].t, 3) if first else None,
             "now": self.clock().timestamp(),
-            "columns": self._pack_columns(),
-        } | self._heading()
+            "me": visible(self._me),
+            # The rows that the view holds may have been answered in a message that it missed.
+            "calls": [_pack_call(seq, state) for seq, state in self._calls.between(oldest + 1, start)]
+            if start == asked
+            else [],
+        } | (self._pack_columns() | self._heading())
 
     def _heading(self) -> dict[str, Any]:
         name, members = self._head
@@ -159,7 +201,7 @@ class FeedView(ActingWidget):
         rows = self._source.since(after, CHUNK) if last > after else []
         if rows:
             # Rows between `after` and the first one are no longer held, so they are no loss.
-            items.append({"t": "rows", "after": self._cursor, "rows": [_pack(row) for row in rows]})
+            items.append({"t": "rows", "after": self._cursor, "rows": self._pack_rows(rows)})
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
@@ -169,16 +211,22 @@ class FeedView(ActingWidget):
                 at = max(after, upto - CHUNK)
                 older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
                 if older:
-                    items.append({"t": "earlier", "rows": [_pack(row) for row in older]})
+                    items.append({"t": "earlier", "rows": self._pack_rows(older)})
                 self._earlier = (after, at)
             self._opening = False
             self.wake()
+        if changed := [_pack_call(seq, state) for seq, state in self._calls.drain()]:
+            items.append({"t": "calls", "calls": changed})
         if (head := self._source.title()) != self._head:
             self._head = head
             items.append({"t": "head"} | self._heading())
         while self._asked_for:
             items.append(self._answer(*self._asked_for.popleft()))
         return items
+
+    def _pack_rows(self, rows: Iterable[Row]) -> list[list[Any]]:
+        known = self._calls.get
+        return [_pack(row, known(row.seq)) for row in rows]
 
     def _answer(self, kind: str, view: str, seq: int, whole: bool) -> dict[str, Any]:
         item = {"t": kind, "view": view, "seq": seq}
@@ -241,30 +289,55 @@ class FeedView(ActingWidget):
     def _static_text(self) -> str:
         name, members = self._source.title()
         count = self._source.last_seq
-        return f"Feed of {name}: {count} envelope{'' if count == 1 else 's'}, {members} members"
+        return f"Messages of {name}: {_count(count, 'message')}, {_count(members, 'participant')}"
+
+    def _brief_html(self) -> str:
+        newest = self._source.since(max(0, self._source.last_seq - 20 * MOST_BRIEF), 20 * MOST_BRIEF)
+        rows = [row for row in newest if not row.plumbing][-MOST_BRIEF:]
+        if not rows:
+            return ""
+        cells = [
+            (str(row.seq), clock_time(row.t), f"{row.sender} → {', '.join(row.to) or 'all'}", row.what)
+            for row in rows
+        ]
+        last = self._source.last_seq
+        title = f"The newest {len(rows)} of {last} messages" if last > len(rows) else "Messages"
+        return picture(title, ("#", "time", "from → to", "what"), cells)
 
     def _static_html(self) -> str:
         last = self._source.last_seq
-        rows = self._source.since(max(0, last - MOST_ROWS), MOST_ROWS)
+        recent = self._source.since(max(0, last - PICTURED), PICTURED)
+        rows = [row for row in recent if not row.plumbing][-MOST_ROWS:]
+        first = rows[0].seq if rows else last + 1
+        left_out = sum(row.plumbing for row in recent if row.seq >= first)
         columns = [column for column in self._columns if column.name in VALUES]
-        cells = [tuple(VALUES[column.name](row) for column in columns) for row in rows]
+        cells = [tuple(VALUES[column.name](row, self._calls.get) for column in columns) for row in rows]
         name, members = self._source.title()
-        title = f"{name}, {members} members, as of {clock_time(self.clock())}, {last} envelopes"
+        title = f"{name} · {_count(members, 'participant')} · {_count(last, 'message')}"
         notes = [
-            f"{last - len(rows)} earlier envelopes are not shown: lab.log.df has all."
-            if last > len(rows)
-            else "",
-            "" if rows else 'No messages yet. lab.chat("hello") sends one.',
-            f"A picture. The live view {INSTALL}.",
+            f"{_count(first - 1, 'earlier message')} not shown: lab.log.df has all." if first > 1 else "",
+            f"Plumbing is not shown: {_count(left_out, 'message')}." if left_out else "",
+            "" if last else 'No messages yet. lab.chat("hello") sends one.',
         ]
-        titles = ["received" if column.name == "time" else visible(column.title) for column in columns]
+        titles = ["Time" if column.name == "elapsed" else visible(column.title) for column in columns]
         code = [title for title, column in zip(titles, columns, strict=True) if column.code]
         return picture(title, titles, cells, notes=filter(None, notes), code=code)
 
 
-def _pack(row: Row) -> list[Any]:
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _pack_call(seq: int, call: CallState) -> list[Any]:
+    return [seq, call.state, round(call.seconds, 4), int(call.approves)]
+
+
+PLUMBING, FAILED = 1, 2
+
+
+def _pack(row: Row, call: CallState | None) -> list[Any]:
     """The values of a row as the views get them, in the order of cells.js."""
-    return [
+    packed: list[Any] = [
         row.seq,
         round(row.t, 3),
         visible(row.sender),
@@ -275,5 +348,11 @@ def _pack(row: Row) -> list[Any]:
         row.correlates,
         f"{SIGNS.get(row.verdict, '')} {visible(row.code)}".strip(),
         row.size,
-        *([row.also] if row.also else ()),
+        row.also,
+        visible(row.id[:MOST_ID]),
+        row.tool,
+        row.plumbing * PLUMBING + row.failed * FAILED,
     ]
+    if call is not None:
+        packed.append(_pack_call(row.seq, call)[1:])
+    return packed

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
@@ -25,6 +25,7 @@ from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standi
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantLedger
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.grants.probe import find_grant_obstacle, read_pattern
@@ -33,10 +34,11 @@ from mew_lab.views.ui.debounce import Debounce
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.limited_grants import GivenGrant
 
-__all__ = ["Holding", "Holdings"]
+__all__ = ["Granted", "Holding", "Holdings"]
 
 MOST_ROWS = 2000
 MOST_GRANTS = 2000  # whose times are held
+MOST_REVOKED = 100
 CHANGING = ("capability/", "space/", "system/")  # prefixes of the kinds that change capabilities
 GATHERED = 0.05  # seconds; changes within this time cause one refresh
 
@@ -48,7 +50,7 @@ class Holding:
     `origin` is `configured`, `everybody` (the baseline), `granted`, or `told` (held when it joined a space elsewhere).
     `grant` is the grant's id, `granter` the participant that gave it, `since` its time in seconds of the epoch. `ends`
     describes its limit, and whether its tool has changed since, which ends only grants given here. `against` is the
-    reason why the human may not revoke it, empty when that is allowed.
+    reason why the human may not revoke it, empty when that is allowed. `mine` is whether this human granted it.
     """
 
     key: str
@@ -61,6 +63,14 @@ class Holding:
     since: float | None = None
     ends: str = ""
     against: str = ""
+    mine: bool = False
+
+
+class Granted(NamedTuple):
+    """A grant that was given: one sentence, and the key of its row."""
+
+    sentence: str
+    key: str
 
 
 class Holdings:
@@ -72,6 +82,7 @@ class Holdings:
         self._session = session
         self._granting = granting
         self._ledger = GrantLedger(limit=MOST_GRANTS)
+        self._revoked: BoundedDict[str, Holding] = BoundedDict(MOST_REVOKED)  # here, and can be granted again
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
         self._leave = (
@@ -86,12 +97,22 @@ class Holdings:
     # --- actions of the human, on the loop ---
 
     async def grant(
-        self, to: str, text: str, *, minutes: float | None = None, uses: int | None = None
-    ) -> str:
-        """Grants the pattern in `text` to the participant `to`; returns one sentence.
+        self,
+        to: str,
+        text: str,
+        *,
+        minutes: float | None = None,
+        uses: int | None = None,
+        session: bool = False,
+    ) -> Granted:
+        """Grants the pattern in `text` to the participant `to`.
+
+        Args:
+            minutes: The minutes after which it ends, and `uses` the number of messages; None for no such limit.
+            session: Whether it ends with this lab.
 
         Raises:
-            MewError: the text is not a pattern, the human may not grant it, or the gateway refused it.
+            MewError: the pattern is not valid, the human may not grant it, or the gateway refused it.
 
         Spec: §3.6.1.
         """
@@ -99,11 +120,26 @@ class Holdings:
         why = find_grant_obstacle(self._session, pattern)
         if why:
             raise MewError(why)
-        await self._granting.grant(to, [pattern], minutes=minutes, uses=uses)
+        id = await self._granting.grant(to, [pattern], minutes=minutes, uses=uses, session=session)
         end = "" if minutes is None else f" for {minutes:g} min"
         end += "" if uses is None else f" for {uses} {'use' if uses == 1 else 'uses'}"
-        remark = f". {ENDS_HERE}" if end and not self._granting.kept else ""
-        return f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
+        end += " for this session" if session else ""
+        remark = f". {ENDS_HERE}" if end and not session and not self._granting.kept else ""
+        sentence = f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
+        return Granted(sentence, _key(to, id, compact(pattern)))
+
+    async def restore(self, key: str) -> str:
+        """Grants once more what was revoked here; only a grant of this human without an end.
+
+        Raises:
+            MewError: nothing was revoked under that key, or as `grant`.
+
+        Spec: §3.6.1.
+        """
+        row = self._revoked.pop(key, None)
+        if row is None:
+            raise MewError("That permission was restored already, or it had an end. Grant it again instead.")
+        return (await self.grant(row.holder, row.pattern)).sentence
 
     async def revoke(self, key: str) -> str:
         """Revokes the grant of a row, or, for a capability without a grant, all that its pattern matches.
@@ -115,7 +151,7 @@ class Holdings:
         """
         row = next((row for row in self.rows if row.key == key), None)
         if row is None:
-            raise MewError("That capability is no longer held, so nothing was revoked.")
+            raise MewError("That permission is no longer held, so nothing was revoked.")
         if row.against:
             raise MewError(row.against)
         rights = self._session.me.participant.rights
@@ -124,9 +160,11 @@ class Holdings:
             return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
         if rights.grants.get(row.grant) is not None:
             await self._granting.revoke(row.grant)
+            if row.mine and not row.ends:
+                self._revoked[row.key] = row
         else:  # an invitation, or a grant from before this participant joined
             await rights.revoke(row.holder, grant_id=row.grant)
-        return f"the grant of {one_line(row.granter, 64)} to {one_line(row.holder, 64)} is revoked"
+        return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
 
     # --- following, on the loop's thread ---
 
@@ -178,6 +216,7 @@ class Holdings:
             tool = self._granting.changed_since(right.pattern, since or 0.0)
             changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""
             ends = ", ".join(filter(None, (changed, ends)))
+        granter = logical(self._session, right.granter) if right.granter else ""
         origin = (
             "granted"
             if right.grant
@@ -188,16 +227,17 @@ class Holdings:
             else "told"
         )
         return Holding(
-            key=f"{standing.name}\n{right.grant}\n{text}",
+            key=_key(standing.name, right.grant, text),
             holder=standing.name,
             pattern=text,
             phrase=_phrase(text),
             origin=origin,
             grant=right.grant,
-            granter=logical(self._session, right.granter) if right.granter else "",
+            granter=granter,
             since=since,
             ends=ends,
             against=against,
+            mine=bool(right.grant) and granter == self._session.me.name,
         )
 
     def _against(self, standing: ParticipantStanding) -> str:
@@ -205,11 +245,16 @@ class Holdings:
         if self._session.closed or me.participant.client.state != "ready":
             return "You are not connected to the space."
         if standing.owner:
-            return f"{standing.name} owns this space, so its capabilities cannot be revoked; change the configuration."
+            return f"{standing.name} owns this space, so its permissions cannot be revoked; change the configuration."
         payload: Mapping[str, Any] = {"recipient": standing.name, "grant_id": "x"}
         if not me.participant.can_send("capability/revoke", payload, (standing.name,)):
-            return f"You ({me.name}) do not hold capability/revoke for {one_line(standing.name, 64)}."
+            name = one_line(standing.name, 64)
+            return f"You don't have permission to revoke permissions of {name} (capability/revoke)."
         return ""
+
+
+def _key(holder: str, grant: str, text: str) -> str:
+    return f"{holder}\n{grant}\n{text}"
 
 
 @lru_cache(maxsize=5000)

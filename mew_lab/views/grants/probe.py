@@ -20,7 +20,7 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import logical, standings
+from mew_lab.lab.standing import find_kept, logical, standings
 from mew_lab.log.line import read_members
 from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.describe import describe
@@ -31,7 +31,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
 from mew_lab.space.events import Record
 
-__all__ = ["Probe", "find_grant_obstacle", "probe", "read_pattern"]
+__all__ = ["Probe", "describe_effect", "find_grant_obstacle", "probe", "read_pattern"]
 
 LOOKED_AT = 100_000  # the newest envelopes of all participants
 TURN = 0.004  # seconds of one turn of the loop
@@ -81,7 +81,7 @@ def read_pattern(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise MewError(f"This is not JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(pattern, dict):
-        raise MewError('A capability is one object, such as {"kind": "chat"}.')
+        raise MewError('A permission is one object, such as {"kind": "chat"}.')
     try:
         Capability.of(pattern)
     except ConfigError as fault:
@@ -99,11 +99,14 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
         return "You are not connected to the space."
     held = me.participant.client.capabilities
     if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
-        return f"You may not grant anything: {me.name} does not hold capability/grant."
-    possession = possesses(held.capabilities, Capability.of(pattern))
+        return "You don't have permission to grant anything (capability/grant)."
+    wanted = Capability.of(pattern)
+    if kept := find_kept(held, wanted):
+        return kept
+    possession = possesses(held.capabilities, wanted)
     if possession:
         return ""
-    beyond = f" Your capabilities do not allow {_message(possession.witness)}." if possession.witness else ""
+    beyond = f" Your permissions do not allow {_message(possession.witness)}." if possession.witness else ""
     why = one_line(possession.reason, 300)
     return f"You may not grant this: you ({me.name}) do not hold it yourself: {why}.{beyond}"
 
@@ -232,3 +235,36 @@ def _message(message: Mapping[str, Any]) -> str:
         return one_line(compact({key: value for key, value in message.items() if value not in ([], {})}), 400)
     except MewError:
         return ""
+
+
+def describe_effect(result: Probe, name: str) -> list[str]:
+    """The effect of a grant to the participant `name`, in plain sentences."""
+    lines: list[str] = []
+    if not result.adds:
+        lines.append(f"It adds nothing: {name} may already send all of this.")
+    else:
+        were = (
+            "It was"
+            if result.fresh == 1
+            else f"{result.refused} of them {'was' if result.refused == 1 else 'were'}"
+        )
+        refused = f" {were} refused." if result.refused else ""
+        lines.append(f"{_tell_past(result, name)} would newly be allowed.{refused}")
+    if result.proposals:
+        many = "proposal" if result.proposals == 1 else "proposals"
+        lines.append(f"{result.proposals} past {many} would have run without asking you.")
+    if result.already and result.adds:
+        lines.append(f"Its permissions already allow {result.already} more.")
+    return lines
+
+
+def _tell_past(result: Probe, name: str) -> str:
+    """How many of the past messages of a participant are concerned, as the subject of a sentence."""
+    sent = f"past message{'' if result.looked_at == 1 else 's'}"
+    if not result.looked_at:
+        return f"No past message of {name}"
+    if not result.fresh:
+        return f"None of {name}'s {result.looked_at} {sent}"
+    if result.fresh == result.looked_at:
+        return f"{name}'s {sent}" if result.fresh == 1 else f"All {result.looked_at} of {name}'s {sent}"
+    return f"{result.fresh} of {name}'s {result.looked_at} {sent}"

@@ -2,40 +2,47 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, groupDigits } from "../ui/text.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
+import { makeToaster } from "../ui/toast.js";
+import { LIMITS, METHOD_WORDS, composePattern, readLimit } from "./pattern.js";
 
-const ORIGINS = { configured: "configured", everybody: "everybody holds it", told: "as it joined" };
-const METHODS = ["tools/call", "tools/list", "resources/read", "resources/list", "prompts/get", "prompts/list"];
-const ARMING = 500, PAGE = 200, PAUSE = 250;
+const ORIGINS = { configured: "From configuration", everybody: "Default for everyone", told: "Held when it joined" };
+const GROUP_WORDS = { mine: "Granted by you", granted: "Granted by others", configured: "From configuration", everybody: "Default for everyone", told: "Held when they joined", "": "All" };
+const ARMING = 500, PAGE = 200, PAUSE = 250, OWN_PATTERN = "own";
 let MEW_EDITORS = 0;
 
 function render({ model, el }) {
   const own = `mew-grants-${MEW_EDITORS++}-`;
-  const root = make("section", { class: "mew mew-grants", "aria-label": "Grants" });
-  const title = make("span", { class: "mew-title" });
-  const whose = make("select", { "aria-label": "Whose capabilities", onchange: () => narrow() });
-  const opener = make("button", { type: "button", class: "mew-new", text: "Grant…", "aria-expanded": "false", onclick: () => toggleForm() });
+  const root = make("section", { class: "mew mew-grants", "aria-label": "Permissions" });
+  const header = makeHeader({ title: "Permissions", keys: [["Esc", "Close the form, or keep a permission"]] });
+  const group = make("select", { "aria-label": "Which permissions", onchange: () => narrow() });
+  const whose = make("select", { "aria-label": "Whose permissions", onchange: () => narrow() });
+  const opener = make("button", { type: "button", class: "mew-new", text: "Allow…", "aria-expanded": "false", onclick: () => toggleForm() });
+  header.filter.append(group, whose);
+  header.actions.append(opener);
   const body = make("tbody");
-  const table = make("table", { "aria-label": "Capabilities" }, make("thead", {}, make("tr", {}, ...["holder", "may", "from", "since", "take back"].map((text) => make("th", { scope: "col", text })))), body);
-  const empty = make("div", { class: "mew-empty", text: 'No participant holds a capability yet. lab.join("helper") adds a participant.' });
+  const table = make("table", { "aria-label": "Permissions" }, make("thead", {}, make("tr", {}, ...["Participant", "May", "From", "Since", "Revoke"].map((text) => make("th", { scope: "col", text })))), body);
+  const empty = emptyState("You have granted no permission yet.", { action: { text: "Allow…", run: () => toggleForm() } });
   const less = make("div", { class: "mew-dim mew-less", hidden: true });
-  const sentence = make("div", { class: "mew-said", hidden: true });
   const place = make("div", { class: "mew-form-place" });
-  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), make("label", { class: "mew-whose" }, "of ", whose), opener), place, sentence, make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of capabilities" }, table), empty, less);
+  const scroller = make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of permissions" }, table);
+  root.append(header.node, place, scroller, empty, less);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root);
+  const announce = announcer(root), toast = makeToaster(root);
 
   const rows = new Map();
-  let head = { holders: [], total: 0, granted: 0 }, choices = [], tools = [], form = null, probes = 0, timer = null, ids = 0;
+  let head = { holders: [], total: 0, groups: [] }, choices = [], tools = [], form = null, probes = 0, timer = null, ids = 0, looked = false;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") {
         choices = item.choices;
-        fill(item.rows);
         setHead(item);
-        if (whose.value) narrow();
+        fill(item.rows.filter(fits));
+        if (whose.value || group.value !== "mine") narrow();
       } else if (item.t === "rows") change(item);
       else if (item.t === "head") setHead(item);
     },
@@ -46,15 +53,21 @@ function render({ model, el }) {
 
   function setHead(item) {
     head = item;
-    setOptions(whose, [["", "everybody"], ...item.holders]);
-    if (form) setOptions(form.to, [["", "choose who gets it"], ...item.holders]);
+    setOptions(whose, [["", "of everybody"], ...item.holders.map(([name, shown]) => [name, `of ${shown}`])]);
+    const counts = [...item.groups.filter(([name, n]) => n || name === "mine" || name === group.value), ["", item.total]];
+    setOptions(group, counts.map(([name, n]) => [name, `${GROUP_WORDS[name]} (${groupDigits(n)})`]), "mine");
+    if (form) setOptions(form.to, [["", "participant"], ...item.holders]);
   }
 
-  function setOptions(select, options) {
-    if (Array.from(select.options, (option) => option.value).join("\n") === options.map((option) => option[0]).join("\n")) return;
-    const chosen = select.value;
+  function setOptions(select, options, start = "") {
+    if (Array.from(select.options, (option) => option.value + option.text).join("\n") === options.map(([value, text]) => value + text).join("\n")) return;
+    const chosen = select.options.length ? select.value : start;
     select.replaceChildren(...options.map(([value, text]) => make("option", { value, text })));
-    select.value = options.some((option) => option[0] === chosen) ? chosen : "";
+    select.value = options.some((option) => option[0] === chosen) ? chosen : start;
+  }
+
+  function fits(data) {
+    return (!whose.value || whose.value === data.who) && (!group.value || group.value === data.group);
   }
 
   // The table.
@@ -72,8 +85,8 @@ function render({ model, el }) {
   function change(item) {
     for (const key of item.gone) drop(key);
     for (const data of item.rows) {
-      const fits = !whose.value || whose.value === data.who;
-      if (fits || rows.has(data.key)) put(data, rows.get(data.after)?.node ?? (whose.value ? body.lastChild : null), rows.size < PAGE && fits);
+      const fit = fits(data), all = !whose.value && !group.value;
+      if (fit || rows.has(data.key)) put(data, rows.get(data.after)?.node ?? (all ? null : body.lastChild), rows.size < PAGE && fit);
     }
   }
 
@@ -90,19 +103,19 @@ function render({ model, el }) {
     write(row.holder, data.holder);
     row.holder.title = data.who === data.holder ? "" : data.holder;
     write(row.words, data.phrase);
-    set(row.may, "aria-label", `${data.holder} may ${data.phrase}. Pattern`);
+    set(row.may, "aria-label", `${data.holder} may ${data.phrase}. Pattern as JSON`);
     row.may.title = data.pattern;
     write(row.code, data.pattern);
     row.from.replaceChildren(...(data.origin === "granted"
-      ? [make("bdi", { class: "mew-code", text: data.granter }), " ", make("bdi", { class: "mew-dim mew-code", text: data.grant, title: data.whole }), ...(data.ends ? [make("span", { class: "mew-ends", text: ` ${data.ends}` })] : [])]
+      ? [data.group === "mine" ? make("span", { text: "You" }) : make("bdi", { class: "mew-code", text: data.granter }), " ", make("bdi", { class: "mew-dim mew-code", text: data.grant, title: data.whole }), ...(data.ends ? [make("span", { class: "mew-ends", text: ` ${data.ends}` })] : [])]
       : [make("span", { class: "mew-dim", text: ORIGINS[data.origin] })]));
-    write(row.since, data.since === null ? "" : clockTime(data.since));
+    write(row.since, data.since === null ? "" : clockTime(data.since), data.since === null ? "" : clockHover(data.since));
     set(row.node, "data-origin", data.origin);
     set(row.node, "data-who", data.holder);
     if (row.revoke) {
       set(row.revoke, "aria-disabled", data.against ? "true" : "false");
       set(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
-      row.revoke.title = data.against || (data.grant ? "revokes this grant" : "revokes all that this pattern matches, until the space ends");
+      row.revoke.title = data.against || (data.grant ? "Revokes this permission" : "Revokes all that this pattern matches, until the space ends");
       set(row.revoke, "aria-description", row.revoke.title);
     }
   }
@@ -137,11 +150,11 @@ function render({ model, el }) {
     };
     const keep = make("button", { type: "button", text: "Keep", onclick: back });
     const sure = doer("Revoke", async () => {
-      const done = await link.act("revoke", { key: row.data.key });
-      if (done) report(done.said);
+      const { key, undoable } = row.data, done = await link.act("revoke", { key });
+      if (done) report(done.said, undoable ? () => restore(key) : null);
       if (row.node.isConnected) back();
       else if (atHand(row.node)) opener.focus();
-    }, { class: "mew-grave", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`, "aria-disabled": "true" });
+    }, { class: "mew-danger", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`, "aria-disabled": "true" });
     sure.setAttribute("aria-disabled", "true");
     setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
     row.revoke = null;
@@ -160,47 +173,59 @@ function render({ model, el }) {
   }
 
   async function narrow() {
-    const holder = whose.value;
-    const done = await link.act("of", { holder });
-    if (done && holder === whose.value) fill(done.value);
+    const holder = whose.value, chosen = group.value;
+    const done = await link.act("of", { holder, group: chosen });
+    if (done && holder === whose.value && chosen === group.value) fill(done.value);
     paint();
   }
 
-  function report(text) {
-    sentence.hidden = !text;
-    sentence.replaceChildren(make("bdi", { text: `${text} · ${clockTime(Date.now() / 1000)}` }));
-    announce(text);
+  async function restore(key) {
+    const done = await link.act("restore", { key });
+    if (done) report(done.said);
   }
 
-  // The form.
+  // Tells what was done; `undo` takes it back.
+  function report(text, undo = null) {
+    toast(text, undo ? { action: { text: "Undo", run: undo }, seconds: 12 } : {});
+  }
+
+  // The form is one sentence. Its choices write the pattern, which "Advanced" shows and lets a person write.
 
   function toggleForm() {
     if (form) return closeForm();
     form = { probed: null };
-    form.to = make("select", { "aria-label": "who gets it", onchange: () => probe(0) });
-    setOptions(form.to, [["", "choose who gets it"], ...head.holders]);
-    form.choice = make("select", { "aria-label": "a pattern of a profile", onchange: () => { if (form.choice.value) take(JSON.parse(form.choice.value)); } },
-      make("option", { value: "", text: "a pattern of a profile…" }), ...choices.map(([text, phrase, profiles]) => make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) })));
-    form.method = make("select", { "aria-label": "MCP method", onchange: compose }, make("option", { value: "", text: "or an MCP request…" }), ...METHODS.map((text) => make("option", { text })));
-    form.tool = make("input", { type: "text", maxlength: 128, "aria-label": "tool", placeholder: "tool, * for any", list: `${own}tools`, oninput: compose });
+    const option = ([value, text]) => make("option", { value, text });
+    form.to = make("select", { "aria-label": "Who is allowed", onchange: () => probe(0) });
+    setOptions(form.to, [["", "participant"], ...head.holders]);
+    form.what = make("select", { "aria-label": "What is allowed", onchange: () => choose() }, ...METHOD_WORDS.map(option),
+      make("optgroup", { label: "Other permissions" }, ...choices.map(([text, phrase, profiles]) => make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) }))),
+      make("option", { value: OWN_PATTERN, text: "a pattern of your own" }));
+    form.tool = make("input", { type: "text", maxlength: 200, "aria-label": "Tool", placeholder: "participant/tool, or any", list: `${own}tools`, oninput: () => compose(PAUSE) });
     form.known = make("datalist", { id: `${own}tools` });
-    form.target = make("select", { "aria-label": "of whom", onchange: compose });
-    setOptions(form.target, [["", "of anybody"], ...head.holders]);
-    form.look = doer("Look up tools", lookUp);
-    form.text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "pattern, as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => probe(PAUSE) });
-    form.answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Choose a participant and a pattern: the effect of the grant appears here." }));
-    form.until = make("select", { "aria-label": "for how long" }, ...[["", "until revoked"], ["m10", "for 10 minutes"], ["m60", "for 1 hour"], ["u1", "for 1 use"], ["u10", "for 10 uses"]].map(([value, text]) => make("option", { value, text })));
-    form.send = doer("Grant", sendGrant, { class: "mew-give" });
+    form.look = doer("Refresh", lookUp, { class: "mew-quiet", title: "Asks every participant for its tools", "aria-label": "Refresh the list of tools" });
+    form.with = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["these", "these arguments"]));
+    form.fixed = make("input", { type: "text", class: "mew-code", maxlength: 2000, "aria-label": "Arguments as JSON", placeholder: '{"repo_path": "."}', dir: "ltr", spellcheck: "false", hidden: true, oninput: () => compose(PAUSE) });
+    form.until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
+    form.until.value = "u10";
+    form.text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "Pattern as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => { form.what.value = OWN_PATTERN; showChoices(); probe(PAUSE); } });
+    form.advanced = make("details", { class: "mew-advanced" }, make("summary", { text: "Advanced" }), form.text);
+    form.answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }));
+    form.send = doer("Allow", sendGrant, { class: "mew-give mew-primary" });
     set(form.send, "aria-disabled", "true");
-    form.box = make("div", { class: "mew-ask", role: "group", "aria-label": "Grant" },
-      make("div", { class: "mew-line" }, form.to, form.choice), make("div", { class: "mew-line" }, form.method, form.tool, form.known, form.target, form.look),
-      form.text, form.answer, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), form.until, form.send));
+    form.tools = make("span", { class: "mew-piece" }, form.tool, form.known, form.look);
+    form.args = make("span", { class: "mew-piece" }, "with ", form.with, form.fixed);
+    form.box = make("div", { class: "mew-ask", role: "group", "aria-label": "Allow" },
+      make("div", { class: "mew-sentence" }, make("span", { class: "mew-piece" }, "Allow ", form.to), make("span", { class: "mew-piece" }, " to ", form.what), form.tools, form.args, make("span", { class: "mew-piece" }, " for ", form.until)),
+      form.answer, form.advanced, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), form.send));
     form.box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeForm(); });
     place.replaceChildren(form.box);
     setTools();
-    compose();
+    showChoices();
+    compose(0);
     set(opener, "aria-expanded", "true");
+    paint();
     form.to.focus();
+    if (!looked) lookUp();
   }
 
   function closeForm() {
@@ -210,35 +235,48 @@ function render({ model, el }) {
     const focused = atHand(place);
     place.replaceChildren();
     set(opener, "aria-expanded", "false");
+    paint();
     if (focused) opener.focus();
   }
 
-  function take(pattern) {
-    form.text.value = JSON.stringify(pattern);
-    probe(0);
+  function choose() {
+    showChoices();
+    if (form.what.value === OWN_PATTERN) {
+      form.advanced.open = true;
+      form.text.focus();
+    } else compose(0);
   }
 
-  function compose(event) {
-    const method = form.method.value, calls = method === "tools/call";
-    form.tool.hidden = form.look.hidden = !calls;
-    form.target.hidden = !method;
-    if (!event || !method) return;
-    const name = form.tool.value.trim(), payload = { method };
-    if (calls && name && name !== "*") payload.params = { name };
-    take({ kind: "mcp/request", payload, ...(form.target.value ? { to: form.target.value } : {}) });
+  // The parts of the sentence that the choice has a place for.
+  function showChoices() {
+    const calls = form.what.value === "tools/call", asks = METHOD_WORDS.some(([method]) => method === form.what.value);
+    form.tools.hidden = !asks;
+    form.tool.placeholder = calls ? "participant/tool, or any" : "participant/, or any";
+    form.args.hidden = !calls;
+    form.fixed.hidden = form.with.value !== "these";
+  }
+
+  function compose(after) {
+    showChoices();
+    const chosen = form.what.value;
+    if (chosen === OWN_PATTERN) return;
+    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.with.value === "these" ? form.fixed.value : "");
+    form.text.value = fault ? "" : JSON.stringify(pattern);
+    probe(after);
+    if (fault) form.answer.replaceChildren(make("div", { class: "mew-no", text: fault }));
   }
 
   async function lookUp() {
     const done = await link.act("tools", {});
     if (!done) return;
+    looked = true;
     tools = done.value;
     if (form) setTools();
     announce(done.said);
-    if (form && atHand(form.look)) form.tool.focus();
   }
 
   function setTools() {
-    form.known.replaceChildren(...tools.map(([, name, shown]) => make("option", { value: name, text: shown })));
+    form.known.replaceChildren(...tools.map(([owner, name, shown]) => make("option", { value: `${owner}/${name}`, text: shown })));
   }
 
   function probe(after) {
@@ -252,7 +290,7 @@ function render({ model, el }) {
 
   async function showProbe() {
     const mine = probes, to = form.to.value, pattern = form.text.value;
-    const slow = setTimeout(() => { if (mine === probes) form.answer.replaceChildren(make("span", { class: "mew-dim", text: "searching the log…" })); }, 400);
+    const slow = setTimeout(() => { if (mine === probes) form.answer.replaceChildren(make("span", { class: "mew-dim", text: "Searching the messages…" })); }, 400);
     const done = await link.act("probe", { to, pattern });
     clearTimeout(slow);
     if (mine !== probes || !form || !done) return;
@@ -263,9 +301,9 @@ function render({ model, el }) {
       if (probe.barred) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.barred })));
       for (const text of probe.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
       for (const text of probe.lines) parts.push(make("div", {}, make("bdi", { text })));
-      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${at} ` }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
-      if (probe.smallest) parts.push(make("div", {}, "The smallest message that would be newly allowed: ", make("code", { dir: "ltr", text: probe.smallest })));
-      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that would be newly allowed." }));
+      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${clockTime(at)} `, title: clockHover(at) }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
+      if (probe.smallest) parts.push(make("div", {}, "The smallest message that would newly be allowed: ", make("code", { dir: "ltr", text: probe.smallest })));
+      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that would newly be allowed." }));
       announce([probe.barred, ...probe.lines].filter(Boolean).join(" "));
     }
     form.answer.replaceChildren(...parts);
@@ -277,20 +315,23 @@ function render({ model, el }) {
   async function sendGrant() {
     const chosen = form.probed;
     if (!chosen) return;
-    const limit = form.until.value, amount = Number(limit.slice(1));
-    const done = await link.act("grant", { ...chosen, minutes: limit[0] === "m" ? amount : null, uses: limit[0] === "u" ? amount : null });
+    const done = await link.act("grant", { ...chosen, ...readLimit(form.until.value) });
     if (!done) return;
-    report(done.said);
+    report(done.said, async () => {
+      const undone = await link.act("revoke", { key: done.value.key });
+      if (undone) report(undone.said);
+    });
     if (form) closeForm();
   }
 
   function paint() {
-    write(title, `${head.space ?? ""} · ${groupDigits(head.total)} capabilities · ${groupDigits(head.granted)} granted`);
-    empty.hidden = head.total > 0;
+    const mine = head.groups.find(([name]) => name === "mine")?.[1] ?? 0;
+    header.setCounts([{ text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` }]);
+    empty.hidden = rows.size > 0 || group.value !== "mine" || form !== null;
     table.hidden = !rows.size;
-    const shown = whose.value ? rows.size : head.total;
+    const shown = whose.value ? rows.size : group.value ? head.groups.find(([name]) => name === group.value)?.[1] ?? 0 : head.total;
     less.hidden = rows.size >= shown;
-    write(less, `${groupDigits(shown - rows.size)} more are not shown: choose one participant to see its capabilities.`);
+    write(less, `${groupDigits(shown - rows.size)} more are not shown. Choose one participant to see its permissions.`);
     root.dataset.rows = String(rows.size);
     // The rows of one holder are together; its name is shown once.
     let last = null;

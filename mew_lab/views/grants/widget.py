@@ -23,10 +23,9 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
-from mew_lab.views.grants.probe import Probe, probe
+from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.space_model import follow_space
 
@@ -37,6 +36,7 @@ _ESM, _CSS = front_end("grants")
 PATTERN = 2000
 MOST_HOLDERS = 1000
 MOST_TOOLS = 300
+GROUPS = ("mine", "granted", "configured", "everybody", "told")
 PATIENCE = 3.0  # seconds for the answers to the requests for tools
 
 
@@ -73,7 +73,8 @@ class GrantsView(ActingWidget):
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._head = self._heading()
-        rows = self._holdings.rows[:MOST_ROWS]
+        # What this human granted comes first: a view shows it before anything else is chosen.
+        rows = sorted(self._holdings.rows, key=lambda row: not row.mine)[:MOST_ROWS]
         return {
             "now": self.clock().timestamp(),
             "me": visible(self._session.me.name),
@@ -113,7 +114,7 @@ class GrantsView(ActingWidget):
         return {
             "space": visible(self._session.space),
             "total": len(rows),
-            "granted": sum(bool(row.grant) for row in rows),
+            "groups": [[group, sum(_group(row) == group for row in rows)] for group in GROUPS],
             "holders": holders,
         }
 
@@ -124,6 +125,7 @@ class GrantsView(ActingWidget):
             "probe": self._probe,
             "grant": self._grant,
             "revoke": self._revoke,
+            "restore": self._restore,
             "tools": self._tools,
             "of": self._of,
         }
@@ -141,15 +143,29 @@ class GrantsView(ActingWidget):
             return ActResult("", {"fault": one_line(str(fault), 300)})
         return ActResult("", _pack_probe(result, to))
 
-    def _grant(self, params: Mapping[str, Any]) -> Future[str]:
+    def _grant(self, params: Mapping[str, Any]) -> Future[ActResult]:
         to, text = _read_texts(params, "to", "pattern")
         minutes, uses = params.get("minutes"), params.get("uses")
         for limit in (minutes, uses):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
                 raise MewError("The limit of a grant is a number of minutes or of uses; nothing was granted.")
         return self._session.loop.submit(
-            self._holdings.grant(to, text, minutes=minutes, uses=None if uses is None else int(uses))
+            self._give(
+                to,
+                text,
+                minutes=minutes,
+                uses=None if uses is None else int(uses),
+                session=params.get("session") is True,
+            )
         )
+
+    async def _give(self, to: str, text: str, **limits: Any) -> ActResult:
+        granted = await self._holdings.grant(to, text, **limits)
+        return ActResult(granted.sentence, {"key": granted.key})
+
+    def _restore(self, params: Mapping[str, Any]) -> Future[str]:
+        (key,) = _read_texts(params, "key")
+        return self._session.loop.submit(self._holdings.restore(key))
 
     def _revoke(self, params: Mapping[str, Any]) -> Future[str]:
         (key,) = _read_texts(params, "key")
@@ -168,9 +184,11 @@ class GrantsView(ActingWidget):
         return ActResult(f"{len(tools)} tools{one_line(without, 200)}", names)
 
     def _of(self, params: Mapping[str, Any]) -> ActResult:
-        (holder,) = _read_texts(params, "holder")
-        rows = [row for row in self._holdings.rows if holder in ("", row.holder)]
-        return ActResult(f"{len(rows)} capabilities", [_pack(row) for row in rows[:MOST_ROWS]])
+        holder, group = _read_texts(params, "holder", "group")
+        rows = [
+            row for row in self._holdings.rows if holder in ("", row.holder) and group in ("", _group(row))
+        ]
+        return ActResult(_count(len(rows)), [_pack(row) for row in rows[:MOST_ROWS]])
 
     # Saved pictures.
 
@@ -182,19 +200,18 @@ class GrantsView(ActingWidget):
     def _static_text(self) -> str:
         rows = self._holdings.rows
         granted = sum(bool(row.grant) for row in rows)
-        return f"Grants in {self._session.space}: {len(rows)} capabilities held, {granted} of them granted"
+        return f"Permissions in {self._session.space}: {len(rows)}, {granted} of them granted"
 
     def _static_html(self) -> str:
         # Of many rows the granted ones are the most important.
         rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
         cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
-        title = f"Grants in {self._session.space} as of {clock_time(self.clock())}, {len(rows)} capabilities"
+        title = f"Permissions in {self._session.space}: {len(rows)} in all"
         notes = [
-            "" if rows else 'No participant holds a capability yet. lab.join("helper") adds a participant.',
-            f"A picture: nothing can be granted here. The live view {INSTALL}.",
+            "" if rows else 'No participant holds a permission yet. lab.join("helper") adds a participant.',
         ]
-        columns = ("holder", "may", "pattern", "from")
-        return picture(title, columns, cells, notes=filter(None, notes), code=("holder", "pattern"))
+        columns = ("participant", "may", "pattern", "from")
+        return picture(title, columns, cells, notes=filter(None, notes), code=("participant", "pattern"))
 
 
 def _read_texts(params: Mapping[str, Any], *names: str) -> list[str]:
@@ -218,11 +235,20 @@ def _origin(row: Holding) -> str:
     ends = f", {row.ends}" if row.ends else ""
     origins = {
         "granted": f"granted by {row.granter}{since}{ends} ({row.grant})",
-        "everybody": "everybody holds it",
-        "configured": "configured",
-        "told": "as it joined",
+        "everybody": "default for everyone",
+        "configured": "from configuration",
+        "told": "held when it joined",
     }
     return origins[row.origin]
+
+
+def _group(row: Holding) -> str:
+    """The group under which a view lists a row; one of GROUPS."""
+    return "mine" if row.mine else row.origin
+
+
+def _count(permissions: int) -> str:
+    return f"{permissions} permission{'' if permissions == 1 else 's'}"
 
 
 def _pack(row: Holding) -> dict[str, Any]:
@@ -234,6 +260,8 @@ def _pack(row: Holding) -> dict[str, Any]:
         "phrase": row.phrase,
         "pattern": one_line(row.pattern, PATTERN),
         "origin": row.origin,
+        "group": _group(row),
+        "undoable": row.mine and not row.ends,
         "grant": middle(row.grant, 13),
         "whole": one_line(row.grant, 300),
         "granter": middle(row.granter, 40),
@@ -244,29 +272,14 @@ def _pack(row: Holding) -> dict[str, Any]:
 
 
 def _pack_probe(result: Probe, to: str) -> dict[str, Any]:
-    grantee = one_line(to, 64)
-    lines: list[str] = []
-    if not result.adds:
-        lines.append(f"It adds nothing: {grantee} may send all of it already.")
-    else:
-        sent = f"{result.looked_at} logged envelope{'' if result.looked_at == 1 else 's'} of {grantee}"
-        refused = f" ({result.refused} of them were refused)" if result.refused else ""
-        lines.append(f"It would allow {result.fresh} of {sent} that it may not send now{refused}.")
-    if result.proposals:
-        many = "proposal" if result.proposals == 1 else "proposals"
-        lines.append(
-            f"{result.proposals} {many} of {grantee} could have been sent as requests, without your approval."
-        )
-    if result.already and result.adds:
-        lines.append(f"Its capabilities already allow {result.already} more.")
     examples = [
-        [clock_time(example.t), visible(example.kind), visible(", ".join(example.to[:8])), example.what]
+        [example.t, visible(example.kind), visible(", ".join(example.to[:8])), example.what]
         for example in result.examples
     ]
     return {
         "phrase": result.phrase,
         "adds": result.adds,
-        "lines": lines,
+        "lines": describe_effect(result, one_line(to, 64)),
         "examples": examples,
         "smallest": result.smallest,
         "barred": result.barred,

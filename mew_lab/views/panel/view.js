@@ -31,7 +31,7 @@ function render({ model, el, host, signal }) {
   let chosen = "", settings = { splitters: {} }, counts = { participants: 0, messages: 0, waiting: 0 };
 
   const splitters = [
-    makeSplitter({ label: "Width of the participants", min: 56, max: 400, start: 240, place: strip, direction: 1, changed: (px) => setWidth("strip", px) }),
+    makeSplitter({ label: "Width of the participants", min: 56, max: 400, start: 56, place: strip, direction: 1, changed: (px) => setWidth("strip", px) }),
     makeSplitter({ label: "Width of the approvals", min: 300, max: 900, start: 440, place: side, direction: -1, changed: (px) => setWidth("side", px) }),
   ];
   splitters[0].node.classList.add("mew-splitter-left");

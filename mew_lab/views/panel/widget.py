@@ -18,11 +18,19 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget
-from mew_lab.views.ui.pictures import clock_time, picture
+from mew_lab.views.ui.pictures import box, element
 
 __all__ = ["PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "view_of"]
 
 _ESM, _CSS = front_end("panel")
+
+# The stored picture: approvals come first in it, and stand at the right where there is room for two columns.
+_FRAME = "border:1px solid rgba(128,128,128,.45);border-radius:4px"
+_ROOM = "display:flex;flex-wrap:wrap;gap:8px 16px;padding:8px 12px"
+_HEAD = "align-items:baseline;border-bottom:1px solid rgba(128,128,128,.3)"
+_COLUMN = "flex:1 1 320px;min-width:0;overflow-x:auto"
+_TITLE = "font-size:15px;font-weight:600"
+_COUNT = "font-size:12px;padding:0 8px;border-radius:4px;background:rgba(128,128,128,.15)"
 
 
 class PartPlace(NamedTuple):
@@ -108,6 +116,8 @@ class PanelView(ActingWidget):
         self._shown: dict[str, Any] = {}
         self.waker = _Waker(self)
         super().__init__(**traits)
+        for part in parts.values():
+            part.on_decision.append(self.store_decision)
 
     def on_close(self, leave: Any) -> None:
         """Sets the function that ends the subscription of this view."""
@@ -145,6 +155,21 @@ class PanelView(ActingWidget):
         return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())
 
     def _static_html(self) -> str:
-        whole = [part._static_html() for part in self._parts.values()]
-        head = picture(f"{self._space} as of {clock_time(self.clock())}", (), ())
-        return f'<div style="display:grid;gap:16px">{head}{"".join(whole)}</div>'
+        # The room in short: what waits, then what was said last; each part's own picture has the rest.
+        counts = self._counts()
+        pills = [
+            f"{counts.participants} participant{'s' * (counts.participants != 1)}",
+            f"{counts.messages} message{'s' * (counts.messages != 1)}",
+        ]
+        if counts.waiting:
+            pills.append(f"{counts.waiting} need{'s' * (counts.waiting == 1)} your approval")
+        titled = [(PARTS_SHOWN[name].title, part.badge()) for name, part in self._parts.items()]
+        pills += [f"{title} {badge}" for title, badge in titled[2:] if badge]
+        head = element(
+            "div", box(self._space, _TITLE), *(box(text, _COUNT) for text in pills), style=f"{_ROOM};{_HEAD}"
+        )
+        brief = [part._brief_html() for part in self._parts.values()]
+        columns = [element("div", drawn, style=_COLUMN) for drawn in brief if drawn]
+        return element(
+            "div", head, element("div", *columns, style=f"{_ROOM};flex-direction:row-reverse"), style=_FRAME
+        )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mew_lab.errors import MewError
@@ -22,6 +22,7 @@ from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningLedger, ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
@@ -33,6 +34,7 @@ from mew_lab.views.reasoning.rows import (
     SequenceRow,
     StepRow,
     apply_change,
+    cost_of,
     row_of,
     text_of,
 )
@@ -43,6 +45,7 @@ MAX_SEQUENCES = 200
 MAX_STEPS = 500
 MAX_STREAMS = 200
 MAX_MIRRORED = 20_000  # characters of a stream
+MAX_HITS = 500
 MAX_LINE = 64 * 1024  # characters of a line of a stream without its end
 
 # The reasons for cancelling a sequence, with their meanings. Spec: §3.5.5.
@@ -92,6 +95,36 @@ class ReasoningModel:
     def step(self, key: int, n: int) -> StepRow | None:
         """One step; None when it is not held."""
         return self._steps.get(key, {}).get(n)
+
+    def search(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """Where every word occurs, in order: (key, 0) for the start of a sequence, (key, n) for a step; at most 500.
+
+        Only the text that a view shows is searched: at most 350 characters of each message, and results of calls.
+        """
+        found: list[tuple[int, int]] = []
+        for row in self.sequences if words else ():
+            key = row.facts.key
+            texts = [(0, f"{row.facts.owner} {row.text}")]
+            texts += [(step.n, _searched(step)) for step in self.steps(key) if not step.child]
+            found += [(key, n) for n, text in texts if _holds(text, words)]
+            if len(found) >= MAX_HITS:
+                break
+        return found[:MAX_HITS]
+
+    def locate(self, *, context: str = "", id: str = "") -> tuple[int, int] | None:
+        """The place of a message by its id, or of the sequence that a context names; None when it is not held."""
+        rows = self.sequences
+        for row in reversed(rows) if id else ():
+            if row.facts.id == id:
+                return row.facts.key, 0
+            for step in self.steps(row.facts.key):
+                if step.id == id or (step.call is not None and step.call.id == id):
+                    return step.child or row.facts.key, 0 if step.child else step.n
+        for part in reversed(context.split("/")) if context else ():
+            for row in reversed(rows):
+                if row.facts.id == part:
+                    return row.facts.key, 0
+        return None
 
     def mirrored(self, key: int) -> tuple[str, int]:
         """The end of the text of the sequence's stream, and the number of characters received in all."""
@@ -187,6 +220,7 @@ class ReasoningModel:
         entry, key, n = change.entry, change.sequence.key, change.sequence.steps
         row, steps = self._rows[key], self._steps[key]
         text, more = text_of(entry)
+        tokens, took = cost_of(entry)
         steps[n] = StepRow(
             n=n,
             seq=entry.seq,
@@ -199,6 +233,9 @@ class ReasoningModel:
             more=more,
             call=call,
             child=change.child,
+            id=cut(entry.id, MAX_ID),
+            tokens=tokens,
+            took=took,
         )
         dropped, open_calls = row.dropped, row.open_calls
         if len(steps) > MAX_STEPS:
@@ -213,6 +250,7 @@ class ReasoningModel:
                 dropped=dropped,
                 thoughts=row.thoughts + (entry.kind == "reasoning/thought"),
                 calls=row.calls + (call is not None),
+                tokens=row.tokens if tokens is None else tokens + (row.tokens or 0),
                 open_calls=open_calls + (call is not None and call.is_open),
             )
         )
@@ -279,6 +317,16 @@ class Mirror:
             text, self._rest = text + self._rest, ""
         self.total += len(text)
         self.text = (self.text + text)[-MAX_MIRRORED:]
+
+
+def _searched(step: StepRow) -> str:
+    result = f" {step.call.result}" if step.call is not None else ""
+    return f"{step.sender} {step.kind} {step.text}{result}"
+
+
+def _holds(text: str, words: Sequence[str]) -> bool:
+    low = text.lower()
+    return all(word in low for word in words)
 
 
 def _line_text(line: str) -> str:

@@ -8,6 +8,7 @@ Spec: §2 (context), §3.2.1, §3.3, §3.5, ruling R17.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,6 +28,7 @@ __all__ = [
     "SequenceRow",
     "StepRow",
     "apply_change",
+    "cost_of",
     "row_of",
     "text_of",
 ]
@@ -126,7 +128,8 @@ class StepRow:
     the epoch.
 
     `path` is the part of the sequence that it belongs to, empty for the sequence itself. `more` is whether the text was
-    cut. `call` is the row of a followed call, `child` the key of the sequence that the message starts. A step has at
+    cut. `call` is the row of a followed call, `child` the key of the sequence that the message starts. `id` is the id of
+    the message; `tokens` and `took` (seconds) are what its participant reports of its cost. A step has at
     most 350 characters of text, 200 of path, 128 of kind and of each name, and 8 addressees.
     """
 
@@ -141,6 +144,9 @@ class StepRow:
     more: bool
     call: CallRow | None = None
     child: int = 0
+    id: str = ""
+    tokens: int | None = None
+    took: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,6 +155,7 @@ class SequenceRow:
 
     `text` is the message of its start, `more` whether that was cut. `dropped` counts the steps that are no longer held;
     `thoughts` and `calls` count steps of these kinds. `open_calls` counts the calls without an answer or a decision.
+    `tokens` is the sum of what its steps report; None where none does.
     """
 
     facts: ReasoningSequence
@@ -158,6 +165,34 @@ class SequenceRow:
     thoughts: int = 0
     calls: int = 0
     open_calls: int = 0
+    tokens: int | None = None
+
+
+def cost_of(entry: Entry) -> tuple[int | None, float | None]:
+    """The tokens and the seconds that a message of reasoning reports of its step; None for what it does not report.
+
+    Tokens are a number `tokens`, or an object `usage` with `total_tokens`, or with those of input and output under the
+    names of the usual servers. Seconds are `duration_ms`.
+    """
+    if not entry.kind.startswith("reasoning/"):
+        return None, None
+    usage, tokens = entry.payload.get("usage"), _count(entry.payload.get("tokens"))
+    if isinstance(usage, Mapping):
+        total = _count(usage.get("total_tokens"))
+        parts = [
+            _count(usage.get("input_tokens", usage.get("prompt_tokens"))),
+            _count(usage.get("output_tokens", usage.get("completion_tokens"))),
+        ]
+        known = [part for part in parts if part is not None]
+        tokens = total if total is not None else sum(known) if known else tokens
+    taken = entry.payload.get("duration_ms")
+    if isinstance(taken, bool) or not isinstance(taken, int | float) or not 0 <= taken < 1e10:
+        return tokens, None
+    return tokens, taken / 1000
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else None
 
 
 def text_of(entry: Entry) -> tuple[str, bool]:

@@ -3,27 +3,44 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { emptyState } from "../ui/empty.js";
 import { family } from "../ui/families.js";
 import { follower } from "../ui/follower.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen, openIn } from "../ui/links.js";
 import { whyForm } from "../ui/reason_form.js";
-import { groupDigits, timeSpan } from "../ui/text.js";
+import { clockHover, clockTime, countOf, groupDigits, timeSpan } from "../ui/text.js";
+import { durationBar, stepSpan } from "./bars.js";
 
 const SEEN_AFTER = 4;
 const STATES = {
-  proposed: ["●", "waits for a decision"], waiting: ["●", "waits for the answer"], answered: ["✓", "answered"], failed: ["✕", "failed"],
+  proposed: ["●", "waiting for approval"], waiting: ["●", "running"], answered: ["✓", "answered"], failed: ["✕", "failed"],
   rejected: ["✕", "rejected"], withdrawn: ["–", "withdrawn"], refused: ["✕", "refused"],
 };
-const ENDS = { active: ["●", "active"], concluded: ["✓", "concluded"], cancelled: ["✕", "cancelled"], left: ["–", "ended, its participant left"] };
+const ENDS = { active: ["●", "active"], concluded: ["✓", "concluded"], cancelled: ["✕", "cancelled"], left: ["–", "ended: its participant left"] };
+const SEARCHES_AFTER = 200;
+const KEYS = [
+  ["↑ ↓ Home End", "Move"], ["← →", "Collapse, expand"], ["Enter", "Collapse, expand, or show all of a text"], ["Tab", "To the buttons of the line"],
+  ["M", "Show the message in Messages"], ["C", "Show the card of a proposal in Approvals"], ["/", "Search"], ["Enter / Shift+Enter", "Next and previous hit, in the search"],
+];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-reasoning", "aria-label": "Reasoning" });
-  const counts = make("span", { class: "mew-dim" });
+  const header = makeHeader({ title: "Reasoning", keys: KEYS });
   const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
   const lost = make("div", { class: "mew-dim mew-lost", hidden: true });
-  const empty = make("div", { class: "mew-empty" }, "Nobody has reasoned in the open yet. Ask an agent: ", make("code", { text: 'lab.ask("helper", "…")' }));
+  const empty = emptyState("Nothing yet. The steps of an agent appear here while it works. Ask one:", { code: 'lab.ask("helper", "…")' });
   const tree = make("div", { class: "mew-tree", role: "tree", "aria-label": "Sequences of reasoning", hidden: true });
   const scroller = make("div", { class: "mew-thoughts" }, lost, empty, tree);
-  root.append(make("div", { class: "mew-head" }, make("b", { text: "Reasoning" }), counts, make("span", { class: "mew-gap" }), follow), scroller);
+  const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search reasoning", autocomplete: "off", spellcheck: "false" });
+  const hitCount = make("span", { class: "mew-num mew-hit-count", role: "status" });
+  const previous = make("button", { type: "button", class: "mew-quiet", text: "‹", title: "Previous hit (Shift+Enter)", "aria-label": "Previous hit", hidden: true, onclick: () => goToHit(-1) });
+  const next = make("button", { type: "button", class: "mew-quiet", text: "›", title: "Next hit (Enter)", "aria-label": "Next hit", hidden: true, onclick: () => goToHit(1) });
+  const expandAll = make("button", { type: "button", class: "mew-quiet", text: "Expand all", onclick: () => foldAll(true) });
+  const collapseAll = make("button", { type: "button", class: "mew-quiet", text: "Collapse all", onclick: () => foldAll(false) });
+  header.filter.append(search, hitCount, previous, next);
+  header.actions.append(follow, expandAll, collapseAll);
+  root.append(header.node, scroller);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -31,6 +48,7 @@ function render({ model, el }) {
   const branches = new Map();
   const name = `mew-${Math.random().toString(36).slice(2)}`;
   let offset = 0, reasons = [], ticks = null, here = null, forgotten = 0, items = 0, number = 0;
+  let hits = [], hitAt = -1, hitWords = [], hitNode = null, searching = null, searches = 0;
 
   const link = connect(model, root, {
     rests: true,
@@ -126,7 +144,7 @@ function render({ model, el }) {
       }
       const focused = other.node.contains(document.activeElement) ? document.activeElement : null;
       branch.node.before(other.node);
-      focused?.focus({ preventScroll: true });
+      if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
     }
     branch.node.remove();
   }
@@ -140,14 +158,16 @@ function render({ model, el }) {
     branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: sequence.owner });
     branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: sequence.text || "its start was not received" });
     branch.facts = make("span", { class: "mew-facts" });
-    branch.time = make("span", { class: "mew-time mew-num", title: `begun ${new Date(sequence.started * 1000).toLocaleString()} · context ${sequence.id}` });
+    branch.time = make("span", { class: "mew-time mew-num", title: `Started ${clockTime(sequence.started)} · ${clockHover(sequence.started)} · context ${sequence.id}` });
+    branch.bar = makeBar();
     const { group, twist } = makeParent(node, !first || sequence.state === "active");
     branch.group = group;
     branch.dropped = make("div", { class: "mew-dim mew-note", hidden: true });
     branch.mirror = make("div", { class: "mew-mirror", hidden: true });
     group.append(branch.dropped);
-    row.append(twist, branch.sign, branch.owner, branch.text, branch.facts, branch.time);
+    row.append(twist, branch.sign, branch.owner, branch.text, branch.facts, branch.bar.node, branch.time);
     if (sequence.more) row.append(wholeButton(branch, 0, row));
+    if (sequence.message) row.append(make("span", { class: "mew-jumps" }, messageButton(sequence.message)));
     node.append(branch.mirror);
     branches.set(sequence.key, branch);
     if (above) insertInPlace(groupOf(above, sequence.path, sequence.place), node, sequence.place);
@@ -167,13 +187,13 @@ function render({ model, el }) {
     branch.node.className = `mew-item mew-sequence mew-state-${sequence.state}`;
     const facts = [
       active ? "" : describeEnd(sequence),
-      `${groupDigits(sequence.thoughts)} thought${sequence.thoughts === 1 ? "" : "s"}`, sequence.calls ? `${groupDigits(sequence.calls)} call${sequence.calls === 1 ? "" : "s"}` : "",
-      sequence.open ? `${sequence.open} wait${sequence.open === 1 ? "s" : ""}` : "",
+      countOf(sequence.thoughts, "thought"), sequence.calls ? countOf(sequence.calls, "call") : "", sequence.open ? `${sequence.open} waiting` : "",
+      sequence.tokens === null ? "" : countOf(sequence.tokens, "token"),
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
     showElapsed(branch);
     branch.dropped.hidden = sequence.dropped === 0;
-    write(branch.dropped, `${groupDigits(sequence.dropped)} earlier steps are no longer held in this view; lab.log.df has them.`);
+    write(branch.dropped, `${countOf(sequence.dropped, "earlier step")} ${sequence.dropped === 1 ? "is" : "are"} no longer held in this view; lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
       if (n > sequence.dropped) break;
       if (!step.data.child) step.node.remove();
@@ -182,7 +202,7 @@ function render({ model, el }) {
     if (sequence.may && !branch.cancel) {
       branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${sequence.owner}`, "aria-expanded": "false", onclick: (event) => {
         event.stopPropagation();
-        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
+        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-cancel-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
           const done = await link.act("cancel", { key: sequence.key, reason });
           if (done) announce(done.said);
           return Boolean(done);
@@ -202,7 +222,47 @@ function render({ model, el }) {
 
   function showElapsed(branch) {
     const { data: sequence } = branch;
-    write(branch.time, timeSpan((sequence.ended ?? now()) - sequence.started));
+    const ended = sequence.ended ?? now();
+    write(branch.time, timeSpan(ended - sequence.started));
+    const above = branches.get(sequence.parent)?.data;
+    branch.bar.show(sequence.started, ended, above?.started ?? sequence.started, above ? above.ended ?? now() : ended);
+    // While a sequence is active, all of its bars shrink with its time.
+    if (branch.barsAt !== ended && open(branch.node) && branch.node.getClientRects().length) showBars(branch, ended);
+  }
+
+  function makeBar() {
+    const fill = make("span", { class: "mew-bar-fill" });
+    const node = make("span", { class: "mew-bar", "aria-hidden": "true" }, fill);
+    return { node, show(start, end, from, to) {
+      const { left, width } = durationBar(start, end, from, to);
+      fill.style.left = `${left.toFixed(1)}%`;
+      fill.style.width = `${width.toFixed(1)}%`;
+      node.title = timeSpan(end - start);
+    } };
+  }
+
+  function showBars(branch, ended) {
+    branch.barsAt = ended;
+    const from = branch.data.started, at = now();
+    let before = null;
+    for (const step of branch.steps.values()) {
+      if (step.bar) {
+        const { start, end } = stepSpan(step.data, before, from, Math.min(at, ended));
+        step.bar.show(start, end, from, ended);
+      }
+      before = step.data.t;
+    }
+  }
+
+  function messageButton(id) {
+    return make("button", { type: "button", class: "mew-quiet mew-jump", tabindex: -1, text: "Message", title: "Show this message in Messages (M)", onclick: (event) => {
+      event.stopPropagation();
+      jump("feed", id, "messages");
+    } });
+  }
+
+  async function jump(part, id, name) {
+    if (!await openIn(root, part, { id })) announce(`No view of the ${name} in this page has it. %mew ${part} shows one.`);
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
@@ -237,6 +297,7 @@ function render({ model, el }) {
       } else branch.steps.set(item.n, { data: item, node: branches.get(item.child)?.node ?? make("div") });
       const drawn = branch.steps.get(item.n);
       if (item.call) showState(drawn);
+      branch.barsAt = null;
     }
     tail.arrived(other);
   }
@@ -244,10 +305,10 @@ function render({ model, el }) {
   function add(branch, data) {
     const group = groupOf(branch, data.path, data.n);
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
-    const { glyph, name: kindFamily } = family(data.kind);
+    const { name: kindFamily } = family(data.kind);
     const short = data.kind.split("/").at(-1);
     const { node, row } = makeItem(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
-    row.append(make("span", { class: "mew-glyph mew-code", "aria-hidden": "true", title: data.kind, text: glyph }));
+    row.append(make("span", { class: "mew-dot", "aria-hidden": "true", title: data.kind }));
     if (data.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
     if (data.from !== branch.data.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
     if (data.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
@@ -255,7 +316,18 @@ function render({ model, el }) {
     const step = { data, node, row, branch };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
     if (data.more) row.append(wholeButton(branch, data.n, row));
-    row.append(make("span", { class: "mew-time mew-num", title: new Date(data.t * 1000).toLocaleString(), text: `+${timeSpan(data.t - branch.data.started)}` }));
+    const cost = [data.tokens === null ? "" : countOf(data.tokens, "token"), data.took === null ? "" : timeSpan(data.took)].filter(Boolean).join(" · ");
+    if (cost) row.append(make("span", { class: "mew-cost mew-num", title: "As its participant reports it", text: cost }));
+    step.bar = makeBar();
+    row.append(step.bar.node, make("span", { class: "mew-time mew-num", title: `${clockTime(data.t)} · ${clockHover(data.t)}`, text: `+${timeSpan(data.t - branch.data.started)}` }));
+    const jumps = make("span", { class: "mew-jumps" });
+    if (data.id) row.append(jumps);
+    if (data.id) jumps.append(messageButton(data.id));
+    if (data.kind === "mcp/proposal" && data.id) jumps.append(make("button", { type: "button", class: "mew-quiet mew-jump", tabindex: -1, text: "Card", title: "Show its card in Approvals (C)", onclick: (event) => {
+      event.stopPropagation();
+      jump("approvals", data.id, "cards");
+    } }));
+    branch.barsAt = null;
     branch.steps.set(data.n, step);
     insertInPlace(group, node, data.n);
     if (branch.steps.size > 1) sortSteps(branch);
@@ -390,7 +462,13 @@ function render({ model, el }) {
     tree.hidden = all.length === 0;
     lost.hidden = forgotten === 0;
     write(lost, `${groupDigits(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`);
-    write(counts, `${active.length} active · ${all.length - active.length} ended`);
+    const waiting = all.reduce((sum, branch) => sum + branch.data.open, 0), tokens = all.reduce((sum, branch) => sum + (branch.data.tokens ?? 0), 0);
+    header.setCounts([
+      { text: `${groupDigits(active.length)} active` }, { text: `${groupDigits(all.length - active.length)} ended` },
+      { text: waiting ? `${groupDigits(waiting)} waiting` : "", hover: "Calls without a decision or an answer", tone: "wait" }, { text: tokens ? countOf(tokens, "token") : "", hover: "As the participants report them" },
+    ]);
+    for (const button of [expandAll, collapseAll]) button.hidden = !all.length;
+    for (const branch of all) if (branch.barsAt === null && open(branch.node)) showElapsed(branch);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));
     for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);
@@ -399,6 +477,124 @@ function render({ model, el }) {
     tail.settle();
     ticks ??= setInterval(tick, 500);
   }
+
+  // --- all at once, the search, and links from other parts ---
+
+  function foldAll(wanted) {
+    for (const branch of branches.values()) {
+      branch.byHand = true;
+      if (open(branch.node) !== wanted) expand(branch.node, wanted);
+      if (wanted) for (const node of branch.group.querySelectorAll(":scope .mew-part")) if (!open(node)) expand(node, true);
+    }
+    tidy();
+    tail.hold();
+  }
+
+  search.addEventListener("input", () => {
+    clearTimeout(searching);
+    searching = setTimeout(runSearch, SEARCHES_AFTER);
+  });
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      if (hits.length && hitWords.join(" ") === wordsOf(search.value).join(" ")) goToHit(event.shiftKey ? -1 : 1);
+      else { clearTimeout(searching); runSearch(); }
+    } else if (event.key === "Escape" && search.value) {
+      search.value = "";
+      runSearch();
+    }
+  });
+
+  const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
+
+  async function runSearch() {
+    searches += 1;
+    const mine = searches, query = search.value;
+    hitWords = wordsOf(query);
+    const done = hitWords.length ? await link.act("search", { query }) : { value: { hits: [] } };
+    if (!done || mine !== searches) return;
+    hits = done.value.hits;
+    hitAt = -1;
+    for (const button of [previous, next]) button.hidden = !hits.length;
+    write(hitCount, hitWords.length ? `${groupDigits(hits.length)} found` : "");
+    if (hits.length) goToHit(1);
+    else unmarkHit();
+  }
+
+  async function goToHit(by) {
+    if (!hits.length) return;
+    hitAt = (hitAt + by + hits.length) % hits.length;
+    const at = hitAt, mine = searches;
+    write(hitCount, `${groupDigits(at + 1)} of ${groupDigits(hits.length)}`);
+    const node = await uncover(...hits[at]);
+    if (node && mine === searches && at === hitAt) markHit(node);
+  }
+
+  function unmarkHit() {
+    hitNode?.classList.remove("mew-hit");
+    const text = hitNode?.querySelector(":scope > .mew-row > .mew-what");
+    if (text) text.textContent = text.textContent.slice();
+    hitNode = null;
+  }
+
+  function markHit(node) {
+    unmarkHit();
+    hitNode = node;
+    node.classList.add("mew-hit");
+    const text = node.querySelector(":scope > .mew-row > .mew-what");
+    if (text && hitWords.length) {
+      const said = text.textContent, low = said.toLowerCase();
+      const parts = [];
+      let at = 0;
+      while (at < said.length && low.length === said.length) {
+        let first = -1, length = 0;
+        for (const word of hitWords) {
+          const n = low.indexOf(word, at);
+          if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
+        }
+        if (first < 0) break;
+        parts.push(said.slice(at, first), make("mark", { text: said.slice(first, first + length) }));
+        at = first + length;
+      }
+      text.replaceChildren(...parts, said.slice(at));
+    }
+    node.querySelector(":scope > .mew-row").scrollIntoView({ block: "nearest" });
+    tail.hold();
+  }
+
+  // Opens all above the step `n` of a sequence, 0 for its start, and returns its line; null where it is no longer held.
+  async function uncover(key, n) {
+    const branch = branches.get(key);
+    if (!branch) return null;
+    if (n) {
+      branch.byHand = true;
+      expand(branch.node, true);
+      for (let tries = 0; !branch.steps.has(n) && tries < 10; tries += 1) {
+        let after = branch.data.dropped;
+        while (branch.steps.has(after + 1)) after += 1;
+        if (after >= n) break;
+        const done = await link.act("steps", { key, after: Math.max(after, n - 100) });
+        if (!done?.value.steps.length) break;
+        setSteps(done.value.steps);
+      }
+      tidy();
+    }
+    const node = n ? branch.steps.get(n)?.node : branch.node;
+    if (!node?.isConnected) return null;
+    for (let above = node.parentNode.closest('[role="treeitem"]'); above; above = above.parentNode.closest('[role="treeitem"]')) if (!open(above)) expand(above, true);
+    return node;
+  }
+
+  const endLinks = onOpen(root, "reasoning", async ({ context = "", id = "" }) => {
+    const done = await link.act("locate", { context, id });
+    if (!done?.value) return false;
+    const node = await uncover(...done.value);
+    if (!node) return false;
+    hitWords = [];
+    markHit(node);
+    focusOn(node);
+    return true;
+  });
 
   // --- the keyboard: one stop in the tree, arrows within it, Tab to the buttons of the line ---
 
@@ -415,7 +611,7 @@ function render({ model, el }) {
   }
 
   function buttonsOf(node) {
-    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-mirror button");
+    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-row > .mew-jumps > button, :scope > .mew-mirror button");
   }
 
   function visibleItems() {
@@ -449,6 +645,15 @@ function render({ model, el }) {
     const node = event.target;
     if (event.key === "Escape" && node.closest("button, pre")) return focusOn(node.closest('[role="treeitem"]'));
     if (node.getAttribute("role") !== "treeitem" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const links = { m: "Message", c: "Card" }[event.key.toLowerCase()];
+    if (links) {
+      [...node.querySelectorAll(":scope > .mew-row > .mew-jumps > button")].find((button) => button.textContent === links)?.click();
+      return event.preventDefault();
+    }
+    if (event.key === "/") {
+      search.focus();
+      return event.preventDefault();
+    }
     const all = visibleItems(), at = all.indexOf(node), isParent = node.hasAttribute("aria-expanded");
     const above = node.parentNode.closest('[role="treeitem"]');
     if (event.key === "ArrowDown") focusOn(all[Math.min(at + 1, all.length - 1)]);
@@ -467,6 +672,8 @@ function render({ model, el }) {
 
   return () => {
     clearInterval(ticks);
+    clearTimeout(searching);
+    endLinks();
     tail.stop();
     link.end();
   };

@@ -27,7 +27,6 @@ from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
@@ -176,7 +175,7 @@ class ReasoningView(ActingWidget):
             "key": row.facts.key,
             "id": middle(row.facts.id, 28),
             "owner": visible(row.facts.owner),
-            "text": one_line(row.text, HEAD),
+            "text": one_line(_subject(row.text), HEAD),
             "more": row.more or len(row.text) > HEAD,
             "started": round(row.facts.started, 3),
             "ended": None if row.facts.ended is None else round(row.facts.ended, 3),
@@ -191,6 +190,8 @@ class ReasoningView(ActingWidget):
             "thoughts": row.thoughts,
             "calls": row.calls,
             "open": row.open_calls,
+            "tokens": row.tokens,
+            "message": visible(row.facts.id) if row.facts.seq else "",
             "stream": visible(row.facts.stream),
             "streaming": row.facts.streaming,
             "may": row.facts.state == "active" and self._thoughts.may_cancel(row.facts),
@@ -208,6 +209,8 @@ class ReasoningView(ActingWidget):
             "steps": self._send_steps,
             "whole": self._whole,
             "stream": self._send_stream,
+            "search": self._search,
+            "locate": self._locate,
         }
 
     def _cancel(self, params: Mapping[str, Any]) -> Future[Any]:
@@ -235,6 +238,20 @@ class ReasoningView(ActingWidget):
             f"… {total - len(text)} characters before this are no longer held.\n" if total > len(text) else ""
         )
         return ActResult("All held text of the stream.", {"text": left + plain(text)})
+
+    def _search(self, params: Mapping[str, Any]) -> ActResult:
+        query = params.get("query")
+        words = query[:200].lower().split()[:8] if isinstance(query, str) else []
+        found = self._thoughts.search(words)
+        return ActResult(f"{len(found)} found", {"hits": [list(hit) for hit in found]})
+
+    def _locate(self, params: Mapping[str, Any]) -> ActResult:
+        context, id = params.get("context"), params.get("id")
+        place = self._thoughts.locate(
+            context=context[:2000] if isinstance(context, str) else "",
+            id=id if isinstance(id, str) else "",
+        )
+        return ActResult("found" if place else "not held", list(place) if place else None)
 
     def _text_of(self, key: int, n: int) -> str | None:
         """The whole text of a step; of a call its payload and that of its answer; for n = 0 of the first message."""
@@ -278,7 +295,7 @@ class ReasoningView(ActingWidget):
                     clock_time(row.facts.started),
                     row.facts.owner,
                     _state_of(row.facts),
-                    row.text,
+                    _subject(row.text),
                     _summary(row),
                 )
             )
@@ -291,10 +308,9 @@ class ReasoningView(ActingWidget):
             ""
             if rows
             else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
-            f"A picture: nothing can be cancelled here. The live view {INSTALL}.",
         ]
         active = sum(row.facts.state == "active" for row in rows)
-        title = f"Reasoning as of {clock_time(self.clock())}, {active} active, {len(rows)} in all"
+        title = f"Reasoning: {active} active, {len(rows)} in all"
         columns = ("when", "who", "state", "what", "then")
         return picture(title, columns, lines[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
 
@@ -304,6 +320,11 @@ def _number(params: Mapping[str, Any], name: str) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise MewError("The view named no sequence, so nothing was done. Run its cell again.")
     return number
+
+
+def _subject(text: str) -> str:
+    """The message of a start without the words with which agents of this package begin it; the owner is beside it."""
+    return text.removeprefix("Working on: ") or text
 
 
 def _parts(path: str) -> list[str]:
@@ -339,6 +360,9 @@ def _pack_step(key: int, step: StepRow) -> dict[str, Any]:
         "text": step.text,
         "more": step.more,
         "child": step.child,
+        "id": visible(step.id),
+        "tokens": step.tokens,
+        "took": step.took,
         "call": _pack_call(step.call) if step.call is not None else None,
     }
 
@@ -364,7 +388,12 @@ def _state_of(sequence: ReasoningSequence) -> str:
     return f"{sequence.state}{lasted}"
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _summary(row: SequenceRow) -> str:
     by = f"by {row.facts.by}" if row.facts.by and row.facts.by != row.facts.owner else ""
-    parts = [f"{row.thoughts} thoughts", f"{row.calls} calls", by, row.facts.reason]
+    tokens = f"{row.tokens} tokens" if row.tokens is not None else ""
+    parts = [_counted(row.thoughts, "thought"), _counted(row.calls, "call"), tokens, by, row.facts.reason]
     return ", ".join(filter(None, parts))

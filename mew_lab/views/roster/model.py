@@ -1,9 +1,10 @@
 """The participants of a space as rows with presence, status and capabilities, and the invitation of a participant.
 
-The presence of a participant is read from the space if it runs here, else from `ledger.members`, which also has reasons
-and times. The model keeps the last `participant/status` of each. Rows are replaced, never changed, so any thread may
-read `rows`. They keep the order in which participants became known, and a participant that left keeps its row. Bounds:
-1000 participants, 2000 statuses, and a length for each text.
+What each participant does at present is read from the ledgers of calls and of reasoning. Its presence is read from the
+space if that runs here, else from `ledger.members`, which also has reasons and times. The model keeps the last
+`participant/status` of each. Rows are replaced, never changed, so any thread may read `rows`. They keep the order in
+which participants became known, and a participant that left keeps its row. Bounds: 1000 participants, 2000 statuses, and
+a length for each text.
 
 The model sends nothing; `lab.actions` does. Only `invite` sends a request, and the gateway answers the inviter alone.
 The token of an invitation is a `Token` at once, so that no output shows it by accident; a caller that hands it on has
@@ -16,29 +17,42 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mew_lab.errors import Refused
-from mew_lab.lab.actions import ACTIONS, ParticipantActions
+from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import ParticipantStanding, logical, standings
+from mew_lab.lab.standing import ParticipantKind, ParticipantStanding, classify, logical, standings
 from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
+from mew_lab.ledger.reasoning import ENDS, ReasoningLedger
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.payloads.space_management import SpaceInviteAck
+from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.ui.debounce import Debounce
 
-__all__ = ["Invitation", "MemberRow", "MemberStatus", "RosterModel", "invite"]
+__all__ = [
+    "IDLE",
+    "Activity",
+    "Invitation",
+    "MemberRow",
+    "MemberStatus",
+    "RosterModel",
+    "invite",
+    "summarize",
+]
 
 MOST_KEPT = 2000  # statuses that are kept
 MOST_TEXT = 300
@@ -72,13 +86,29 @@ class MemberStatus(NamedTuple):
         return (self.usage or 0.0) >= NEAR_LIMIT
 
 
+class Activity(NamedTuple):
+    """What a participant does at present, as the ledger tells.
+
+    `waiting`: a proposal of it is open; `thinking`: a sequence of reasoning is; `failed`: the last call that it sent or
+    answered has failed. `since` is the begin (seconds of the epoch), `about` the tool or the error.
+    """
+
+    state: Literal["idle", "thinking", "waiting", "failed"]
+    since: float = 0.0
+    about: str = ""
+
+
+IDLE: Final = Activity("idle")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
     """The present state of one participant.
 
     `presence` is `here`, `paused`, `shut down`, `left`, `removed` or `invited` (it has never joined). `since` is the
     time of its last change, if it is known. `ids` are the ids of its connections. `against` has the actions that the
-    human may not perform on it, each with the reason.
+    human may not perform on it, each with the reason. `chips` has its permissions in short, `kind` tells what it
+    is, `doing` what it does at present.
     """
 
     name: str
@@ -92,12 +122,15 @@ class MemberRow:
     status: MemberStatus | None
     paused: PauseFacts | None
     against: Mapping[str, str]
+    chips: tuple[str, ...] = ()
+    kind: ParticipantKind = "other"
+    doing: Activity = IDLE
 
 
 class RosterModel:
     """The participants of one lab's space. Made on any thread, followed on the loop's."""
 
-    kinds = (*sorted(MEMBER_KINDS), "participant/status", "capability/", "space/")
+    kinds = (*sorted(MEMBER_KINDS | ENDS | CALL_KINDS), "participant/status", "capability/", "space/")
 
     def __init__(
         self,
@@ -107,11 +140,15 @@ class RosterModel:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rows: tuple[MemberRow, ...] = ()
+        self.agents = Agents((), ())
         self.steering = steering or ParticipantActions(session)
         self._session = session
         self._clock = clock
         self._statuses: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
         self._ledger = MemberLedger(logical=self._who)
+        self._reasoning = ReasoningLedger(takes_steps=False)
+        self._calls: CallLedger | None = None  # that of the feed of entries
+        self._failures: BoundedDict[str, Activity] = BoundedDict(MOST_KEPT, refresh=True)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
 
@@ -129,12 +166,32 @@ class RosterModel:
 
     def take(self, entry: Entry) -> None:
         """Updates the rows soon by one envelope of the log."""
-        if entry.refused:
+        if entry.kind in CALL_KINDS:
+            return  # `take_changes` has them
+        if entry.kind in ENDS and self._reasoning.observe(entry):
+            self.refresh_soon()
+        if entry.refused or entry.kind.startswith("reasoning/"):
             return
         if entry.kind == "participant/status":
             self._statuses[self._who(entry.sender)] = _status(entry)
         self._ledger.observe(entry)
         self.refresh_soon()
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Updates the rows soon where proposals opened or closed, or a call was answered."""
+        self._calls = calls
+        for change in changes:
+            call = change.call
+            if change.what == "answered" and call.method == "tools/call":
+                failed = _failure(call, change.entry)
+                for name in {self._who(call.sender), self._who(change.entry.sender)}:
+                    if failed is not None:
+                        self._failures[name] = failed
+                    elif name in self._failures:
+                        del self._failures[name]
+            elif not isinstance(call, Proposal):
+                continue
+            self.refresh_soon()
 
     def _who(self, id: str) -> str:
         return logical(self._session, id)
@@ -149,16 +206,29 @@ class RosterModel:
         """Rebuilds `rows`; calls the subscribers if a row has changed."""
         self._soon.cancel()
         now = self._clock().timestamp()
-        by_name = {standing.name: standing for standing in (*standings(self._session), *self._former())}
+        everybody = standings(self._session)
+        by_name = {standing.name: standing for standing in (*everybody, *self._former())}
+        activities = self._activities()
         # Rows do not move: a known participant keeps its place.
         order = dict.fromkeys((*(row.name for row in self.rows if row.name in by_name), *by_name))
-        rows = tuple(self._row(by_name[name], now) for name in order)
+        rows = tuple(self._row(by_name[name], now, activities.get(name, IDLE)) for name in order)
         ends = [row.paused.until for row in rows if row.paused and row.paused.until is not None]
         if ends:
             self._soon.within(min(max(min(ends) - now + 0.01, GATHERED), LONGEST_NAP))
-        if rows != self.rows:
-            self.rows = rows
+        agents = self.steering.agents(everybody)
+        if rows != self.rows or agents != self.agents:
+            self.rows, self.agents = rows, agents
             self._subscribers.tell()
+
+    def _activities(self) -> dict[str, Activity]:
+        """What each participant does; what concerns the human first, so a wait goes before a thought."""
+        activities = dict(self._failures)
+        for sequence in reversed(self._reasoning.active()):
+            activities[self._who(sequence.owner)] = Activity("thinking", sequence.started)
+        for proposal in reversed(self._calls.proposals.open() if self._calls is not None else ()):
+            about = one_line(proposal.tool or proposal.method, 60)
+            activities[self._who(proposal.sender)] = Activity("waiting", proposal.entry.t, about)
+        return activities
 
     def _former(self) -> Iterator[ParticipantStanding]:
         """The participants that have left a space that runs elsewhere, with their last capabilities."""
@@ -168,7 +238,7 @@ class RosterModel:
             if row is not None and not row.you and member.came and not member.ids and member.name not in here:
                 yield ParticipantStanding(member.name, (), (), row.patterns, certain=False)
 
-    def _row(self, standing: ParticipantStanding, now: float) -> MemberRow:
+    def _row(self, standing: ParticipantStanding, now: float, doing: Activity) -> MemberRow:
         member = self._ledger.get(standing.name)
         paused, shut_down = self._find_pause(standing, now)
         kicked = standing.kicked or (
@@ -200,6 +270,9 @@ class RosterModel:
             status=self._statuses.get(standing.name),
             paused=None if kicked else paused,
             against=against,
+            chips=summarize(standing.texts),
+            kind=classify(self._session, standing),
+            doing=doing if presence == "here" and standing.name != self._session.me.name else IDLE,
         )
 
     def _find_pause(self, standing: ParticipantStanding, now: float) -> tuple[PauseFacts | None, bool]:
@@ -221,9 +294,62 @@ class RosterModel:
         return standing._replace(paused_by=paused.by if paused else "")
 
 
+# The permissions in one or two words, the strongest first.
+_WORDS: Final[Sequence[tuple[str, str]]] = (
+    ("mcp/request", "Call tools"),
+    ("mcp/proposal", "Propose"),
+    ("capability/grant", "Grant permissions"),
+    ("participant/pause", "Control participants"),
+    ("space/invite", "Invite"),
+    ("space/kick", "Remove"),
+    ("chat", "Chat"),
+    ("reasoning/start", "Reason"),
+    ("stream/request", "Stream"),
+    ("mcp/response", "Answer calls"),
+)
+
+
+@lru_cache(maxsize=2000)
+def summarize(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The permissions in one or two words each, the strongest first; a permission with conditions on tools says so."""
+    held, _ = read_capabilities([json.loads(pattern) for pattern in patterns])
+    words = []
+    for kind, word in _WORDS:
+        matching = [capability for capability in held.capabilities if capability.kind.matches(kind)]
+        if kind == "mcp/request":
+            calling = [methods for capability in matching if (methods := _methods(capability.pattern)) != []]
+            if not calling:
+                continue
+            if None not in calling:
+                word = "Call some tools"
+        if matching:
+            words.append(word)
+    return tuple(words)
+
+
+def _methods(pattern: Mapping[str, Any]) -> list[str] | None:
+    """The methods under which a pattern lets tools be called; None where it has no conditions."""
+    payload = pattern.get("payload")
+    if not (isinstance(payload, Mapping) and payload) and "to" not in pattern:
+        return None
+    method = payload.get("method", "*") if isinstance(payload, Mapping) else "*"
+    several = method if isinstance(method, list) else [method]
+    return [
+        name for name in several if isinstance(name, str) and name in ("tools/call", "tools/*", "*", "**")
+    ]
+
+
 @lru_cache(maxsize=2000)
 def _sentence(patterns: tuple[str, ...]) -> str:
     return one_line(sentence([json.loads(pattern) for pattern in patterns]), 600)
+
+
+def _failure(call: Request | Proposal, answer: Entry) -> Activity | None:
+    """The failure that an answer reports of a call; None where it succeeded."""
+    if not call.failed:
+        return None
+    what = one_line(describe("mcp/response", answer.payload), 120)
+    return Activity("failed", answer.t, f"{one_line(call.tool or call.method, 60)}: {what}")
 
 
 def _status(entry: Entry) -> MemberStatus:

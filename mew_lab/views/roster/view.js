@@ -1,35 +1,48 @@
-// The participants. A row is built once and then changed in place, so that nothing moves and the keyboard focus stays.
+// The participants, one line each. A row is built once and then changed in place, so that nothing moves and the keyboard
+// focus stays. Where the view is narrow, the permissions are behind the avatars; in a strip only the avatars are in sight, and a
+// press on one opens its row beside it.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, groupDigits, elapsedTime } from "../ui/text.js";
+import { copyButton } from "../ui/copy.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen, openIn } from "../ui/links.js";
+import { menuButton } from "../ui/menu.js";
+import { showPopover } from "../ui/popover.js";
+import { clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/text.js";
+import { makeToaster } from "../ui/toast.js";
+import { KIND_ICONS, KIND_WORDS, describeState, initials, isMoving } from "./person.js";
 
-const PRESENCE = { here: "●", paused: "‖", "shut down": "■", left: "○", removed: "×", invited: "◌" };
-const ARMING = 500, PAGE = 200, GONE = new Set(["left", "removed"]);
-const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Forget…", compact: "Compact…", clear: "Clear…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
+const ARMING = 500, PAGE = 200, CHIPS = 3, STRIP = 72, SMALL = 360, GONE = new Set(["left", "removed"]);
+const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Shorten context…", compact: "Compact context…", clear: "Clear context…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
 const ASKS = {
-  clear: ["Erase the whole context of", "Clear"], restart: ["Reset to its baseline:", "Restart"],
+  clear: ["Erase the whole context of", "Clear"], restart: ["Reset to its initial state:", "Restart"],
   shutdown: ["End all activity of", "Shut down"], kick: ["Remove, and invalidate its tokens:", "Remove"],
 };
 let MEW_ROSTERS = 0;
 
 function render({ model, el }) {
   const own = `mew-roster-${MEW_ROSTERS++}-`;
-  const root = make("section", { class: "mew mew-roster", "aria-label": "Roster" });
-  const title = make("span", { class: "mew-title" });
+  const root = make("section", { class: "mew mew-roster", "aria-label": "Participants" });
+  const header = makeHeader({ title: "Participants", keys: [["↑ ↓", "Move through a menu"], ["Esc", "Close a menu or a form"]] });
+  const pauser = doer("Pause agents", () => pauseAgents(), { class: "mew-pause-all", hidden: true });
   const inviter = make("button", { type: "button", class: "mew-invite", text: "Invite…", "aria-expanded": "false", onclick: () => openInvite() });
+  header.actions.append(pauser, inviter);
   const form = make("div", { class: "mew-form-place" });
   const invited = make("ul", { class: "mew-invited", "aria-label": "Invitations" });
+  const inviting = make("div", { class: "mew-inviting" }, form, invited);
   const list = make("ul", { class: "mew-rows", "aria-label": "Participants" });
-  const empty = make("div", { class: "mew-empty", text: 'No participant is here yet. lab.join("helper") adds one.' });
+  const empty = emptyState("No participants yet.", { code: 'lab.join("helper")' });
   const more = make("button", { type: "button", class: "mew-more", hidden: true, onclick: () => showMore() });
-  root.append(make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), inviter), form, invited, list, empty, more);
+  const plus = make("button", { type: "button", class: "mew-plus", text: "+", title: "Invite a participant", "aria-label": "Invite a participant", "aria-expanded": "false", onclick: () => openInviteBeside() });
+  root.append(header.node, inviting, list, empty, more, plus);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root);
+  const announce = announcer(root), toast = makeToaster(root);
 
   const rows = new Map(), invitations = new Map();
-  let head = { counts: [], total: 0, invited: [] }, deeds = [], profiles = [], offset = 0, ticks = null, ids = 0;
+  let head = { counts: [], total: 0, invited: [], agents: [0, 0], may: {} }, deeds = [], profiles = [], offset = 0, ticks = null, ids = 0, strip = false, small = false;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
@@ -42,23 +55,46 @@ function render({ model, el }) {
         for (const row of item.rows) put(row);
         setHead(item);
       } else if (item.t === "rows") for (const row of item.rows) put(row, makeRoom);
-      else if (item.t === "told") for (const [id, status] of item.told) setStatus(id, status);
+      else if (item.t === "told") for (const [id, status, doing] of item.told) setStatus(id, status, doing);
       else if (item.t === "head") setHead(item);
     },
     done: paint,
   });
+  const leave = onOpen(root, "roster", ({ id }) => {
+    const row = rows.get(id);
+    if (row) (small ? row.avatar : row.chips).focus();
+    return Boolean(row);
+  });
+  const width = new ResizeObserver(() => {
+    if (!root.clientWidth) return;
+    strip = root.clientWidth < STRIP;
+    small = root.clientWidth < SMALL;
+    for (const row of rows.values()) row.avatar.tabIndex = small ? 0 : -1;
+  });
+  width.observe(root);
 
   const now = () => Date.now() / 1000 + offset;
   const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
 
   function setHead(item) {
     head = item;
-    set(inviter, "aria-disabled", item.barred ? "true" : "false");
-    inviter.title = item.barred || "Invite a new participant";
-    if (item.barred) inviter.setAttribute("aria-description", item.barred);
-    else inviter.removeAttribute("aria-description");
+    // What needs a permission that is not held is not offered at all.
+    inviter.hidden = plus.hidden = !item.may.invite;
+    for (const button of [inviter, plus]) {
+      set(button, "aria-disabled", item.barred ? "true" : "false");
+      button.title = item.barred || "Invite a participant";
+    }
     for (const invited of item.invited) showInvitation(invited);
     for (const [id, node] of invitations) if (!item.invited.some((invited) => invited.id === id)) { node.remove(); invitations.delete(id); }
+    const [running, paused] = item.agents;
+    pauser.hidden = !item.may.pause || !(running || paused);
+    write(pauser, running ? "Pause agents" : "Resume agents", running ? `${countOf(running, "agent")} running; tools and people go on` : `${countOf(paused, "agent")} paused by you`);
+  }
+
+  async function pauseAgents() {
+    const stops = head.agents[0] > 0;
+    const done = await link.act(stops ? "pause all" : "resume all", {});
+    if (done) toast(done.said, stops ? { action: { text: "Resume", run: () => pauseAgents() } } : {});
   }
 
   async function showMore() {
@@ -89,36 +125,39 @@ function render({ model, el }) {
     fill(row);
   }
 
-  function setStatus(id, lastStatus) {
+  function setStatus(id, lastStatus, doing) {
     const row = rows.get(id);
     if (!row) return;
     row.data.told = lastStatus;
+    row.data.doing = doing;
     showStatus(row);
+    showState(row);
   }
 
   function build(data) {
     const row = { node: make("li", { class: "mew-row" }) };
     const drawer = `${own}${ids++}`;
-    row.dot = make("span", { class: "mew-dot", "aria-hidden": "true" });
-    row.word = make("span", { class: "mew-word" });
-    row.name = make("bdi", { class: "mew-name mew-code" });
-    row.you = make("span", { class: "mew-you", text: " (you)", hidden: true });
-    row.what = make("bdi", { class: "mew-what" });
-    row.may = make("button", { type: "button", class: "mew-may", "aria-expanded": "false", "aria-controls": drawer, onclick: () => toggleMay(row) });
-    row.words = make("bdi");
-    row.may.append(make("span", { class: "mew-twist", "aria-hidden": "true", text: "▸" }), row.words);
+    row.letters = make("span", { class: "mew-letters", "aria-hidden": "true" });
+    row.avatar = make("button", { type: "button", class: "mew-avatar", tabindex: small ? 0 : -1, "aria-expanded": "false", onclick: () => (strip ? openBeside(row) : toggleDetails(row)) },
+      row.letters, make("span", { class: "mew-dot", "aria-hidden": "true" }));
+    row.name = make("bdi", { class: "mew-name" });
+    row.icon = make("span", { class: "mew-kind", role: "img" });
+    row.state = make("bdi", { class: "mew-state" });
+    row.chips = make("button", { type: "button", class: "mew-chips", "aria-expanded": "false", "aria-controls": drawer, onclick: () => toggleDetails(row) });
+    row.usage = make("div", { class: "mew-usage" });
+    row.menu = menuButton("⋯", () => getItems(row), { class: "mew-menu-button mew-quiet" });
     row.ring = make("span", { class: "mew-ring", "aria-hidden": "true" });
     row.left = make("span", { class: "mew-left-time" });
     row.why = make("bdi", { class: "mew-dim" });
     row.held = make("div", { class: "mew-held", hidden: true }, row.ring, row.left, " ", row.why);
     row.status = make("div", { class: "mew-status" });
-    row.menu = make("button", { type: "button", class: "mew-menu-button", text: "⋯", "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => openMenu(row) });
-    row.patterns = make("div", { class: "mew-patterns", id: drawer, hidden: true });
+    row.patterns = make("div", { class: "mew-patterns" });
+    row.details = make("div", { class: "mew-details", id: drawer, hidden: true }, row.held, row.status, row.patterns);
     row.place = make("div", { class: "mew-place" });
     row.said = make("div", { class: "mew-said", hidden: true });
-    row.node.append(
-      make("div", { class: "mew-who" }, row.dot, make("span", { class: "mew-names" }, row.name, row.you, make("span", { class: "mew-sub" }, row.word, " · ", row.what))),
-      make("div", { class: "mew-can" }, row.may, row.held), row.status, row.menu, row.patterns, row.place, row.said);
+    row.cells = make("div", { class: "mew-cells" },
+      make("div", { class: "mew-who" }, row.name, row.icon), row.state, row.chips, row.usage, row.menu, row.details, row.place, row.said);
+    row.node.append(row.avatar, row.cells);
     rows.set(data.id, row);
     list.append(row.node);
     return row;
@@ -128,37 +167,58 @@ function render({ model, el }) {
     const data = row.data;
     set(row.node, "data-id", data.name);
     set(row.node, "data-presence", data.presence);
-    write(row.dot, PRESENCE[data.presence] ?? "●");
-    write(row.word, data.presence);
-    row.word.title = data.since ? `since ${clockTime(data.since)}` : "";
-    write(row.name, data.name);
-    row.name.title = [data.whole, ...data.ids.map((id) => `connected as ${id}`)].join("\n");
-    row.you.hidden = !data.you;
-    write(row.what, data.what);
-    write(row.words, data.sentence);
-    row.may.title = data.sentence;
-    set(row.may, "aria-label", `${data.name} ${data.sentence}. Patterns`);
+    set(row.node, "data-kind", data.kind);
+    write(row.letters, initials(data.name, data.you));
+    write(row.name, data.name, [data.whole, data.what, ...data.ids.map((id) => `connected as ${id}`)].join("\n"));
+    write(row.icon, KIND_ICONS[data.kind] ?? "○", KIND_WORDS[data.kind] ?? "");
+    set(row.icon, "aria-label", KIND_WORDS[data.kind] ?? "");
+    const rest = data.chips.length - CHIPS;
+    row.chips.replaceChildren(...data.chips.slice(0, CHIPS).map((text) => make("span", { class: "mew-tag", text })),
+      ...(rest > 0 ? [make("span", { class: "mew-dim", text: `+${rest}` })] : []), ...(data.chips.length ? [] : [make("span", { class: "mew-dim", text: "No permissions" })]));
+    row.chips.title = data.sentence;
+    set(row.chips, "aria-label", `Permissions of ${data.name}: ${data.chips.join(", ") || "none"}. Details`);
     set(row.menu, "aria-label", `Actions on ${data.name}`);
-    if (!row.patterns.hidden) showPatterns(row);
+    if (!row.details.hidden) showPatterns(row);
     showStatus(row);
+    showState(row);
+  }
+
+  function showState(row) {
+    const state = describeState(row.data, now());
+    write(row.state, state.text, state.hover || state.text);
+    set(row.node, "data-tone", state.tone);
+    row.moving = isMoving(row.data);
+    const whole = [row.data.name, KIND_WORDS[row.data.kind], state.text].join(", ");
+    set(row.avatar, "aria-label", whole);
+    row.avatar.title = state.hover ? `${whole}\n${state.hover}` : whole;
     showPause(row);
-    if (row.items) for (const [deed, item] of row.items) setObstacle(row, deed, item);
   }
 
   function showPatterns(row) {
     const data = row.data;
     const items = data.patterns.map((text) => make("li", {}, make("code", { dir: "ltr", text })));
     if (data.left) items.push(make("li", { text: `and ${data.left} more` }));
-    if (!items.length) items.push(make("li", { text: "no capability is held" }));
-    row.patterns.replaceChildren(make("div", { class: "mew-full" }, make("bdi", { text: data.sentence })), make("ul", { "aria-label": `Patterns of ${data.name}` }, ...items));
+    if (!items.length) items.push(make("li", { text: "It holds no permission." }));
+    const others = data.ids.length ? [make("div", { class: "mew-dim" }, "Connected as ", ...data.ids.flatMap((id, n) => [n ? ", " : "", make("bdi", { class: "mew-code", text: id })]))] : [];
+    row.patterns.replaceChildren(make("div", { class: "mew-full" }, make("bdi", { text: data.sentence })), ...others, make("ul", { "aria-label": `Permissions of ${data.name}` }, ...items));
   }
 
-  function toggleMay(row) {
-    const open = row.patterns.hidden;
-    row.patterns.hidden = !open;
-    set(row.may, "aria-expanded", String(open));
-    write(row.may.firstChild, open ? "▾" : "▸");
+  function toggleDetails(row, open = row.details.hidden) {
+    row.details.hidden = !open;
+    for (const button of [row.chips, row.avatar]) set(button, "aria-expanded", String(open));
     if (open) showPatterns(row);
+  }
+
+  // In the strip, the cells of a row are shown beside its avatar, and go back when that is closed.
+  function openBeside(row) {
+    if (row.avatar.mewClosePopover) return void row.avatar.mewClosePopover(true);
+    toggleDetails(row, true);
+    const box = make("div", { class: "mew-flyout", role: "dialog", "aria-label": row.data.name }, row.cells);
+    showPopover(box, row.avatar, { closed() {
+      closePlace(row, false);
+      toggleDetails(row, false);
+      row.node.append(row.cells);
+    } });
   }
 
   // The last status of a participant.
@@ -168,6 +228,7 @@ function render({ model, el }) {
     row.aged = null;
     if (!lastStatus) {
       row.status.replaceChildren();
+      row.usage.replaceChildren();
       return;
     }
     const parts = [];
@@ -176,15 +237,19 @@ function render({ model, el }) {
       const text = `${groupDigits(lastStatus.tokens)} of ${groupDigits(lastStatus.max_tokens)} tokens, ${percent}`;
       const fill = make("span", { class: "mew-fill" });
       fill.style.width = `${part * 100}%`;
-      parts.push(make("div", { class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: text }, fill));
-      parts.push(make("span", { class: "mew-figure", text: `${lastStatus.near_limit ? "⚠ " : ""}${groupDigits(lastStatus.tokens)} / ${groupDigits(lastStatus.max_tokens)} tokens` }));
-    } else if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.tokens)} tokens` }));
-    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.messages)} messages` }));
+      row.usage.replaceChildren(
+        make("div", { class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: `Context: ${text}` }, fill),
+        make("span", { class: "mew-num", text: `${lastStatus.near_limit ? "⚠ " : ""}${percent}` }));
+      parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.tokens)} / ${groupDigits(lastStatus.max_tokens)} tokens` }));
+    } else {
+      row.usage.replaceChildren();
+      if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.tokens, "token") }));
+    }
+    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.messages, "message") }));
     if (lastStatus.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(Math.round(lastStatus.latency_ms))} ms` }));
-    if (lastStatus.status) parts.push(make("bdi", { class: "mew-state", text: lastStatus.status }));
-    row.aged = make("span", { class: "mew-dim mew-aged", title: `reported at ${clockTime(lastStatus.at)}` });
-    const rest = lastStatus.more.map(([name, value]) => `${name}: ${value}`).join("\n");
-    row.status.title = rest;
+    if (lastStatus.status) parts.push(make("bdi", { class: "mew-reported", text: lastStatus.status }));
+    for (const [name, value] of lastStatus.more) parts.push(make("bdi", { class: "mew-dim", text: `${name}: ${value}` }));
+    row.aged = make("span", { class: "mew-dim mew-aged", title: `reported at ${clockTime(lastStatus.at)}, ${clockHover(lastStatus.at)}` });
     row.status.replaceChildren(...parts, row.aged);
     showAge(row);
   }
@@ -192,7 +257,7 @@ function render({ model, el }) {
   function showAge(row) {
     if (!row.aged) return;
     const seconds = Math.max(0, now() - row.data.told.at);
-    write(row.aged, seconds < 60 ? `as of ${Math.floor(seconds)} s ago` : seconds < 3600 ? `as of ${Math.floor(seconds / 60)} min ago` : `as of ${clockTime(row.data.told.at)}`);
+    write(row.aged, seconds < 60 ? `${Math.floor(seconds)} s ago` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `at ${clockTime(row.data.told.at)}`);
   }
 
   function showPause(row) {
@@ -202,74 +267,42 @@ function render({ model, el }) {
     write(row.why, `by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}`);
     row.ring.hidden = paused.until === null;
     const left = paused.until === null ? null : Math.max(0, paused.until - now());
-    write(row.left, left === null ? "paused until resumed" : `resumes in ${elapsedTime(Math.ceil(left))}`);
+    write(row.left, left === null ? "Paused until resumed" : `Resumes in ${elapsedTime(Math.ceil(left))}`);
     row.left.title = paused.until === null ? "" : `until ${clockTime(paused.until)}`;
     if (left !== null && paused.since !== null) row.ring.style.setProperty("--mew-part", String(Math.min(1, left / Math.max(0.001, paused.until - paused.since))));
   }
 
-  // The menu of a row opens below it, so that nothing can cover it.
+  // The menu of a row, and the form that a choice of it needs.
 
-  function openMenu(row) {
-    if (row.items) return closePlace(row, true);
-    closePlace(row, false);
-    const menu = make("div", { class: "mew-menu", role: "menu", "aria-label": `Actions on ${row.data.name}` });
-    row.items = new Map();
-    for (const [deed, about, grave] of deeds) {
-      if (grave && !menu.querySelector("[role=separator]")) menu.append(make("span", { role: "separator", class: "mew-separator" }));
-      const item = make("button", { type: "button", role: "menuitem", tabindex: -1, class: grave ? "mew-grave" : null, text: VERBS[deed] ?? deed, "data-deed": deed, onclick: (event) => choose(row, deed, about, grave, event) });
-      item.dataset.about = about;
-      row.items.set(deed, item);
-      setObstacle(row, deed, item);
-      menu.append(item);
-    }
-    const about = make("div", { class: "mew-about" });
-    const tell = (event) => { if (event.target.dataset?.deed) write(about, event.target.title); };
-    menu.addEventListener("focusin", tell);
-    menu.addEventListener("pointerover", tell);
-    menu.addEventListener("keydown", (event) => moveInMenu(event, row, menu));
-    row.place.replaceChildren(menu, about);
-    set(row.menu, "aria-expanded", "true");
-    menu.querySelector("button").focus();
+  function getItems(row) {
+    const offered = deeds.filter(([deed]) => deed !== "kick" || head.may.kick);
+    return [
+      { text: "Show messages", about: "opens Messages with what it sent", run: () => showMessages(row) },
+      ...offered.map(([deed, about, grave]) => ({
+        text: VERBS[deed] ?? deed, about, disabled: row.data.against[deed] ?? "", danger: grave, run: (event) => choose(row, deed, about, grave, event),
+      })),
+    ];
   }
 
-  function setObstacle(row, deed, item) {
-    const why = row.data.against[deed] ?? "";
-    set(item, "aria-disabled", why ? "true" : "false");
-    item.title = why || item.dataset.about;
-    set(item, "aria-description", item.title);
-  }
-
-  function moveInMenu(event, row, menu) {
-    const items = [...menu.querySelectorAll("button")], at = items.indexOf(document.activeElement);
-    const to = { ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: items.length - 1 }[event.key];
-    if (to !== undefined) {
-      event.preventDefault();
-      items[(to + items.length) % items.length].focus();
-    } else if (event.key === "Escape" || event.key === "Tab") {
-      if (event.key === "Escape") event.preventDefault();
-      closePlace(row, event.key === "Escape");
-    }
+  async function showMessages(row) {
+    if (!(await openIn(root, "feed", { filter: `from:${row.data.id}` }))) toast("No view of the messages is on this page: lab.view.feed shows them.");
   }
 
   function closePlace(row, back) {
-    row.items = null;
     clearTimeout(row.arming);
     row.place.replaceChildren();
-    set(row.menu, "aria-expanded", "false");
     if (back) row.menu.focus();
   }
 
   function choose(row, deed, about, grave, event) {
-    if (!event.isTrusted || event.currentTarget.getAttribute("aria-disabled") === "true") return;
     if (deed === "status" || deed === "resume") {
-      closePlace(row, true);
-      return void perform(row, deed, {});
+      if (event.isTrusted) perform(row, deed, {});
+      return;
     }
     ask(row, deed, about, grave);
   }
 
   function ask(row, deed, about, grave) {
-    row.items = null;
     const fields = [], collect = {};
     const field = (name, label, attributes, number) => {
       const input = make("input", { "aria-label": label, ...attributes });
@@ -282,9 +315,9 @@ function render({ model, el }) {
       const which = make("select", { "aria-label": "which end" }, make("option", { text: "oldest" }), make("option", { text: "newest" }));
       collect.direction = () => which.value;
       fields.push(make("label", {}, "the ", which));
-      field("entries", "entries", { type: "number", min: 1, step: 1, placeholder: "its choice" }, true);
+      field("entries", "entries", { type: "number", min: 1, step: 1, placeholder: "it decides" }, true);
     }
-    if (deed === "compact") field("target_tokens", "to tokens", { type: "number", min: 1, step: 1, placeholder: "its choice" }, true);
+    if (deed === "compact") field("target_tokens", "to tokens", { type: "number", min: 1, step: 1, placeholder: "it decides" }, true);
     if (deed !== "forget") field("reason", "reason", { type: "text", maxlength: 300 });
     const [asks, verb] = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closePlace(row, true) });
@@ -293,8 +326,9 @@ function render({ model, el }) {
       closePlace(row, true);
       await perform(row, deed, choices);
     };
-    const sure = doer(verb, go, { class: grave ? "mew-sure mew-grave" : "mew-sure", "aria-label": `${verb} ${row.data.name}` });
+    const sure = doer(verb, go, { class: grave ? "mew-sure mew-danger" : "mew-sure mew-primary", "aria-label": `${verb} ${row.data.name}` });
     const question = make("div", { class: "mew-question" }, `${asks} `, make("bdi", { class: "mew-code", text: row.data.name }), grave ? "?" : "");
+    if (grave) question.append(make("div", { class: "mew-dim", text: `${about[0].toUpperCase()}${about.slice(1)}.` }));
     const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${verb} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, sure));
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") closePlace(row, true);
@@ -315,8 +349,11 @@ function render({ model, el }) {
   }
 
   async function perform(row, deed, choices) {
-    report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: requested at ${clockTime(now())}, waiting for the answer`);
-    const done = await link.act("do", { deed, target: row.data.id, ...choices });
+    report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: sent at ${clockTime(now())}, waiting for the answer`);
+    // In a strip there is no room for a notice: the row beside the avatar says what failed.
+    const tell = strip ? (text) => { report(row, text); toast(text, { tone: "bad", seconds: 20 }); } : undefined;
+    const done = await link.act("do", { deed, target: row.data.id, ...choices }, tell);
+    if (!done && tell) return;
     report(row, done ? `${done.said} · ${clockTime(now())}` : "");
     if (done) announce(done.said);
   }
@@ -328,27 +365,40 @@ function render({ model, el }) {
 
   // Invitations.
 
+  function openInviteBeside() {
+    if (plus.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
+    if (plus.mewClosePopover) return void plus.mewClosePopover(true);
+    if (!form.firstChild) openInvite();
+    showPopover(make("div", { class: "mew-flyout", role: "dialog", "aria-label": "Invite a participant" }, inviting), plus, { closed() {
+      closeInvite();
+      header.node.after(inviting);
+    } });
+  }
+
   function openInvite() {
     if (inviter.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
     if (form.firstChild) return closeInvite();
-    const name = make("input", { type: "text", maxlength: 64, "aria-label": "id of the new participant", placeholder: "its id, such as reviewer" });
-    const can = make("select", { "aria-label": "what it may do" }, make("option", { value: "starter", text: "starter: the restricted profile" }),
-      ...profiles.map(([profile]) => make("option", { value: profile, text: profile })), make("option", { value: "patterns", text: "patterns of your own" }));
+    const name = make("input", { type: "text", maxlength: 64, "aria-label": "id of the new participant", placeholder: "Name, such as reviewer" });
+    const can = make("select", { "aria-label": "what it may do" }, make("option", { value: "starter", text: "starter (restricted)" }),
+      ...profiles.map(([profile]) => make("option", { value: profile, text: profile })), make("option", { value: "patterns", text: "own list (JSON)" }));
     const rights = make("div", { class: "mew-dim" });
-    const patterns = make("textarea", { rows: 3, class: "mew-code", "aria-label": "capability patterns, a JSON list", hidden: true, spellcheck: "false", text: '[{"kind": "chat"}]' });
+    const patterns = make("textarea", { rows: 3, class: "mew-code", "aria-label": "permissions, a JSON list", hidden: true, spellcheck: "false", text: '[{"kind": "chat"}]' });
     const tell = () => {
       patterns.hidden = can.value !== "patterns";
-      write(rights, can.value === "starter" ? "may propose; withdraw; answer; chat; report its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "what your patterns allow");
+      write(rights, can.value === "starter" ? "may propose; withdraw; answer; chat; report its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "may do what the list allows");
     };
     can.addEventListener("change", tell);
     tell();
-    const reason = make("input", { type: "text", maxlength: 300, "aria-label": "reason", placeholder: "reason (everybody sees it)" });
+    const reason = make("input", { type: "text", maxlength: 300, "aria-label": "reason", placeholder: "Reason (everybody sees it)" });
     const send = doer("Invite", async () => {
-      const done = await link.act("invite", { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value });
+      if (!name.value.trim()) return void name.focus();
+      const tell = strip ? (text) => problem.replaceChildren(make("bdi", { text })) : undefined;
+      const done = await link.act("invite", { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value }, tell);
       if (done) { announce(done.said); closeInvite(); }
-    });
-    const cancel = make("button", { type: "button", text: "Cancel", onclick: closeInvite });
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns);
+    }, { class: "mew-primary" });
+    const problem = make("div", { class: "mew-problem", role: "alert" });
+    const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closeInvite() });
+    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns, problem);
     box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeInvite(); });
     form.replaceChildren(box);
     set(inviter, "aria-expanded", "true");
@@ -359,7 +409,7 @@ function render({ model, el }) {
     const focused = atHand(form);
     form.replaceChildren();
     set(inviter, "aria-expanded", "false");
-    if (focused) inviter.focus();
+    if (focused && !strip) inviter.focus();
   }
 
   function showInvitation(invitee) {
@@ -373,8 +423,8 @@ function render({ model, el }) {
     const state = String(invitee.shown ?? "");
     if (node.dataset.open || node.dataset.state === state) return;
     node.dataset.state = state;
-    const label = make("span", {}, "token for ", make("bdi", { class: "mew-code", text: invitee.name }), invitee.shown ? ` was shown at ${clockTime(invitee.shown)}` : " ready: it is shown once");
-    const button = doer("Show the token", () => reveal(invitee, node), { "aria-label": `Show the token of ${invitee.name}, once` });
+    const label = make("span", {}, "Token for ", make("bdi", { class: "mew-code", text: invitee.name }), invitee.shown ? ` was shown at ${clockTime(invitee.shown)}` : " is ready. It is shown once.");
+    const button = doer("Show token", () => reveal(invitee, node), { "aria-label": `Show the token of ${invitee.name}, once` });
     node.replaceChildren(label, make("span", { class: "mew-gap" }), ...(invitee.shown ? [] : [button]));
   }
 
@@ -384,9 +434,7 @@ function render({ model, el }) {
     node.dataset.open = "1";
     const focused = atHand(node);
     const secret = make("code", { class: "mew-secret", dir: "ltr", text: done.value.token });
-    const copy = make("button", { type: "button", text: "Copy", onclick: async () => {
-      try { await navigator.clipboard.writeText(done.value.token); copy.textContent = "Copied"; } catch (error) { getSelection().selectAllChildren(secret); }
-    } });
+    const copy = copyButton(() => done.value.token, "Copy", secret);
     const hide = make("button", { type: "button", text: "Hide for good", onclick: () => {
       delete node.dataset.open;
       delete node.dataset.state;
@@ -394,8 +442,8 @@ function render({ model, el }) {
       inviter.focus();
     } });
     node.replaceChildren(
-      make("div", { class: "mew-token" }, make("span", {}, "token of ", make("bdi", { class: "mew-code", text: invited.name }), " – hand it over through a private channel:"), secret),
-      make("div", { class: "mew-dim" }, "Its holder joins with MEW_TOKEN set: ", make("code", { dir: "ltr", text: done.value.line })),
+      make("div", { class: "mew-token" }, make("span", {}, "Token of ", make("bdi", { class: "mew-code", text: invited.name }), ". Hand it over through a private channel:"), secret),
+      make("div", { class: "mew-dim" }, "To join with MEW_TOKEN set: ", make("code", { dir: "ltr", text: done.value.line })),
       make("span", { class: "mew-gap" }), copy, hide);
     if (focused) hide.focus();
   }
@@ -403,29 +451,43 @@ function render({ model, el }) {
   // The header, and the changes of time.
 
   function paint() {
-    const numbers = head.counts.map(([presence, n]) => `${groupDigits(n)} ${presence}`).join(" · ");
-    write(title, `${head.space ?? ""}${numbers ? ` · ${numbers}` : ""}`);
+    const of = (presence) => head.counts.find(([name]) => name === presence)?.[1] ?? 0;
+    const all = [...rows.values()], waiting = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "waiting").length;
+    const failed = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "failed").length;
+    const hover = head.counts.map(([presence, n]) => `${groupDigits(n)} ${presence}`).join(" · ");
+    header.setCounts([
+      { text: head.total ? countOf(head.total, "participant") : "", hover },
+      { text: waiting ? `${waiting} waiting for you` : "", tone: "wait" },
+      { text: of("paused") ? `${groupDigits(of("paused"))} paused` : "", tone: "wait" },
+      { text: failed ? `${failed} failed` : "", hover: "whose last call failed", tone: "bad" },
+    ]);
     empty.hidden = rows.size > 0;
     more.hidden = rows.size >= head.total;
-    write(more, `${groupDigits(head.total - rows.size)} more participants ▸ show ${Math.min(PAGE, head.total - rows.size)}`);
+    write(more, `Show ${Math.min(PAGE, head.total - rows.size)} of ${countOf(head.total - rows.size, "more participant")}`);
     invited.hidden = !invitations.size;
+    const ready = head.invited.filter((invitee) => !invitee.shown).length;
+    set(plus, "data-ready", String(ready));
+    set(plus, "aria-label", ready ? `Invite a participant; ${countOf(ready, "token")} ready` : "Invite a participant");
     root.dataset.rows = String(rows.size);
-    const moving = [...rows.values()].some((row) => row.aged || row.data.paused);
+    const moving = all.some((row) => row.aged || row.data.paused || row.moving);
     if (moving && !ticks) ticks = setInterval(tick, 1000);
     else if (!moving) { clearInterval(ticks); ticks = null; }
   }
 
   function tick() {
-    if (!root.clientHeight) return;
+    if (!root.clientHeight || link.isOff?.()) return;
     for (const row of rows.values()) {
       showAge(row);
-      if (row.data.paused) showPause(row);
+      if (row.moving) showState(row);
+      else if (row.data.paused) showPause(row);
     }
   }
 
   return () => {
     clearInterval(ticks);
     for (const row of rows.values()) clearTimeout(row.arming);
+    width.disconnect();
+    leave();
     link.end();
   };
 }

@@ -23,14 +23,14 @@ from mew_lab.lab.actions import ACTIONS
 from mew_lab.lab.host import join_line
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
+from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.permit import PROFILES, read_capabilities
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.roster.model import Invitation, MemberRow, MemberStatus, RosterModel, invite
+from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.space_model import follow_space
 
@@ -91,9 +91,13 @@ class RosterView(ActingWidget):
         items: list[dict[str, Any]] = []
         if changed:
             sent = changed[:MOST_ROWS]
-            # Most changes are a new status alone, which is sent without the capabilities.
+            # Most changes are a new state or status alone, which is sent without the capabilities.
             fresh = [row for row in sent if not self._is_status_alone(row)]
-            statuses = [[row.name, _pack_status(row.status)] for row in sent if self._is_status_alone(row)]
+            statuses = [
+                [row.name, _pack_status(row.status), _pack_doing(row.doing)]
+                for row in sent
+                if self._is_status_alone(row)
+            ]
             if fresh:
                 items.append({"t": "rows", "rows": [_pack(row) for row in fresh]})
             if statuses:
@@ -111,9 +115,9 @@ class RosterView(ActingWidget):
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
 
     def _is_status_alone(self, row: MemberRow) -> bool:
-        """Whether only the status of a row has changed."""
+        """Whether only the state or the status of a row has changed."""
         known = self._known.get(row.name)
-        return known is not None and replace(known, status=row.status) == row
+        return known is not None and replace(known, status=row.status, doing=row.doing) == row
 
     def _heading(self) -> dict[str, Any]:
         rows = self._members.rows
@@ -128,25 +132,41 @@ class RosterView(ActingWidget):
         return {
             "space": visible(self._session.space),
             "total": len(rows),
+            "agents": [len(names) for names in self._members.agents],
             "counts": list(counts.items()),
             "barred": self._barred(),
+            "may": self._may(),
             "invited": invited,
         }
 
     def _barred(self) -> str:
         """The reason why the human may not invite; empty when that is allowed."""
-        me = self._session.me
-        if self._session.closed or me.participant.client.state != "ready":
+        if not self._is_connected():
             return "You are not connected to the space."
-        if me.participant.can_send("space/invite", {"participant_id": "somebody"}):
-            return ""
-        help = f": lab.enrol({me.name!r}, can=…) changes that" if self._session.host is not None else ""
-        return f"You ({me.name}) do not hold space/invite{help}."
+        return "" if self._may()["invite"] else "You don't have permission to invite people."
+
+    def _is_connected(self) -> bool:
+        return not self._session.closed and self._session.me.participant.client.state == "ready"
+
+    def _may(self) -> dict[str, bool]:
+        """Whether the human has the permissions for acts that are not shown without them."""
+        me = self._session.me.participant
+        return {
+            "invite": me.can_send("space/invite", {"participant_id": "somebody"}),
+            "kick": self._members.steering.may_remove(),
+            "pause": me.can_send("participant/pause", {}, ("somebody",)),
+        }
 
     # Requests of the views.
 
     def _acts(self) -> Mapping[str, Act]:
-        return {"do": self._do, "invite": self._invite, "reveal": self._reveal, "more": self._more}
+        steering = self._members.steering
+        submit = self._session.loop.submit
+        return {
+            "do": self._do,
+            "pause all": lambda params: submit(steering.pause_all()),
+            "resume all": lambda params: submit(steering.resume_all()),
+        } | {"invite": self._invite, "reveal": self._reveal, "more": self._more}
 
     def _do(self, params: Mapping[str, Any]) -> Future[str]:
         action, target = params.get("deed"), params.get("target")
@@ -162,6 +182,10 @@ class RosterView(ActingWidget):
                 "Cannot invite a participant without an id: give one of letters, digits, dots and dashes."
             )
         patterns = _read_patterns(can, params.get("patterns"))
+        held = self._session.me.participant.client.capabilities
+        for wanted in read_capabilities(patterns or [])[0].capabilities:
+            if kept := find_kept(held, wanted):
+                raise MewError(kept)
         why = reason[:300] if isinstance(reason, str) else ""
         return self._session.loop.submit(self._create_invitation(name.strip()[:200], patterns, why))
 
@@ -218,29 +242,27 @@ class RosterView(ActingWidget):
     def _static_text(self) -> str:
         rows = self._members.rows
         here = sum(bool(row.ids) for row in rows)
-        return f"Roster of {self._session.space}: {len(rows)} participants, {here} here"
+        return f"Participants of {self._session.space}: {len(rows)}, {here} connected"
 
     def _static_html(self) -> str:
         rows = self._first_who_is_here()
-        moment = self.clock()
         cells = [
             (
-                row.presence + (f" {_until(row.paused)}" if row.paused else ""),
+                _describe(row),
                 f"{row.name}{' (you)' if row.you else ''}",
-                row.what,
-                row.sentence,
+                row.kind,
+                " · ".join(row.chips) or "none",
                 _status(row.status),
             )
             for row in rows[:MOST_ROWS]
         ]
         left_out = len(rows) - len(cells)
-        title = f"Roster of {self._session.space} as of {clock_time(moment)}, {len(rows)} participants"
+        title = f"Participants of {self._session.space}: {len(rows)} in all"
         notes = [
             f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
             "" if rows else 'No participant is here yet. lab.join("helper") adds one.',
-            f"A picture. The live view {INSTALL}. Until then: %mew who.",
         ]
-        columns = ("presence", "participant", "what", "may", "status")
+        columns = ("state", "participant", "kind", "permissions", "status")
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))
 
 
@@ -269,6 +291,9 @@ def _pack(row: MemberRow) -> dict[str, Any]:
         "whole": visible(row.name[:300]),
         "you": row.you,
         "what": one_line(row.what, 80),
+        "kind": row.kind,
+        "doing": _pack_doing(row.doing),
+        "chips": list(row.chips),
         "presence": row.presence,
         "since": row.since,
         "ids": [one_line(id, 80) for id in row.ids if id != row.name][:8],
@@ -279,6 +304,10 @@ def _pack(row: MemberRow) -> dict[str, Any]:
         "paused": None if row.paused is None else _pack_pause(row.paused),
         "against": dict(row.against),
     }
+
+
+def _pack_doing(doing: Activity) -> list[Any]:
+    return [doing.state, doing.since, one_line(doing.about, 200)]
 
 
 def _pack_pause(paused: PauseFacts) -> dict[str, Any]:
@@ -298,6 +327,14 @@ def _pack_status(status: MemberStatus | None) -> dict[str, Any] | None:
         "near_limit": status.near_limit,
         "more": [list(p) for p in status.more],
     }
+
+
+def _describe(row: MemberRow) -> str:
+    """The state of a participant in words, as the live view has it."""
+    if row.presence != "here":
+        return row.presence + (f" {_until(row.paused)}" if row.paused else "")
+    words = {"waiting": "waiting for you", "failed": f"failed: {row.doing.about}"}
+    return words.get(row.doing.state, row.doing.state)
 
 
 def _until(paused: PauseFacts) -> str:

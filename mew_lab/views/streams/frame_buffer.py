@@ -11,7 +11,10 @@ one copy of a list at most.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["ALL_TOGETHER", "EACH", "FrameBuffer", "FramePosition", "FrameRange", "FrameStore"]
@@ -30,11 +33,12 @@ class FramePosition(NamedTuple):
 
 
 class FrameRange(NamedTuple):
-    """Consecutive frames from the position `start` to the position `end`."""
+    """Consecutive frames from `start` to `end`, and when each of them arrived, in seconds of the epoch."""
 
     frames: list[bytes]
     start: FramePosition
     end: FramePosition
+    times: list[float]
 
 
 class FrameBuffer:
@@ -42,6 +46,7 @@ class FrameBuffer:
 
     def __init__(self, start: FramePosition | None = None) -> None:
         self.frames: deque[bytes] = deque()
+        self.times: deque[float] = deque()
         self.start = self.end = start or FramePosition()
         self.cost = 0
 
@@ -49,7 +54,10 @@ class FrameBuffer:
 class FrameStore:
     """The frames of all streams of a space."""
 
-    def __init__(self, *, each: int = EACH, together: int = ALL_TOGETHER) -> None:
+    def __init__(
+        self, *, each: int = EACH, together: int = ALL_TOGETHER, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
         self.cost = 0
         self._each = each
         self._together = together
@@ -61,6 +69,7 @@ class FrameStore:
         with self._lock:
             self._held.add(held)
             held.frames.append(data)
+            held.times.append(self._clock())
             held.end = FramePosition(held.end.frames + 1, held.end.bytes + len(data))
             held.cost += len(data) + FRAME_COST
             self.cost += len(data) + FRAME_COST
@@ -89,16 +98,23 @@ class FrameStore:
                 frames.append(data)
                 size += len(data) + FRAME_COST
                 start = FramePosition(start.frames - 1, start.bytes - len(data))
-            return FrameRange(frames[::-1], start, held.end)
+            times = list(islice(held.times, len(held.times) - len(frames), None))
+            return FrameRange(frames[::-1], start, held.end, times)
+
+    def first(self, held: FrameBuffer, most: int = 50) -> list[bytes]:
+        """The oldest held frames of a stream, at most `most` of them."""
+        with self._lock:
+            return list(islice(held.frames, most))
 
     def everything(self, held: FrameBuffer) -> FrameRange:
         """All held frames of a stream."""
         with self._lock:
-            return FrameRange(list(held.frames), held.start, held.end)
+            return FrameRange(list(held.frames), held.start, held.end, list(held.times))
 
     def _shrink(self, held: FrameBuffer, most: int) -> None:
         while held.frames and held.cost > most:
             data = held.frames.popleft()
+            held.times.popleft()
             held.start = FramePosition(held.start.frames + 1, held.start.bytes + len(data))
             held.cost -= len(data) + FRAME_COST
             self.cost -= len(data) + FRAME_COST

@@ -209,6 +209,7 @@ class NumberReader:
     """Makes points of up to 8 values from lines of numbers, JSON arrays or objects of numbers, or binary floats.
 
     Binary floats have 4 or 8 bytes. A line without a number is counted as bad, and so is a value that is not finite.
+    `at` is when the frame that is read next has arrived, in seconds of the epoch; each point has that time.
     """
 
     def __init__(self, format: str = "") -> None:
@@ -218,7 +219,9 @@ class NumberReader:
         self._names: list[str] = []
         self._told: list[str] = []
         self._points: list[list[float | None]] = []
+        self._times: list[float] = []
         self._bad = 0
+        self.at = 0.0
         self._more = False
 
     def read(self, data: bytes, *, whole: bool) -> None:
@@ -233,7 +236,7 @@ class NumberReader:
             for line in self._lines.cut(data, whole=whole):
                 if line.strip():
                     self._point(_numbers(line))
-        del self._points[:-POINTS]
+        del self._points[:-POINTS], self._times[:-POINTS]
 
     def gap(self, size: int) -> None:
         self._lines.gap()
@@ -246,8 +249,9 @@ class NumberReader:
             return {}
         self._more = False
         points, self._points = self._points, []
+        times, self._times = self._times, []
         self._told = list(self._names)
-        return {"points": points, "names": self._told, "bad": self._bad}
+        return {"points": points, "times": times, "names": self._told, "bad": self._bad}
 
     def _point(self, values: dict[str, float]) -> None:
         self._more = True
@@ -259,6 +263,22 @@ class NumberReader:
             if name not in self._names and len(self._names) < SERIES:
                 self._names.append(name)
         self._points.append([finite.get(name) for name in self._names])
+        self._times.append(round(self.at, 2))
+
+
+MAX_SAMPLE = 4096  # bytes
+LEAST_LINES = 3
+
+
+def is_numeric(frames: Iterable[bytes]) -> bool:
+    """Whether the first bytes of a stream are lines of numbers alone: at least 3 whole lines."""
+    sample = b""
+    for data in frames:
+        sample += data[: MAX_SAMPLE - len(sample)]
+        if len(sample) >= MAX_SAMPLE:
+            break
+    lines = [line for line in sample.split(b"\n")[:-1] if line.strip()]
+    return len(lines) >= LEAST_LINES and all(_numbers(line) for line in lines)
 
 
 _BETWEEN = re.compile(r"[\s,;]+")

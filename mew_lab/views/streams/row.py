@@ -19,6 +19,7 @@ __all__ = [
     "KINDS",
     "MAX_TEXT",
     "NAMES",
+    "NUMERIC",
     "OWNER_ACTIONS",
     "PICTURES",
     "Kind",
@@ -34,6 +35,7 @@ Kind = Literal["text", "json", "hex", "numbers", "image"]
 KINDS: tuple[Kind, ...] = ("text", "json", "hex", "numbers", "image")
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 FLOATS = {"float32": "<f", "float64": "<d"}
+NUMERIC = ("text/x-numbers", "application/x-numbers", "text/csv", "text/tab-separated-values")
 
 
 def kind_of(content_type: str, format: str) -> Kind:
@@ -45,7 +47,7 @@ def kind_of(content_type: str, format: str) -> Kind:
     form = format.strip().lower()
     if mime in PICTURES:
         return "image"
-    if form in FLOATS or form in ("numbers", "number"):
+    if form in FLOATS or form in ("numbers", "number") or mime in NUMERIC:
         return "numbers"
     if form in ("jsonl", "ndjson", "json", "json-lines") or mime.endswith(("json", "jsonl", "-json-seq")):
         return "json"

@@ -2,28 +2,32 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
-import { amount, groupDigits, elapsedTime } from "../ui/text.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { amount, clockHover, clockTime, elapsedTime, groupDigits } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
 const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
 const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
-const HEADS = [["stream", ""], ["what for", "mew-what"], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
+const HEADS = [["description", ""], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
 const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
-const TYPES = ["text/plain", "application/x-ndjson", "application/octet-stream", "image/png"];
+const KEYS = [["↑ ↓ Home End", "Move in the list"], ["Enter", "Open or hide a stream"], ["← → Home End", "Read a value, on a plot"], ["Esc", "Close the form"]];
+const TYPES = ["text/plain", "text/x-numbers", "application/x-ndjson", "application/octet-stream", "image/png"];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
-  const title = make("span", { class: "mew-title" });
+  const header = makeHeader({ title: "Streams", keys: KEYS });
   const opener = make("button", { type: "button", text: "Open a stream…", "aria-expanded": "false", onclick: () => showForm(form.hidden) });
-  const form = make("form", { class: "mew-form", hidden: true, "aria-label": "Open a stream" });
+  const form = make("form", { class: "mew-opening", hidden: true, "aria-label": "Open a stream" });
   const body = make("tbody");
   const table = make("table", { "aria-label": "Streams of the space" }, make("thead", {}, make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text })))), body);
   const scroller = make("div", { class: "mew-scroller" }, table);
   const empty = make("div", { class: "mew-empty" });
   const left = make("div", { class: "mew-empty", hidden: true });
   const detail = make("div", { class: "mew-detail", hidden: true, role: "region", "aria-label": "The chosen stream" });
-  root.append(make("div", { class: "mew-head" }, title, opener), form, scroller, empty, left, detail);
+  header.actions.append(opener);
+  root.append(header.node, form, scroller, empty, left, detail);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -49,7 +53,7 @@ function render({ model, el }) {
   function begin(item) {
     head = item;
     offset = item.now - Date.now() / 1000;
-    empty.textContent = item.empty;
+    empty.replaceChildren(emptyState(item.empty, { code: item.code }));
     const now = new Set(item.rows.map((row) => row.key));
     for (const key of rows.keys()) if (!now.has(key)) drop(key);
     item.rows.forEach(put);
@@ -102,11 +106,15 @@ function render({ model, el }) {
     scroller.hidden = rows.size === 0;
     left.hidden = !head.leftOut;
     write(left, `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`);
-    toggle(opener, head.mayRequest ? "" : "You do not hold the capability stream/request.");
+    toggle(opener, head.mayRequest ? "" : "You don't have permission to open a stream (stream/request).");
     rove();
     tick();
     offerParticipants();
     viewer?.paint();
+  }
+
+  function purposeOf(row) {
+    return row.description || nameOf(row);
   }
 
   function nameOf(row) {
@@ -117,25 +125,28 @@ function render({ model, el }) {
     let node = lines.get(row.key);
     if (!node) {
       node = make("tr", { "data-key": row.key, onclick: (event) => { if (!event.target.closest("button")) choose(row.key); } });
-      const button = make("button", { type: "button", class: "mew-link mew-code", tabindex: -1, onclick: () => choose(chosen === row.key ? 0 : row.key), onfocus: () => rove(button) });
+      const button = make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: () => choose(chosen === row.key ? 0 : row.key), onfocus: () => rove(button) },
+        make("bdi", { class: "mew-purpose" }), " ", make("span", { class: "mew-id mew-code", dir: "ltr" }));
       node.append(make("th", { scope: "row" }, button), ...HEADS.slice(1).map(([, css]) => make("td", { class: css })));
-      for (const n of [2, 3, 4, 5]) node.cells[n].classList.add("mew-code");
-      for (const cell of [...node.cells].slice(1, 7)) cell.append(make("bdi"));
+      for (const n of [1, 2, 3, 4]) node.cells[n].classList.add("mew-code");
+      for (const cell of [...node.cells].slice(1, 6)) cell.append(make("bdi"));
       lines.set(row.key, node);
       // Rows arrive in their order; a row that was left out for a while returns to its place.
       const after = [...body.rows].find((next) => Number(next.dataset.key) > row.key);
       body.insertBefore(node, after ?? null);
     }
     const button = node.cells[0].firstChild, people = (names) => names.join(", ");
-    write(button, nameOf(row), row.id);
+    write(button.firstChild, purposeOf(row));
+    write(button.lastChild, row.description ? nameOf(row) : "");
+    if (button.title !== `${purposeOf(row)} (${nameOf(row)})`) button.title = `${purposeOf(row)} (${nameOf(row)})`;
     button.setAttribute("aria-expanded", String(row.key === chosen));
     node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
     const label = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
-    const texts = [row.description, row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
+    const texts = [row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
-    write(node.cells[7], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
-    write(node.cells[8], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
+    write(node.cells[6], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
+    write(node.cells[7], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
     if (row.key === chosen) showFacts(row);
   }
 
@@ -161,12 +172,13 @@ function render({ model, el }) {
       bytes += counts.get(row.key)?.bytes ?? 0;
       all += speed;
       if (!node) continue;
-      write(node.cells[9], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
-      write(node.cells[10], row.since ? elapsedTime((row.until ?? now) - row.since) : "", row.since ? `since ${new Date(row.since * 1000).toLocaleString()}${row.until ? `, until ${new Date(row.until * 1000).toLocaleString()}` : ""}` : "");
+      write(node.cells[8], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
+      write(node.cells[9], row.since ? elapsedTime((row.until ?? now) - row.since) : "", row.since ? `since ${clockTime(row.since)} (${clockHover(row.since)})${row.until ? `, until ${clockTime(row.until)} (${clockHover(row.until)})` : ""}` : "");
     }
-    const numbers = [`${groupDigits(head.open)} open`];
-    if (head.requested) numbers.push(`${groupDigits(head.requested)} requested`);
-    write(title, `${[...numbers, `${groupDigits(head.ended)} over`, amount(bytes), `${amount(all)}/s`].join(" · ")}`);
+    header.setCounts([
+      { text: `${groupDigits(head.open)} open` }, { text: head.requested ? `${groupDigits(head.requested)} requested` : "", tone: "wait" }, { text: `${groupDigits(head.ended)} closed` },
+      { text: bytes ? amount(bytes) : "", hover: "Received in all" }, { text: all ? `${amount(all)}/s` : "", hover: "Received now" },
+    ]);
   }
   const ticks = setInterval(tick, 1000);
 
@@ -188,6 +200,13 @@ function render({ model, el }) {
     build(row);
     look(chosen, row.kind);
     paintSoon();
+    if (row.kind === "text") findNumbers(row.key);
+  }
+
+  // A text that has only numbers so far is shown as a curve, unless the reader has chosen another kind by then.
+  async function findNumbers(key) {
+    const done = await link.act("kind", { key });
+    if (done?.value.kind === "numbers" && chosen === key && kind === "text" && !parts.byHand) look(key, "numbers");
   }
 
   function look(key, wanted) {
@@ -220,11 +239,11 @@ function render({ model, el }) {
   }
 
   function build(row) {
-    parts = {};
-    parts.name = make("b", { class: "mew-code" });
+    parts = /** @type {Record<string, any>} */ ({});
+    parts.name = make("span", { class: "mew-id mew-code" });
     parts.about = make("bdi", { class: "mew-about" });
     parts.facts = make("dl", { class: "mew-facts" });
-    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Show it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => look(chosen, name) })));
+    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Show it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => { parts.byHand = true; look(chosen, name); } })));
     parts.special = make("span");
     parts.pause = make("button", { type: "button", text: "Pause", "aria-pressed": "false", onclick: () => {
       paused = !paused;
@@ -234,19 +253,19 @@ function render({ model, el }) {
     parts.save = doer("Save to file", () => act("save", { key: row.key, kind }));
     parts.who = make("select", { "aria-label": "Participant" });
     const about = () => ({ key: row.key, participant: parts.who.value });
-    parts.grant = doer("Grant write", () => act("grant", about()));
-    parts.revoke = doer("Revoke write", () => act("revoke", about()));
+    parts.grant = doer("Allow writing", () => act("grant", about()));
+    parts.revoke = doer("Revoke writing", () => act("revoke", about()));
     parts.transfer = doer("Transfer", () => act("transfer", about()));
     parts.close = doer("Close stream", () => act("close", { key: row.key }));
     parts.note = make("div", { class: "mew-dim mew-note", role: "status" });
     parts.content = make("div", { class: "mew-content" });
     parts.others = "";
-    parts.owning = make("div", { class: "mew-tools mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
+    parts.owning = make("div", { class: "mew-toolbar mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
     parts.why = make("div", { class: "mew-dim mew-why" });
     detail.append(
-      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.name, " ", parts.about), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
+      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.about, " ", parts.name), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
       parts.facts, parts.owning, parts.why,
-      make("div", { class: "mew-tools" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
+      make("div", { class: "mew-toolbar" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
       parts.note, parts.content);
     showFacts(row);
     offerParticipants();
@@ -256,6 +275,8 @@ function render({ model, el }) {
     if (!parts) return;
     write(parts.name, nameOf(row));
     write(parts.about, row.description);
+    // A closed stream brings nothing more to pause.
+    parts.pause.hidden = row.state !== "open";
     const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
     if (row.expected !== null) list.push(["expected", amount(row.expected)]);
     if (row.late) list.push(["opened", "before you joined"]);
@@ -265,10 +286,10 @@ function render({ model, el }) {
       parts.shown = JSON.stringify(texts);
       parts.facts.replaceChildren(...texts.map(([name, text]) => make("div", {}, make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text })))));
     }
-    const why = row.state !== "open" ? "It is not open, so it can only be read." : !row.mine ? `Only its owner, ${row.owner}, may close it, grant and revoke write access, or transfer it.` : "";
+    const why = row.state === "requested" ? "Waiting for the gateway to open it." : row.state === "refused" ? "Refused: nothing can be read." : row.state !== "open" ? "Closed: read-only." : !row.mine ? `Only the owner (${row.owner}) can close, share or transfer it.` : "";
     write(parts.why, [why, row.reaches ? "" : "Its frames are sent to other participants only, so none are shown here."].filter(Boolean).join(" "));
     for (const [action, button] of [["close", parts.close], ["grant-write", parts.grant], ["revoke-write", parts.revoke], ["transfer-ownership", parts.transfer]])
-      toggle(button, row.may.includes(action) ? "" : why || `You do not hold the capability stream/${action}.`);
+      toggle(button, row.may.includes(action) ? "" : why || `You don't have permission for this (stream/${action}).`);
     parts.owning.hidden = row.state !== "open" || !row.mine;
   }
 
@@ -304,15 +325,15 @@ function render({ model, el }) {
   }
 
   const fields = {
-    description: make("input", { type: "text", maxlength: 1000, placeholder: "what it is for" }),
+    description: make("input", { type: "text", maxlength: 1000, placeholder: "What it is for" }),
     direction: make("select", {}, make("option", { value: "upload", text: "upload: you write" }), make("option", { value: "download", text: "download: others write once you grant it" })),
     content_type: make("input", { type: "text", maxlength: 200, placeholder: "text/plain", list: `${link.view}-types` }),
     format: make("input", { type: "text", maxlength: 200, placeholder: "jsonl, numbers …" }),
     target: make("select"),
   };
-  const names = { description: "what for", direction: "direction", content_type: "content type", format: "format", target: "to" };
+  const names = { description: "Description", direction: "Direction", content_type: "Content type", format: "Format", target: "To" };
   form.append(...Object.entries(fields).map(([name, field]) => make("label", {}, make("span", { text: names[name] }), field)), make("datalist", { id: `${link.view}-types` }, ...TYPES.map((value) => make("option", { value }))));
-  form.append(make("span", { class: "mew-buttons" }, make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }), doer("Open", start)));
+  form.append(make("span", { class: "mew-buttons" }, make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }), doer("Open", start, { class: "mew-primary" })));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.tagName === "INPUT" && event.isTrusted && !event.repeat) start(); });
 

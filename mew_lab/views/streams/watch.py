@@ -88,10 +88,10 @@ class StreamWatch:
         most = {"image": EACH, "hex": HEX_LINES * 16}.get(self.kind, max(1, int(self._budget)))
         unread = self._store.after(self._buffer, self._place, most=most)
         missing = unread.start.bytes - self._place.bytes
-        pieces = [(data, True) for data in unread.frames]
+        pieces = [(data, True, at) for data, at in zip(unread.frames, unread.times, strict=True)]
         if len(pieces) == 1 and self.kind != "image" and len(pieces[0][0]) > most:
             missing += len(pieces[0][0]) - most
-            pieces = [(pieces[0][0][-most:], False)]
+            pieces = [(pieces[0][0][-most:], False, pieces[0][2])]
         if missing:
             self._reader.gap(missing)
         update: dict[str, Any] = {}
@@ -101,7 +101,9 @@ class StreamWatch:
         elif missing and self.kind != "hex":
             self.skipped += missing
             update["skipped"] = self.skipped
-        for data, whole in pieces:
+        for data, whole, at in pieces:
+            if isinstance(self._reader, NumberReader):
+                self._reader.at = at
             self._reader.read(data, whole=whole)
         self._place = unread.end
         return update

@@ -26,11 +26,11 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.streams.actions import StreamActions
 from mew_lab.views.streams.model import StreamsModel
+from mew_lab.views.streams.readers import is_numeric
 from mew_lab.views.streams.row import KINDS, Kind, StreamRow
 from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 __all__ = ["StreamsView", "view_of"]
@@ -41,8 +41,8 @@ COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
 MOST_WATCHES = 16
 _FIELDS = ("direction", "description", "content_type", "format")
-EMPTY = "No stream was opened yet. A participant opens one with stream/request, you with the button above, or in code: "
-EMPTY += 'await lab.me.participant.streams.request_stream(description="…").'
+EMPTY = "No streams yet. A participant or you can open one."
+EMPTY_CODE = 'await lab.me.participant.streams.request_stream(description="…")'
 
 
 def view_of(session: Session) -> StreamsView:
@@ -95,6 +95,7 @@ class StreamsView(ActingWidget):
             "counts": counts,
             "now": self.clock().timestamp(),
             "empty": EMPTY,
+            "code": EMPTY_CODE,
         } | self._head
 
     def _news(self) -> list[dict[str, Any]]:
@@ -191,7 +192,17 @@ class StreamsView(ActingWidget):
             "revoke": lambda params: self._do(self._revoke_write(_key(params), _name(params))),
             "transfer": lambda params: self._do(self._transfer(_key(params), _name(params))),
             "save": lambda params: self._do(self._save(_key(params), params.get("kind"))),
+            "kind": self._kind,
         }
+
+    def _kind(self, params: Mapping[str, Any]) -> ActResult:
+        """The kind in which a stream is shown first: a text that has only numbers so far is a curve."""
+        key = _key(params)
+        row, held = self.streaming.row(key), self.streaming.buffer(key)
+        kind: Kind = row.kind if row is not None else "text"
+        if kind == "text" and held is not None and is_numeric(self.streaming.frames.first(held)):
+            kind = "numbers"
+        return ActResult(kind, {"kind": kind})
 
     def _do(self, work: Coroutine[Any, Any, ActResult]) -> Future[ActResult]:
         return self._loop.submit(work)
@@ -218,7 +229,7 @@ class StreamsView(ActingWidget):
 
     async def _grant_write(self, key: int, participant: str) -> ActResult:
         await self.actions.grant_write(key, participant)
-        return ActResult(f"{participant} may write to {self._label_of(key)}.")
+        return ActResult(f"{participant} may now write to {self._label_of(key)}.")
 
     async def _revoke_write(self, key: int, participant: str) -> ActResult:
         await self.actions.revoke_write(key, participant)
@@ -246,16 +257,15 @@ class StreamsView(ActingWidget):
 
     def _static_text(self) -> str:
         head = self._heading()
-        return f"Streams: {head['open']} open, {head['requested']} requested, {head['ended']} over"
+        return f"Streams: {head['open']} open, {head['requested']} requested, {head['ended']} closed"
 
     def _static_html(self) -> str:
         rows, head = self._listed(), self._heading()
         cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
-        title = f"Streams as of {clock_time(self.clock())}: {head['open']} open, {head['ended']} over"
+        title = f"Streams: {head['open']} open, {head['ended']} closed"
         notes = [
             f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
-            "" if rows else EMPTY,
-            f"A picture: nothing runs here. The live view {INSTALL}.",
+            "" if rows else f"{EMPTY} In code: {EMPTY_CODE}",
         ]
         table = picture(title, COLUMNS, cells, notes=filter(None, notes), code=CODE)
         return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
@@ -301,7 +311,7 @@ def _pack(row: StreamRow) -> dict[str, Any]:
     }
 
 
-COLUMNS = ("stream", "what for", "owner", "writers", "to", "type", "state", "frames", "bytes", "since")
+COLUMNS = ("description", "stream", "owner", "writers", "to", "type", "state", "frames", "bytes", "since")
 CODE = ("stream", "owner", "writers", "to", "type")
 LAST_LINES = 20
 
@@ -313,7 +323,7 @@ def cells_of(row: StreamRow, traffic: tuple[int, int, float]) -> tuple[str, ...]
     to = ", ".join(row.target) or "everybody"
     participants = (one_line(row.owner, 60), one_line(", ".join(row.writers), 120), one_line(to, 120))
     counts = (str(traffic[0]), str(traffic[1])) if row.reaches else ("not for you", "")
-    names = (one_line(row.id, 60), one_line(row.description, 200))
+    names = (one_line(row.description, 200), one_line(row.id, 60))
     return (*names, *participants, one_line(type, 80), state, *counts, clock_time(row.since))
 
 

@@ -240,7 +240,7 @@ function render({ model, el }) {
     rate.near = (x) => clamp(Math.floor((x - LEFT) / each), 0, view.bars - 1);
     rate.say = (n) => {
       const many = sums[n].reduce((a, b) => a + b, 0);
-      const parts = families.map(([, glyph], place) => (sums[n][place] ? `${glyph} ${groupDigits(sums[n][place])}` : "")).filter(Boolean);
+      const parts = families.map(([, label], place) => (sums[n][place] ? `${label} ${groupDigits(sums[n][place])}` : "")).filter(Boolean);
       const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
       return many ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
@@ -255,12 +255,12 @@ function render({ model, el }) {
   }
 
   function addToggles() {
-    families.forEach(([name, glyph], place) => {
-      const chip = make("button", { type: "button", class: `mew-chip is-${name}`, "aria-pressed": "true", title: `Show or hide ${name}`, hidden: true, onclick: () => {
+    families.forEach(([name, label], place) => {
+      const chip = make("button", { type: "button", class: `mew-chip is-${name}`, "aria-pressed": "true", title: `Show or hide ${label}`, hidden: true, onclick: () => {
         if (!off.delete(place)) off.add(place);
         chip.setAttribute("aria-pressed", String(!off.has(place)));
         repaint();
-      } }, make("span", { class: "mew-glyph mew-code", text: glyph }), make("span", { text: name }), make("span", { class: "mew-count mew-num" }));
+      } }, make("span", { text: label }), make("span", { class: "mew-count mew-num" }));
       legend.append(chip);
     });
   }

@@ -25,8 +25,7 @@ from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.log.chains import Exchange
@@ -138,7 +137,7 @@ class TimelineView(ActingWidget):
         return {
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
-            "families": [[family.name, family.glyph] for family in FAMILIES],
+            "families": [[family.name, family.label] for family in FAMILIES],
             "seconds": _pack_counts(self._stats.seconds()),
             "minutes": _pack_counts(self._stats.minutes()),
             "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
@@ -257,14 +256,14 @@ class TimelineView(ActingWidget):
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        title = f"{name}, timeline, as of {clock_time(self.clock())}, {count} envelopes; {_summary(self)}"
+        title = f"{name}, timeline: {count} envelopes; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
-            (family.glyph, family.name, *(str(span[index]) for span in spans))
+            (family.label, *(str(span[index]) for span in spans))
             for index, family in enumerate(FAMILIES)
             if spans[2][index]
         ]
-        columns = ("", "family", "last 5 min", "last hour", "last day")
+        columns = ("Kind", "last 5 min", "last hour", "last day")
         notes = [] if count else ['No messages yet. lab.chat("hello") sends one.']
         parts = [picture(title, columns, cells, notes=notes)]
         if count:
@@ -275,7 +274,6 @@ class TimelineView(ActingWidget):
             parts.append(f'<div style="overflow-x:auto">{drawn.html()}</div>')
             steps = ("#", "+s", "from", "to", "kind", "what", "verdict")
             parts.append(picture(drawn.title, steps, _steps(selected), code=("from", "to", "kind")))
-        parts.append(picture("", (), (), notes=[f"A picture. The live view {INSTALL}."]))
         return f"<div>{''.join(parts)}</div>"
 
 

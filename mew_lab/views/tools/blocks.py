@@ -11,17 +11,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.results import raw_text
 from mew_lab.views.ui.image_head import image_size, image_type
 from mew_lab.views.ui.layout import lay_out
 
-__all__ = ["Block", "blocks", "picture_of"]
+__all__ = ["Block", "answer_blocks", "blocks", "picture_of"]
 
+Shown = TypeVar("Shown")
 MAX_BLOCKS = 50
 MAX_TEXT = 50_000  # characters of one block
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
@@ -51,6 +52,47 @@ def blocks(raw: Any) -> list[Block]:
     ):
         shown.append(_as_json(structured))
     return shown
+
+
+def answer_blocks(method: str, raw: Any) -> list[Block]:
+    """The parts of the answer to any method: of a tool, of a read resource, of a filled prompt; else its JSON."""
+    if method == "tools/call":
+        return blocks(raw)
+    if method == "resources/read" and isinstance(raw, Mapping) and isinstance(raw.get("contents"), list):
+        return _each(raw["contents"], _resource) or [Block("note", "The resource is empty.")]
+    if method == "prompts/get" and isinstance(raw, Mapping) and isinstance(raw.get("messages"), list):
+        about = raw.get("description")
+        shown = [Block("note", one_line(about, 300))] if isinstance(about, str) and about else []
+        return shown + [block for pair in _each(raw["messages"], _prompt_message) for block in pair]
+    return [_as_json(raw)]
+
+
+def _each(parts: list[Any], show: Callable[[Any], Shown]) -> list[Shown]:
+    return [show(part) for part in islice(parts, MAX_BLOCKS)]
+
+
+def _resource(part: Any) -> Block:
+    """The content of a resource: its text, or a picture in its bytes."""
+    if not isinstance(part, Mapping):
+        return Block("note", "A part that is no object is not shown.")
+    if isinstance(part.get("text"), str):
+        return _as_text(part["text"])
+    blob, mime = part.get("blob"), part.get("mimeType")
+    if not isinstance(blob, str):
+        return Block(
+            "note", f"A resource without text and without bytes: {one_line(str(part.get('uri')), 200)}"
+        )
+    if isinstance(mime, str) and mime.startswith("image/"):
+        return picture_of(blob)
+    kind = f" of type {one_line(mime, 80)}" if isinstance(mime, str) and mime else ""
+    return Block("note", f"{len(blob) * 3 // 4} bytes{kind} are not shown.")
+
+
+def _prompt_message(part: Any) -> tuple[Block, ...]:
+    """A message of a prompt: its role, and its content."""
+    if not isinstance(part, Mapping):
+        return (Block("note", "A message that is no object is not shown."),)
+    return Block("note", f"{one_line(str(part.get('role')), 40)}:"), _block(part.get("content"))
 
 
 def _holds_value(part: Any, value: Any) -> bool:

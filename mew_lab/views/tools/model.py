@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.views.tools.runs import ToolRun, ToolRuns
+from mew_lab.views.tools.offers import Offer, OfferCatalog, Tab
+from mew_lab.views.tools.runs import PROGRESS, ToolRun, ToolRuns
 
 __all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
 
@@ -108,6 +110,7 @@ class ToolCatalog:
         self.listed = ToolList()
         self._subscribers: Subscribers[()] = Subscribers()
         self.runs = ToolRuns(self._subscribers.tell, clock=clock)
+        self.offers = OfferCatalog(me, self.runs, on_change=self._subscribers.tell)
         self._following = following
         self._validators: BoundedDict[str, tuple[Any, Validator]] = BoundedDict(MAX_VALIDATORS)
         self._ends: list[Callable[[], None]] = []
@@ -145,7 +148,10 @@ class ToolCatalog:
         self._subscribers.clear()
 
     def take(self, entry: Entry) -> None:
-        """Refreshes the list soon if one envelope of the space may change it."""
+        """Refreshes the list soon if one envelope of the space may change it, and takes reports of progress."""
+        if entry.kind == "mcp/request" and entry.payload.get("method") == PROGRESS:
+            self.runs.take_progress(entry)
+            return
         if entry.kind in _TELLING or (
             entry.kind == "mcp/request"
             and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
@@ -174,6 +180,18 @@ class ToolCatalog:
         answered = len(answers) - len(failed)
         return f"{answered} of {len(answers)} listed their tools; {len(self.listed.tools)} tools are known."
 
+    async def ask_offers(self, tab: Tab, participant: str = "") -> str:
+        """Requests the resources or the prompts of one participant, or of all that answered for their tools."""
+        answered = [owner.name for owner in self.listed.people if owner.state in ("ready", "none")]
+        return await self.offers.ask(tab, [participant] if participant else answered)
+
+    async def start_offer(self, what: str, target: str, text: str, *, propose: bool) -> ToolRun:
+        """Reads a resource or fills a prompt with these arguments, a JSON text; raises as `start`."""
+        action = f"{'propose to use' if propose else 'use'} {one_line(target, 120)}"
+        if faults := self.check_offer(what, target, text).faults:
+            raise MewError(f"Cannot {action}: {_format_path(faults[0].path)} {faults[0].message}.")
+        return await self.offers.start(what, target, read_arguments(text), text=text, propose=propose)
+
     async def start(self, target: str, text: str, *, propose: bool) -> ToolRun:
         """Sends a call or a proposal of `participant/tool` with these arguments, a JSON text.
 
@@ -193,8 +211,20 @@ class ToolCatalog:
             raise MewError(f"Cannot {action}: {_format_path(first.path)} {first.message}.")
         if not (checked.may.propose if propose else checked.may.call):
             raise MewError(f"Cannot {action}: {checked.may.why or 'no capability permits it'}")
-        call = (self.me.propose if propose else self.me.call)(f"{tool.participant}/{tool.name}", arguments)
-        return self.runs.follow(call, target=target, text=text)
+        if propose:
+            call = self.me.propose(f"{tool.participant}/{tool.name}", arguments)
+            return self.runs.follow(call, target=target, text=text)
+        # With a token the tool may report its progress; a proposal has none, for whoever approves it sends the request.
+        token = f"tools-{secrets.token_hex(6)}"
+        params = {"name": tool.name, "arguments": arguments, "_meta": {"progressToken": token}}
+        call = self.me.correlations.call(
+            (tool.participant,),
+            {"method": "tools/call", "params": params},
+            what=target,
+            timeout=None,
+            kind="mcp/request",
+        )
+        return self.runs.follow(call, target=target, text=text, token=token)
 
     # --- any thread ---
 
@@ -233,6 +263,20 @@ class ToolCatalog:
             except Exception as fault:
                 preview = f"The prompt cannot be shown: {type(fault).__name__}: {fault}"
         return ToolCheck(validation.violations, validation.notes, self.permission(tool, arguments), preview)
+
+    def check_offer(self, what: str, target: str, text: str) -> ToolCheck:
+        """Checks the arguments of a resource or a prompt without sending anything; raises as `check`."""
+        offer, arguments = self.offers.offer(what, target), read_arguments(text)
+        validation = Validator(offer.schema).validate(arguments)
+        return ToolCheck(validation.violations, validation.notes, self.offer_permission(offer))
+
+    def offer_permission(self, offer: Offer) -> Permission:
+        """Whether this participant may request, and may propose, to read or fill it. Spec: §4.1."""
+        if offer.what == "prompt":
+            found = self.offers.permission(offer.participant, "prompts/get", {"name": offer.address})
+        else:
+            found = self.offers.permission(offer.participant, "resources/read", {"uri": offer.address})
+        return Permission(*found)
 
     def require_tool(self, target: str) -> DiscoveredTool:
         """The tool `participant/name`; raises a MewError when it is not known."""

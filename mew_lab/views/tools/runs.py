@@ -1,4 +1,4 @@
-"""Follows each of this participant's calls to its end, and keeps the last ones with their results.
+"""Follows each of this participant's calls to its end, with its progress, and keeps the last ones with their results.
 
 The ledger knows the state of a call (`ledger.calls`). It reads the entries of the log, so the rows of the call and of
 its answer in the feed are known. The result, or the error instead of one, is that of the `Call` itself.
@@ -6,27 +6,69 @@ its answer in the feed are known. The result, or the error instead of one, is th
 Only the loop's thread changes it; a value that other threads read is replaced, never changed. It does not check whether
 a call may be sent. Bounds: the last 20 calls, at most 20 that wait, at most a million characters of each result.
 
-Spec: §3.1, §3.2, §3.3.1.
+A participant reports the progress of a call by `notifications/progress`, as MCP has it: with the `progressToken` of the
+request, or correlated to the request. Only a participant that the call was addressed to is believed.
+
+Spec: §3.1, §3.2, §3.3.1; MCP 2025-06-18 (progress, cancellation).
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
+from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
-from mew_lab.sdk.results import raw_text
+from mew_lab.sdk.results import ToolResult, raw_text
 
-__all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
+__all__ = ["MAX_RUNS", "PROGRESS", "Progress", "ToolRun", "ToolRuns", "read_progress"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
+MAX_MESSAGE = 200  # characters of the text of a progress
+PROGRESS = "notifications/progress"
+
+
+class Progress(NamedTuple):
+    """How far a call has come: `done` of `total`, which is None where it is not known, and a text of the participant."""
+
+    done: float
+    total: float | None
+    message: str
+
+
+def read_progress(payload: Mapping[str, Any]) -> tuple[Any, Progress] | None:
+    """The token and the progress in a `notifications/progress`; None for a payload that is not a valid one."""
+    params = payload.get("params")
+    if payload.get("method") != PROGRESS or not isinstance(params, Mapping):
+        return None
+    done, total, message = params.get("progress"), params.get("total"), params.get("message")
+    if not _is_amount(done):
+        return None
+    text = (
+        one_line(" ".join(message[: 4 * MAX_MESSAGE].split()), MAX_MESSAGE)
+        if isinstance(message, str)
+        else ""
+    )
+    known = float(total) if _is_amount(total) and total > 0 else None
+    return params.get("progressToken"), Progress(float(done), known, text)
+
+
+def _is_amount(value: Any) -> TypeGuard[float]:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) < 1e15
+        and math.isfinite(value)
+        and value >= 0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +77,7 @@ class ToolRun:
 
     `seq` and `answer_seq` are row numbers of the feed, 0 while unknown. Times are in seconds of the epoch; `ended` is
     None while the call waits. `took` is a duration in seconds. `decided` is the time at which a proposal was fulfilled.
+    `what` is tool, resource, template, prompt or list, and `method` the MCP method. `progress` is the last report.
     """
 
     number: int
@@ -52,6 +95,9 @@ class ToolRun:
     took: float = 0.0
     error: str = ""
     has_result: bool = False
+    what: str = "tool"
+    method: str = "tools/call"
+    progress: Progress | None = None
 
     @property
     def waits(self) -> bool:
@@ -68,6 +114,7 @@ class ToolRuns:
         self._clock = clock
         self._results: dict[int, Any] = {}
         self._waiting: dict[int, tuple[Call, float]] = {}  # with its start, by the monotonic clock
+        self._tokens: dict[int, str] = {}  # of progress, by the numbers of the calls that wait
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
 
@@ -84,8 +131,23 @@ class ToolRuns:
         if len(self._waiting) >= MAX_RUNS:
             raise MewError(f"Cannot {action}: {MAX_RUNS} calls wait already; withdraw one of them first.")
 
-    def follow(self, call: Call, *, target: str, text: str) -> ToolRun:
-        """Follows a call that was just sent with these arguments (JSON text); returns its row."""
+    def follow(
+        self,
+        call: Call,
+        *,
+        target: str,
+        text: str,
+        what: str = "tool",
+        method: str = "tools/call",
+        token: str = "",
+        then: Callable[[Any], object] | None = None,
+    ) -> ToolRun:
+        """Follows a call that was just sent with these arguments (JSON text); returns its row.
+
+        Args:
+            token: the `progressToken` of the request; empty for none.
+            then: called with the result, on the loop, where there is one.
+        """
         self._last += 1
         run = ToolRun(
             number=self._last,
@@ -95,29 +157,48 @@ class ToolRuns:
             kind=call.kind,
             state=call.state,
             began=self._clock(),
+            what=what,
+            method=method,
         )
         self._waiting[run.number] = (call, time.monotonic())
+        if token:
+            self._tokens[run.number] = token
         self.all = (*self.all, run)
         self._forget()
-        task = asyncio.get_running_loop().create_task(self._follow(run.number, call))
+        task = asyncio.get_running_loop().create_task(self._follow(run.number, call, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._on_change()
         return run
 
     async def stop(self, number: int) -> str:
-        """Withdraws a proposal that waits, or stops waiting for an answer; returns a sentence. Spec: §3.3.1."""
+        """Withdraws a proposal that waits, or cancels a request by a `notifications/cancelled`; returns a sentence.
+
+        Spec: §3.3.1; MCP 2025-06-18 (cancellation).
+        """
         call, _ = self._waiting.get(number, (None, 0.0))
         if call is None:
-            raise MewError("That call has ended already, so nothing was withdrawn.")
+            raise MewError("That call has ended already, so nothing was cancelled.")
         proposed = call.kind == "mcp/proposal" and call.state == "open"
         await call.withdraw("no_longer_needed")
         label = one_line(call.what, 120)
         return (
             f"The proposal of {label} is withdrawn."
             if proposed
-            else f"The answer of {label} is no longer awaited; the tool may have run."
+            else f"{label} is cancelled. It may have run already."
         )
+
+    def take_progress(self, entry: Entry) -> None:
+        """Updates the call of which this envelope reports the progress."""
+        read = read_progress(entry.payload) if self._waiting and entry.verdict == "accepted" else None
+        if read is None:
+            return
+        token, progress = read
+        for number, (call, _) in self._waiting.items():
+            known = isinstance(token, str) and token and self._tokens.get(number) == token
+            if (known or call.id in entry.correlation_id) and entry.sender in call.asked:
+                self._change(number, progress=progress)
+                return
 
     def take_changes(self, changes: Iterable[Change]) -> None:
         """Updates the rows by changes of calls, some of which may have been sent from here."""
@@ -132,16 +213,20 @@ class ToolRuns:
 
     # --- internal ---
 
-    async def _follow(self, number: int, call: Call) -> None:
+    async def _follow(self, number: int, call: Call, then: Callable[[Any], object] | None) -> None:
         error, result = "", None
         try:
-            result = (await call.outcome()).raw
+            outcome = await call.outcome()
+            result = outcome.raw if isinstance(outcome, ToolResult) else outcome
+            if then is not None:
+                then(result)
         except ToolFailed as fault:
             error = str(fault)
             result = fault.data if isinstance(fault.data, dict) and "content" in fault.data else None
         except MewError as fault:
             error = str(fault)
         _, began = self._waiting.pop(number)
+        self._tokens.pop(number, None)
         if result is not None and len(text := raw_text(result)[0]) > MAX_RESULT:
             note = f"{text[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
             result = {"content": [{"type": "text", "text": note}]}

@@ -1,40 +1,58 @@
-// The tools on the left, the form of the chosen tool on the right, the calls below. Python makes every text of a tool visible.
-// The view sends the name of the tool and the JSON text of the form, once for each press.
+// Tools, resources and prompts as tabs: the list on the left, the form of the chosen one on the right, the last calls above.
+// Python makes every text of a peer visible. The view sends the name of the chosen one and the JSON text of the form, once
+// for each press.
 
 import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
-import { groupDigits, elapsedTime } from "../ui/text.js";
+import { makeHeader } from "../ui/header.js";
+import { openIn } from "../ui/links.js";
+import { countOf, elapsedTime, groupDigits } from "../ui/text.js";
+import { blockViewer } from "./blocks.js";
+import { progressBar } from "./progress.js";
 
 const WAITING = 150;
-const STATES = { unknown: "not requested yet", asking: "requested", failed: "did not list its tools", none: "has none" };
+const TABS = [["tools", "Tools", "tool"], ["resources", "Resources", "resource"], ["prompts", "Prompts", "prompt"]];
+const STATES = {
+  unknown: "not requested yet", asking: "requested", failed: "did not list its ", none: "has none",
+  propose: "you may only propose to list its ", forbidden: "you may not list its ",
+};
 const SIGN = { answered: "✓", failed: "✕", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
+const VERBS = { tool: ["Call", "Propose"], resource: ["Read", "Propose to read"], template: ["Read", "Propose to read"], prompt: ["Fill in", "Propose to fill in"] };
+const KEYS = [
+  ["/", "Search"], ["↑ ↓ Home End", "Move in the list"], ["Enter", "Open what has the focus"],
+  ["Ctrl+Enter", "Call it; propose it where you may only propose"], ["Esc", "Back from the form to the list"], ["← →", "Change the tab, on a tab"],
+];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-tools", "aria-label": "Tools" });
-  const counts = make("span", { class: "mew-counts" });
-  const refresh = doer("Ask again", () => link.act("ask", {}), { title: "Requests the tools of every participant now" });
+  const header = makeHeader({ title: "Tools", keys: KEYS });
+  const refresh = doer("Refresh", () => link.act("ask", tab === "tools" ? {} : { tab }), { title: "Requests the lists of all participants again" });
   const people = make("ul", { class: "mew-people", role: "list" });
-  const search = make("input", { type: "search", placeholder: "search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
+  const search = make("input", { type: "search", placeholder: "Search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
+  const tabs = make("div", { class: "mew-kinds", role: "tablist", "aria-label": "What to list" });
   const count = make("div", { class: "mew-found mew-dim", role: "status" });
   const list = make("ul", { class: "mew-list", role: "list", "aria-label": "Tools found" });
   const more = doer("Show more", () => find(rows.length), { class: "mew-more", hidden: true });
   const empty = make("div", { class: "mew-empty", hidden: true });
   const pane = make("div", { class: "mew-pane", role: "region", "aria-label": "Chosen tool" });
   const calls = make("tbody");
-  const callsTable = make("table", { class: "mew-calls", "aria-label": "Your calls" }, make("thead", {}, make("tr", {},
-    ...["#", "tool", "arguments", "became", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
+  const callsTable = make("table", { class: "mew-calls", "aria-label": "Your last calls" }, make("thead", {}, make("tr", {},
+    ...["#", "Called", "Arguments", "Result", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
   callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
-  const callsBox = make("div", { class: "mew-calls-box", hidden: true }, make("div", { class: "mew-subhead", text: "Your calls" }), callsTable);
-  root.append(
-    make("div", { class: "mew-head" }, make("b", { text: "Tools" }), counts, make("span", { class: "mew-gap" }), refresh), people,
-    make("div", { class: "mew-body" }, make("div", { class: "mew-left" }, search, count, list, more, empty), pane), callsBox);
+  const callsBox = make("div", { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" }, callsTable);
+  const sheet = make("div", { class: "mew-body", role: "tabpanel" }, make("div", { class: "mew-left" }, count, list, more, empty), pane);
+  header.filter.append(search);
+  header.actions.append(refresh);
+  root.append(header.node, make("div", { class: "mew-bar" }, tabs), people, callsBox, sheet);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  let version = -1, offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
-  const runs = new Map(), results = new Map();
+  let version = "", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
+  let tab = "tools", catalogue = null;
+  const runs = new Map(), results = new Map(), offers = new Map(), blocks = blockViewer();
 
   const link = connect(model, root, {
     from: () => 0,
@@ -43,9 +61,12 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         runs.clear();
         for (const run of item.runs) runs.set(run.number, run);
-        version = -1;
+        version = "";
+        for (const [name, listed] of Object.entries(item.offers)) offers.set(name, listed);
       }
-      if (item.t === "snapshot" || item.t === "catalogue") paintCatalogue(item);
+      if (item.t === "snapshot" || item.t === "catalogue") catalogue = item;
+      if (item.t === "offers") offers.set(item.tab, item);
+      if (item.t === "snapshot" || item.t === "catalogue" || item.t === "offers") paintCatalogue();
       if (item.t === "run") {
         const old = runs.get(item.run.number);
         runs.set(item.run.number, item.run);
@@ -56,28 +77,74 @@ function render({ model, el }) {
     done: paintRuns,
   });
 
-  // --- the participants and their tools ---
+  // --- the tabs, the participants and what they offer ---
 
-  function paintCatalogue(item) {
-    if (item.version === version) return;
-    version = item.version;
-    counts.textContent = `${groupDigits(item.total)} tool${item.total === 1 ? "" : "s"} of ${item.ready} participant${item.ready === 1 ? "" : "s"}`
-      + (item.left_out ? ` · ${groupDigits(item.left_out)} more are not listed` : "");
-    const quiet = item.people.filter(([, , state]) => state !== "ready" && state !== "none");
-    const none = item.people.filter(([, , state]) => state === "none").map(([, shown]) => shown);
+  const tabButtons = new Map(TABS.map(([name, text]) => {
+    const button = make("button", {
+      type: "button", role: "tab", id: `${link.view}-${name}`, class: "mew-tab", "aria-selected": String(name === tab), tabindex: name === tab ? 0 : -1, onclick: () => showTab(name),
+    }, make("span", { text }), " ", make("span", { class: "mew-tab-count mew-num" }));
+    tabs.append(button);
+    return [name, button];
+  }));
+  sheet.setAttribute("aria-labelledby", tabButtons.get(tab).id);
+  tabs.addEventListener("keydown", (event) => {
+    const names = [...tabButtons.keys()], now = names.indexOf(tab), end = names.length - 1;
+    const to = { ArrowRight: now === end ? 0 : now + 1, ArrowLeft: now === 0 ? end : now - 1, Home: 0, End: end }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    showTab(names[to]);
+    tabButtons.get(names[to]).focus();
+  });
+
+  function showTab(name) {
+    if (name === tab) return;
+    tab = name;
+    for (const [other, button] of tabButtons) {
+      button.setAttribute("aria-selected", String(other === tab));
+      button.tabIndex = other === tab ? 0 : -1;
+    }
+    sheet.setAttribute("aria-labelledby", tabButtons.get(tab).id);
+    search.setAttribute("aria-label", `Search ${tab}`);
+    list.setAttribute("aria-label", `${TABS.find(([other]) => other === tab)[1]} found`);
+    rows = [];
+    version = "";
+    if (tab !== "tools" && !offers.get(tab)?.asked) link.act("ask", { tab });
+    paintCatalogue();
+  }
+
+  function paintCatalogue() {
+    if (!catalogue) return;
+    const noun = TABS.find(([name]) => name === tab)[2];
+    const shown = tab === "tools" ? catalogue : offers.get(tab) ?? { version: 0, total: 0, ready: 0, people: [], asked: false };
+    for (const [name, button] of tabButtons) {
+      const number = name === "tools" ? catalogue.total : offers.get(name)?.asked ? offers.get(name).total : null;
+      write(button.lastChild, number === null ? "" : groupDigits(number));
+    }
+    const mark = `${tab} ${shown.version}`;
+    if (mark === version) return;
+    version = mark;
+    header.setCounts([
+      { text: countOf(shown.total, noun), hover: `of ${countOf(shown.ready, "participant")}` }, { text: countOf(shown.ready, "participant"), hover: `that list ${tab}` },
+      { text: shown.left_out ? `${groupDigits(shown.left_out)} not listed` : "", hover: "More than this list holds; lab.tools() has all.", tone: "wait" },
+    ]);
+    const quiet = shown.people.filter(([, , state]) => state !== "ready" && state !== "none");
+    const none = shown.people.filter(([, , state]) => state === "none").map(([, label]) => label);
     const before = new Map(Array.from(people.children, (line) => [line.dataset.about, line]));
-    const lines = quiet.slice(0, 8).map(([name, shown, state, known, error]) => {
-      const about = JSON.stringify([name, shown, state, known, error]);
+    const lines = quiet.slice(0, 8).map(([name, label, state, known, error]) => {
+      const about = JSON.stringify([tab, name, label, state, known, error]);
       if (before.has(about)) return before.get(about);
-      const line = make("li", { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name }, make("bdi", { class: "mew-code", text: shown }), ` ${STATES[state]}`,
+      const said = STATES[state].endsWith(" ") ? STATES[state] + tab : STATES[state];
+      const line = make("li", { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name }, make("bdi", { class: "mew-code", text: label }), ` ${said}`,
         known ? ` (${known} from before)` : "");
       if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
-      if (state !== "asking") line.append(doer("Ask", () => link.act("ask", { participant: name }), { class: "mew-small", "aria-label": `Ask ${shown} for its tools` }));
+      const of = tab === "tools" ? {} : { tab };
+      if (state === "propose") line.append(doer("Propose", () => link.act("propose-list", { participant: name, tab: of.tab }), { class: "mew-small", "aria-label": `Propose to list the ${tab} of ${label}` }));
+      else if (state !== "asking" && state !== "forbidden") line.append(doer("Request", () => link.act("ask", { participant: name, ...of }), { class: "mew-small", "aria-label": `Request the ${tab} of ${label}` }));
       line.dataset.about = about;
       return line;
     });
     if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
-    if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No tools: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
+    if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No ${tab}: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
     const from = people.contains(document.activeElement) ? document.activeElement.closest("li").dataset.who : null;
     if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
     // The focus stays in the line of the participant whose button was pressed, while there is such a line.
@@ -85,14 +152,14 @@ function render({ model, el }) {
       const line = lines.find((line) => line.dataset.who === from);
       (line?.querySelector("button") ?? line ?? refresh).focus();
     }
-    announce(counts.textContent);
+    announce(`${countOf(shown.total, noun)} of ${countOf(shown.ready, "participant")}`);
     find(0, Math.max(rows.length, 1));
   }
 
   async function find(start, atLeast = 1) {
     searches += 1;
     const mine = searches, query = search.value;
-    const done = await link.act("find", { query, start });
+    const done = await link.act("find", tab === "tools" ? { query, start } : { query, start, tab });
     if (!done || mine !== searches) return;
     rows = start ? [...rows.slice(0, start), ...done.value.rows] : done.value.rows;
     if (rows.length < Math.min(atLeast, done.value.total) && done.value.rows.length) return find(rows.length, atLeast);
@@ -117,20 +184,22 @@ function render({ model, el }) {
   }
 
   function mark(button) {
-    const pressed = button.dataset.target === chosen?.target;
+    const pressed = button.dataset.target === chosen?.target && button.dataset.what === chosen.what;
     button.setAttribute("aria-pressed", String(pressed));
     button.tabIndex = pressed ? 0 : -1;
   }
 
   function listItem(row, words) {
-    const button = make("button", { type: "button", class: "mew-tool", tabindex: -1, onclick: () => choose(row.target) });
+    const button = make("button", { type: "button", class: "mew-tool", tabindex: -1, onclick: () => choose(row.target, row.what) });
     button.dataset.target = row.target;
+    button.dataset.what = row.what;
     const who = make("span", { class: "mew-of mew-code" });
     who.append(highlight(row.participant, words), "/");
     const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, highlight(row.name, words));
     const line = make("span", { class: "mew-tool-line" }, name, " ", ...row.badges.flatMap((text) => [badge(text), " "]));
-    if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not allowed" }));
-    const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "It has no description.", words));
+    if (row.address && row.address !== row.name) line.append(make("span", { class: "mew-address mew-code", dir: "ltr" }, highlight(row.address, words)));
+    if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not permitted" }));
+    const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "No description.", words));
     const hit = words.length ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word))) : [];
     if (hit.length) about.prepend(make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "), words)), " · ");
     button.append(line, about);
@@ -139,14 +208,14 @@ function render({ model, el }) {
 
   function paintList(query, total) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
-    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.target : null;
+    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("data-target") : null;
     // An unchanged line stays the same node, so that a press on it is not lost.
     const before = lines;
     lines = new Map();
     for (const row of rows) {
       const content = JSON.stringify([row, words]);
-      const line = before.get(row.target)?.content === content ? before.get(row.target) : { content, node: listItem(row, words) };
-      lines.set(row.target, line);
+      const key = `${row.what} ${row.target}`;
+      lines.set(key, before.get(key)?.content === content ? before.get(key) : { content, node: listItem(row, words) });
     }
     const nodes = [...lines.values()].map((line) => line.node);
     if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n])) list.replaceChildren(...nodes);
@@ -160,13 +229,18 @@ function render({ model, el }) {
     more.textContent = `Show more (${groupDigits(total - rows.length)} left)`;
     list.hidden = !rows.length;
     empty.hidden = rows.length > 0;
-    empty.replaceChildren(...(query.trim() ? ["No tool matches all of these words."]
-      : ["No participant lists a tool yet. An MCP server brings some: ", make("code", { text: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' }), ", a function of yours becomes one: ", make("code", { text: "@lab.tool" })]));
+    empty.replaceChildren(query.trim() ? emptyState(`No ${tab.slice(0, -1)} matches all of these words.`) : emptyList());
     if (!chosen && !rows.length) showEmptyPane();
   }
 
+  function emptyList() {
+    if (tab === "tools") return emptyState("No participant lists a tool. Connect an MCP server:", { code: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' });
+    if (!offers.get(tab)?.asked) return emptyState("Waiting for the participants…");
+    return emptyState(`No participant lists ${tab}. An MCP server may offer some.`, { action: { text: "Request again", run: () => link.act("ask", { tab }) } });
+  }
+
   function badge(text) {
-    return make("span", { class: `mew-badge mew-badge-${text.split(" ")[0]}`, title: "an annotation of the tool", text });
+    return make("span", { class: `mew-badge mew-badge-${/^[a-z-]+/.exec(text)?.[0] ?? "other"}`, title: "As its participant describes it", text });
   }
 
   search.addEventListener("input", () => {
@@ -190,21 +264,26 @@ function render({ model, el }) {
   // --- the form of the chosen tool ---
 
   function showEmptyPane() {
-    pane.replaceChildren(make("div", { class: "mew-empty", text: "Choose a tool to fill in its arguments." }));
+    pane.replaceChildren(make("div", { class: "mew-empty", text: "Choose an entry of the list." }));
   }
 
-  async function choose(target, text = null) {
-    const done = await link.act("form", { tool: target });
+  async function choose(target, what = "tool", text = null) {
+    const done = await link.act("form", { tool: target, what });
     if (!done) return false;
     const tool = done.value;
     const note = make("div", { class: "mew-may mew-dim" });
     const notes = make("div", { class: "mew-dim mew-notes" });
     const preview = make("div", { class: "mew-preview", hidden: true }, make("div", { class: "mew-subhead", text: "The filled prompt" }), make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }));
     const reason = make("span", { class: "mew-reason", id: `mew-reason-${link.view}` });
-    const call = doer("Call", () => start("call"), { class: "mew-call", "aria-describedby": reason.id });
-    const propose = doer("Propose", () => start("propose"), { class: "mew-propose", "aria-describedby": reason.id });
+    const [verb, proposal] = VERBS[what] ?? VERBS.tool;
+    const call = doer(verb, () => start("call"), { class: "mew-call mew-primary", "aria-describedby": reason.id });
+    const propose = doer(proposal, () => start("propose"), { class: "mew-propose", "aria-describedby": reason.id });
+    // A press on a button that waits for an argument leads to the field of that argument.
+    for (const button of [call, propose]) button.addEventListener("click", (event) => {
+      if (event.isTrusted && button.getAttribute("aria-disabled") === "true" && mine.missing) mine.form.reveal(mine.faults);
+    });
     const result = make("div", { class: "mew-result" });
-    chosen = { target, tool, note, notes, preview, reason, call, propose, result, checks: 0, form: null };
+    chosen = { target, what, tool, missing: false, faults: [], note, notes, preview, reason, call, propose, result, checks: 0, form: null };
     const mine = chosen;
     for (const button of list.querySelectorAll("button")) mark(button);
     if (!list.querySelector("button[tabindex='0']")) list.querySelector("button")?.setAttribute("tabindex", 0);
@@ -212,24 +291,27 @@ function render({ model, el }) {
     const arrow = make("span", { class: "mew-of mew-code", text: `${tool.participant}/` });
     pane.replaceChildren(
       make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((label) => badge(label))),
-      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "It has no description." }), note, mine.form.node, notes, preview,
-      make("div", { class: "mew-buttons" }, propose, call, reason), result);
+      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "No description." }), note, mine.form.node, notes, preview,
+      make("div", { class: "mew-buttons" }, call, propose, reason), result);
+    if (tool.address) note.before(make("div", { class: "mew-pane-address mew-code", dir: "ltr", text: tool.address }));
     if (text !== null) {
       try { mine.form.set(text); } catch (error) { link.notice(`These arguments cannot be filled in: ${error.message}`); }
     }
     setReason(mine, "The arguments are being checked…");
     checkSoon(mine, 0);
-    const last = [...runs.values()].filter((run) => run.target === target).map((run) => run.number);
-    if (runs.get(shownRun)?.target !== target) shownRun = last.length ? Math.max(...last) : 0;
+    const last = [...runs.values()].filter((run) => run.target === target && run.what === what).map((run) => run.number);
+    if (!fits(runs.get(shownRun), mine)) shownRun = last.length ? Math.max(...last) : 0;
     paintRuns();
     if (atHand(root) && document.activeElement !== search) mine.form.focus();
     return true;
   }
 
-  // A tool that is no longer known has no form, but its earlier results can be read.
-  function showFormless(target) {
-    chosen = { target, form: null, result: make("div", { class: "mew-result" }) };
-    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: "is no longer known" })), chosen.result);
+  const fits = (run, pane) => run?.target === pane?.target && run?.what === pane?.what;
+
+  // What is no longer known has no form, but its earlier results can be read.
+  function showFormless(target, what) {
+    chosen = { target, what, form: null, result: make("div", { class: "mew-result" }) };
+    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: what === "list" ? "" : "is no longer known" })), chosen.result);
   }
 
   function checkSoon(pane, after = WAITING) {
@@ -246,7 +328,7 @@ function render({ model, el }) {
     const mine = pane.checks, text = pane.form.text(), part = text === null ? pane.form.part() : null;
     const json = text ?? part.text;
     if (json === null) return refuseInput(pane, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
-    const done = await link.act("check", { tool: pane.target, text: json });
+    const done = await link.act("check", { tool: pane.target, what: pane.what, text: json });
     // A newer check is under way, or another tool was chosen.
     if (mine !== pane.checks || pane !== chosen || !done || pane.form.text() !== text) return;
     showCheck(pane, done.value, text);
@@ -255,6 +337,7 @@ function render({ model, el }) {
 
   function refuseInput(pane, why) {
     pane.text = null;
+    pane.missing = false;
     setReason(pane, why);
   }
 
@@ -262,7 +345,7 @@ function render({ model, el }) {
     pane.form.show(checked.faults);
     pane.text = checked.faults.length ? null : text;
     pane.may = { call: checked.call, propose: checked.propose };
-    write(pane.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither call nor propose it. ${checked.why}`);
+    write(pane.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither request nor propose it. ${checked.why}`);
     pane.note.hidden = !pane.note.textContent;
     write(pane.notes, checked.notes.join(" "));
     pane.notes.hidden = !checked.notes.length;
@@ -270,8 +353,11 @@ function render({ model, el }) {
     write(pane.preview.querySelector("pre"), checked.preview);
     const missing = checked.faults.filter((fault) => fault.said === "is required").map((fault) => fault.shown.join(" › "));
     const wrong = checked.faults.length - missing.length;
-    const why = [missing.length ? `Still needed: ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? ` and ${missing.length - 4} more` : ""}.` : "",
-      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit the schema.` : ""].filter(Boolean).join(" ");
+    pane.faults = checked.faults;
+    pane.missing = missing.length > 0;
+    const quoted = missing.slice(0, 4).map((name) => `“${name}”`).join(", ") + (missing.length > 4 ? ` and ${missing.length - 4} more` : "");
+    const why = [missing.length ? `${quoted} ${missing.length === 1 ? "is" : "are"} required.` : "",
+      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : ""].filter(Boolean).join(" ");
     setReason(pane, why);
   }
 
@@ -280,7 +366,9 @@ function render({ model, el }) {
     setDisabled(pane.call, Boolean(why) || !pane.may?.call);
     setDisabled(pane.propose, Boolean(why) || !pane.may?.propose);
     pane.call.hidden = pane.may ? !pane.may.call : false;
-    pane.propose.classList.toggle("mew-only", Boolean(pane.may && !pane.may.call));
+    const only = Boolean(pane.may && !pane.may.call);
+    pane.propose.classList.toggle("mew-primary", only);
+    pane.propose.classList.toggle("mew-quiet", !only);
   }
 
   function setDisabled(button, value) {
@@ -292,8 +380,11 @@ function render({ model, el }) {
     const pane = chosen, text = pane.form.text();
     // Only arguments that were checked, and have not changed since, are sent.
     if (text === null || text !== pane.text) return checkSoon(pane, 0);
-    write(pane.reason, "sending…");
-    const done = await link.act("start", { tool: pane.target, text, how });
+    if (pane.sending) return;
+    pane.sending = true;
+    write(pane.reason, "Sending…");
+    const done = await link.act("start", { tool: pane.target, what: pane.what, text, how });
+    pane.sending = false;
     write(pane.reason, "");
     if (!done) return;
     shownRun = done.value.run;
@@ -327,7 +418,7 @@ function render({ model, el }) {
     if (wait && !ticks) ticks = setInterval(tick, 1000);
     if (!wait) { clearInterval(ticks); ticks = null; }
     const run = runs.get(shownRun);
-    if (run && chosen?.target === run.target) showResult(run);
+    if (run && fits(run, chosen)) showResult(run);
   }
 
   function callRow(run, old) {
@@ -337,20 +428,46 @@ function render({ model, el }) {
     if (!old) {
       const again = doer("Use again", async () => {
         const done = await link.act("again", { run: run.number });
-        if (done) await choose(done.value.tool, done.value.text);
-      }, { class: "mew-small", "aria-label": `Use the arguments of call ${run.number} again` });
-      const show = make("button", { type: "button", class: "mew-small", text: "Show", "aria-label": `Show the result of call ${run.number}`, onclick: () => reveal(run.number) });
+        if (done) await choose(done.value.tool, done.value.what, done.value.text);
+      }, { class: "mew-small mew-quiet", "aria-label": `Use the arguments of call ${run.number} again`, title: "Fills its arguments into the form" });
+      const rerun = doer("Run again", async () => {
+        const done = await link.act("again", { run: run.number });
+        if (!done) return;
+        const started = await link.act("start", { ...done.value, how: run.proposed ? "propose" : "call" });
+        if (!started) return;
+        shownRun = started.value.run;
+        announce(started.said);
+        if (chosen?.target !== done.value.tool || chosen.what !== done.value.what) await choose(done.value.tool, done.value.what, done.value.text);
+        paintRuns();
+      }, { class: "mew-small mew-quiet", "aria-label": `Run call ${run.number} again`, title: "Sends the same arguments again" });
+      const show = make("button", { type: "button", class: "mew-small mew-quiet", text: "Show", "aria-label": `Show the result of call ${run.number}`, onclick: () => reveal(run.number) });
+      const stop = doer("Cancel", () => link.act("stop", { run: run.number }), { class: "mew-small mew-danger mew-stop-row", hidden: true });
+      if (run.what === "list") again.hidden = rerun.hidden = true;
+      row.progress = progressBar(run.target);
       row.append(make("td", { class: "mew-num", text: run.number }), make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
-        make("td", { class: "mew-code mew-brief", dir: "ltr", title: run.brief }, make("bdi", { text: run.brief })), make("td", { class: "mew-became" }), make("td", { class: "mew-do" }, show, again));
+        make("td", { class: "mew-code mew-brief", dir: "ltr", title: run.brief }, make("bdi", { text: run.brief })),
+        make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node), make("td", { class: "mew-do" }, stop, show, again, rerun));
     }
+    const stop = row.querySelector(".mew-stop-row");
+    if (!run.waits && stop.contains(document.activeElement)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
+    stop.hidden = !run.waits;
+    write(stop, stopWord(run));
+    stop.setAttribute("aria-label", `${stopWord(run)} call ${run.number}`);
+    row.progress.show(run.progress);
     return row;
+  }
+
+  // A proposal that nobody has decided about is withdrawn; what runs is cancelled.
+  function stopWord(run) {
+    return run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Cancel";
   }
 
   async function reveal(number) {
     const run = runs.get(number);
     if (!run) return;
     shownRun = number;
-    if (chosen?.target !== run.target && !await choose(run.target)) showFormless(run.target);
+    if (run.what === "list") showFormless(run.target, "list");
+    else if (!fits(run, chosen) && !await choose(run.target, run.what)) showFormless(run.target, run.what);
     showResult(runs.get(number) ?? run, atHand(root));
   }
 
@@ -358,8 +475,7 @@ function render({ model, el }) {
     for (const row of calls.children) {
       const run = row.mewRun;
       const cell = row.children[3];
-      const text = `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`;
-      write(cell, text);
+      write(cell.firstChild, `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`);
       cell.className = `mew-became mew-became-${run.state}`;
     }
     const shown = runs.get(shownRun);
@@ -372,15 +488,22 @@ function render({ model, el }) {
     pane.shown = run;
     pane.line = make("span", { class: "mew-standing", text: stateText(run) });
     const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
+    const messages = make("button", {
+      type: "button", class: "mew-quiet mew-small mew-to-messages", text: "Open in Messages", title: rowsOf, hidden: !rowsOf,
+      onclick: async () => { if (!await openIn(root, "feed", { id: run.id })) announce("No view of the messages is open in this page: %mew feed shows one."); },
+    });
     const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
-      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, make("span", { class: "mew-dim", title: "its rows in lab.view.feed", text: rowsOf ? `feed ${rowsOf}` : "" }));
-    if (run.waits) head.append(doer(run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Stop waiting", () => link.act("stop", { run: run.number }), { class: "mew-stop" }));
+      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, messages);
+    if (run.waits) head.append(doer(`${stopWord(run)} call`, () => link.act("stop", { run: run.number }), { class: "mew-stop mew-danger" }));
+    const bar = progressBar(run.target);
+    bar.show(run.progress);
+    head.append(bar.node);
     const parts = make("div", { class: "mew-blocks" });
     const focused = pane.result.contains(document.activeElement);
     pane.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
     if (run.has_result) showBlocks(run, parts);
-    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "The answer has no content." }));
+    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "The result is empty." }));
     if (focus || focused) head.focus({ preventScroll: focused });
   }
 
@@ -391,28 +514,30 @@ function render({ model, el }) {
       results.set(run.number, done.value);
       while (results.size > 20) results.delete(results.keys().next().value);
     }
-    parts.replaceChildren(...results.get(run.number).map((block) => {
-      if (block.kind === "image") return image(block);
-      if (block.kind === "note") return make("div", { class: "mew-dim", dir: "auto", text: block.text });
-      return make("pre", { class: "mew-code mew-block", tabindex: 0, dir: "ltr", "aria-label": block.kind === "json" ? "Result as JSON" : "Result", text: block.text });
-    }));
+    parts.replaceChildren(...blocks.show(results.get(run.number)));
   }
 
-  const addresses = [];
-  function image(block) {
-    const bytes = Uint8Array.from(atob(block.text), (c) => c.charCodeAt(0));
-    const address = URL.createObjectURL(new Blob([bytes], { type: block.mime }));
-    addresses.push(address);
-    while (addresses.length > 40) URL.revokeObjectURL(addresses.shift());
-    return make("img", { class: "mew-picture", src: address, alt: `a picture from the tool (${block.mime})` });
-  }
+  root.addEventListener("keydown", (event) => {
+    const writing = event.target.matches("input, textarea, select");
+    if (event.key === "/" && !writing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      search.focus();
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.isTrusted && !event.repeat && chosen?.form && pane.contains(event.target)) {
+      event.preventDefault();
+      const button = chosen.may?.call ? chosen.call : chosen.propose;
+      if (button.getAttribute("aria-disabled") !== "true") start(chosen.may?.call ? "call" : "propose");
+      else if (chosen.missing) chosen.form.reveal(chosen.faults);
+    } else if (event.key === "Escape" && pane.contains(event.target) && !event.defaultPrevented) {
+      (list.querySelector("button[tabindex='0']") ?? search).focus();
+    }
+  });
 
   showEmptyPane();
   return () => {
     clearInterval(ticks);
     clearTimeout(searching);
     clearTimeout(due);
-    for (const address of addresses) URL.revokeObjectURL(address);
+    blocks.end();
     link.end();
   };
 }

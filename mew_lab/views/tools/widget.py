@@ -1,11 +1,14 @@
 """The tools view: a person finds a tool, fills in its arguments, calls or proposes it, and reads the result.
 
+Resources and prompts of the participants have tabs of their own; they are listed when a person opens such a tab.
+
 The browser sends a tool's name, the arguments as JSON text and the requested action. This module validates the arguments
 and checks the permission, and again when they are sent. A page of tools is sent when a view requests it, a result when a
 person opens it. No argument and no result is synced state; only the saved picture lists the calls.
 
-`mew_lab.views.tools.model` discovers the tools, `mew_lab.views.tools.runs` follows the calls, and
-`mew_lab.views.tools.schema_form` turns a schema into fields. The form itself is ui/form.js.
+`mew_lab.views.tools.model` discovers the tools, `mew_lab.views.tools.offers` the resources and prompts,
+`mew_lab.views.tools.runs` follows the calls, and `mew_lab.views.tools.schema_form` turns a schema into fields. The form
+itself is ui/form.js.
 
 Spec: §3.1, §3.2, §3.3.1.
 """
@@ -21,14 +24,14 @@ from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
-from mew_lab.views.tools.blocks import blocks
-from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools
+from mew_lab.views.tools.blocks import answer_blocks
+from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
+from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import INSTALL
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.tools_agent.definition import AgentDefinition
@@ -74,6 +77,7 @@ class ToolsView(ActingWidget):
         # Only the writer uses these two: the state that was last sent to the views.
         self._version = -1
         self._runs: tuple[ToolRun, ...] = ()
+        self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
         super().__init__(**traits)
         self._leave = self._left_by(catalog.subscribe(self.wake))
 
@@ -116,7 +120,9 @@ class ToolsView(ActingWidget):
         self._open(0.0)
         # The state last sent to the other views is kept: their news are still to be sent.
         runs = [_pack_run(run) for run in self._catalog.runs.all]
-        return {"now": self.clock().timestamp(), "runs": runs, **_pack_catalogue(self._catalog.listed)}
+        offers = {tab: _pack_offers(listed) for tab, listed in self._catalog.offers.listed.items()}
+        catalogue = _pack_catalogue(self._catalog.listed)
+        return {"now": self.clock().timestamp(), "runs": runs, "offers": offers, **catalogue}
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -124,6 +130,11 @@ class ToolsView(ActingWidget):
         if catalogue.version != self._version:
             self._version = catalogue.version
             items.append({"t": "catalogue"} | _pack_catalogue(catalogue))
+        offers = self._catalog.offers.listed
+        for tab in TABS:
+            if offers[tab] is not self._offers[tab]:
+                items.append({"t": "offers", "tab": tab} | _pack_offers(offers[tab]))
+        self._offers = offers
         runs = self._catalog.runs.all
         if runs is not self._runs:
             known = set(map(id, self._runs))
@@ -142,18 +153,63 @@ class ToolsView(ActingWidget):
             "stop": lambda params: self._submit(self._catalog.runs.stop(_number(params))),
             "result": self._result,
             "again": self._again,
-            "ask": lambda params: self._submit(self._catalog.ask_again(_text(params, "participant"))),
+            "ask": self._request_lists,
+            "propose-list": self._propose_list,
         }
 
+    def _request_lists(self, params: Mapping[str, Any]) -> Future[Any]:
+        participant, tab = _text(params, "participant"), _tab(params)
+        if tab is None:
+            return self._submit(self._catalog.ask_again(participant))
+        return self._submit(self._catalog.ask_offers(tab, participant))
+
+    def _propose_list(self, params: Mapping[str, Any]) -> Future[Any]:
+        participant, tab = _text(params, "participant"), _tab(params)
+        if tab is None or not participant:
+            raise MewError("The view named no list to propose, so nothing was sent.")
+
+        async def propose() -> str:
+            self._catalog.offers.propose_list(tab, participant)
+            return f"Proposed to list the {tab} of {one_line(participant, 80)}. The list appears after the approval."
+
+        return self._submit(propose())
+
     def _find(self, params: Mapping[str, Any]) -> ActResult:
+        if (tab := _tab(params)) is not None:
+            return self._find_offers(tab, params)
         fitting = find_tools(self._catalog.listed.tools, _text(params, "query"))
         start = params.get("start", 0)
         start = start if isinstance(start, int) and start >= 0 else 0
         rows = [self._row(tool) for tool in fitting[start : start + PAGE]]
         return ActResult(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
 
+    def _find_offers(self, tab: Tab, params: Mapping[str, Any]) -> ActResult:
+        fitting = find_offers(self._catalog.offers.listed[tab].offers, words_of(_text(params, "query")))
+        start = params.get("start", 0)
+        start = start if isinstance(start, int) and start >= 0 else 0
+        rows = [self._offer_row(offer) for offer in fitting[start : start + PAGE]]
+        return ActResult(f"{len(fitting)} {tab}", {"total": len(fitting), "start": start, "rows": rows})
+
+    def _offer_row(self, offer: Offer) -> dict[str, Any]:
+        may = self._catalog.offer_permission(offer)
+        size = [f"{offer.size} bytes"] if offer.size is not None else []
+        return {
+            "what": offer.what,
+            "target": offer.target,
+            "participant": visible(offer.participant),
+            "name": one_line(offer.name, 200),
+            "address": one_line(offer.address, 400) if offer.what != "prompt" else "",
+            "about": one_line(" ".join(offer.about.split()), MAX_SHOWN),
+            "arguments": [list(argument) for argument in summary(offer.schema)],
+            "badges": ["template"] * (offer.what == "template")
+            + [visible(offer.mime)] * bool(offer.mime)
+            + size,
+            "may": "call" if may.call else "propose" if may.propose else "neither",
+        }
+
     def _row(self, tool: DiscoveredTool) -> dict[str, Any]:
         return {
+            "what": "tool",
             "target": f"{tool.participant}/{tool.name}",
             "participant": visible(tool.participant),
             "name": visible(tool.name),
@@ -168,40 +224,56 @@ class ToolsView(ActingWidget):
         return "call" if may.call else "propose" if may.propose else "neither"
 
     def _form(self, params: Mapping[str, Any]) -> ActResult:
+        if (what := _what(params)) != "tool":
+            offer = self._catalog.offers.offer(what, _text(params, "tool"))
+            lines = "\n".join(map(visible, offer.about.split("\n")))
+            return ActResult(
+                "the form", self._offer_row(offer) | {"about": lines, "plan": plan(offer.schema)}
+            )
         tool = self._catalog.require_tool(_text(params, "tool"))
         about = "\n".join(map(visible, tool.description.split("\n")))
         return ActResult("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
 
     def _check(self, params: Mapping[str, Any]) -> ActResult:
-        return ActResult(
-            "checked", _pack_check(self._catalog.check(_text(params, "tool"), _text(params, "text")))
-        )
+        target, text, what = _text(params, "tool"), _text(params, "text"), _what(params)
+        if what != "tool":
+            return ActResult("checked", _pack_check(self._catalog.check_offer(what, target, text)))
+        return ActResult("checked", _pack_check(self._catalog.check(target, text)))
 
     def _start(self, params: Mapping[str, Any]) -> Future[Any]:
         target, text, how = _text(params, "tool"), _text(params, "text"), _text(params, "how")
         if how not in ("call", "propose"):
             raise MewError("The view requested neither a call nor a proposal, so nothing was sent.")
 
+        what = _what(params)
+
         async def start() -> ActResult:
-            run = await self._catalog.start(target, text, propose=how == "propose")
+            if what == "tool":
+                run = await self._catalog.start(target, text, propose=how == "propose")
+            else:
+                run = await self._catalog.start_offer(what, target, text, propose=how == "propose")
             return ActResult(
-                f"{'Proposed' if how == 'propose' else 'Called'} {one_line(target, 120)}.",
+                f"{'Proposed' if how == 'propose' else 'Requested'} {one_line(target, 120)}.",
                 {"run": run.number},
             )
 
         return self._submit(start())
 
     def _result(self, params: Mapping[str, Any]) -> ActResult:
-        raw = self._catalog.runs.result(_number(params))
-        if raw is None:
+        number = _number(params)
+        run, raw = self._run_of(number), self._catalog.runs.result(number)
+        if raw is None or run is None:
             raise MewError("That result is no longer held in this view; lab.log.df has it.")
-        return ActResult("the result", [block._asdict() for block in blocks(raw)])
+        return ActResult("the result", [block._asdict() for block in answer_blocks(run.method, raw)])
+
+    def _run_of(self, number: int) -> ToolRun | None:
+        return next((run for run in self._catalog.runs.all if run.number == number), None)
 
     def _again(self, params: Mapping[str, Any]) -> ActResult:
-        run = next((run for run in self._catalog.runs.all if run.number == _number(params)), None)
-        if run is None:
+        run = self._run_of(_number(params))
+        if run is None or run.what == "list":
             raise MewError("That call is no longer held in this view; lab.log.df has it.")
-        return ActResult("its arguments", {"tool": run.target, "text": run.text})
+        return ActResult("its arguments", {"what": run.what, "tool": run.target, "text": run.text})
 
     # Saved pictures.
 
@@ -241,9 +313,8 @@ class ToolsView(ActingWidget):
             ""
             if rows
             else "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
-            f'A picture: nothing can be called here. The live view {INSTALL}. Until then: lab.call("bot/tool", …).',
         ]
-        title = f"Tools as of {clock_time(self.clock())}, {len(catalogue.tools)} tools"
+        title = f"Tools: {len(catalogue.tools)} tools"
         columns = ("participant", "tool", "arguments", "description", "annotations")
         return picture(
             title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")
@@ -253,6 +324,15 @@ class ToolsView(ActingWidget):
 def _text(params: Mapping[str, Any], key: str) -> str:
     value = params.get(key, "")
     return value if isinstance(value, str) else ""
+
+
+def _tab(params: Mapping[str, Any]) -> Tab | None:
+    """The tab that a view names: resources or prompts; None for the tools."""
+    return next((tab for tab in TABS if tab == params.get("tab")), None)
+
+
+def _what(params: Mapping[str, Any]) -> str:
+    return _text(params, "what") or "tool"
 
 
 def _number(params: Mapping[str, Any]) -> int:
@@ -265,12 +345,12 @@ def _badges(annotations: Mapping[str, Any]) -> list[str]:
     labels = (
         ("readOnlyHint", True, "read-only"),
         ("readOnlyHint", False, "writes"),
-        ("destructiveHint", True, "destroys"),
-        ("idempotentHint", True, "repeatable"),
-        ("openWorldHint", True, "reaches outside"),
+        ("destructiveHint", True, "destructive"),
+        ("idempotentHint", True, "idempotent"),
+        ("openWorldHint", True, "open world"),
     )
     hints = [label for key, value, label in labels if annotations.get(key) is value]
-    return [label for label in hints if not (label == "destroys" and "read-only" in hints)]
+    return [label for label in hints if not (label == "destructive" and "read-only" in hints)]
 
 
 def _pack_catalogue(catalogue: ToolList) -> dict[str, Any]:
@@ -286,6 +366,20 @@ def _pack_catalogue(catalogue: ToolList) -> dict[str, Any]:
             for owner in people[:MAX_PEOPLE]
         ],
         "more_people": max(0, len(people) - MAX_PEOPLE),
+    }
+
+
+def _pack_offers(listed: OfferList) -> dict[str, Any]:
+    people = sorted(listed.people, key=lambda owner: owner.state == "ready")
+    return {
+        "version": listed.version,
+        "asked": listed.asked,
+        "total": len(listed.offers),
+        "ready": sum(owner.offers > 0 for owner in listed.people),
+        "people": [
+            [owner.name, visible(owner.name), owner.state, owner.offers, visible(owner.error)]
+            for owner in people[:MAX_PEOPLE]
+        ],
     }
 
 
@@ -313,8 +407,8 @@ def _state(run: ToolRun) -> str:
     took = f" in {run.took:.2f} s" if run.took < 60 else f" in {run.took / 60:.1f} min"
     if run.waits:
         if run.kind == "mcp/request":
-            return "waits for the answer"
-        return f"approved{by}, waits for the answer" if run.state == "fulfilled" else "waits for a human"
+            return "running" if run.what == "tool" else "waiting for the answer"
+        return f"approved{by}, waiting for the answer" if run.state == "fulfilled" else "waiting for approval"
     if run.state == "answered":
         return f"answered{took}{by}"
     if run.state in ("rejected", "withdrawn"):
@@ -325,6 +419,7 @@ def _state(run: ToolRun) -> str:
 def _pack_run(run: ToolRun) -> dict[str, Any]:
     return {
         "number": run.number,
+        "id": run.id,
         "target": visible(run.target),
         "brief": one_line(run.text, 200),
         "proposed": run.kind == "mcp/proposal",
@@ -337,4 +432,6 @@ def _pack_run(run: ToolRun) -> dict[str, Any]:
         "seq": run.seq,
         "answer": run.answer_seq,
         "has_result": run.has_result,
+        "what": run.what,
+        "progress": list(run.progress) if run.waits and run.progress is not None else None,
     }

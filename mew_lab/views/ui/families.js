@@ -4,9 +4,10 @@ import { FAMILIES, KIND_STARTS } from "./family_table.js";
 
 export function family(kind) {
   const [, name] = KIND_STARTS.find(([start]) => kind.startsWith(start)) ?? ["", "system"];
-  return { name, glyph: glyphOf(name) };
+  return { name, label: familyLabel(name) };
 }
 
-export function glyphOf(name) {
-  return FAMILIES.find((row) => row.name === name)?.glyph ?? "SY";
+// The word for a family, such as "Proposal".
+export function familyLabel(name) {
+  return FAMILIES.find((row) => row.name === name)?.label ?? "System";
 }

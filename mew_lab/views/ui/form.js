@@ -1,6 +1,7 @@
 // A form from the plan of a JSON Schema (mew_lab/views/tools/schema_form.py). It gives JSON text, exact to the digit, or null
 // while a field is not well-formed. Python validates the text, and `show(faults)` shows the errors.
-// A field without a value is absent, which differs from empty. Typing adds it, clearing removes it, the tick does both.
+// A field without a value is absent, which differs from empty. Typing adds it, clearing removes it, the “Send” box does both.
+// `reveal(faults)` marks every required field without a value, also those that nobody touched, and focuses the first.
 // Parts are built when they are opened, so that a recursive schema costs nothing.
 
 import { make } from "./elements.js";
@@ -61,11 +62,11 @@ export function schemaForm(plan, { changed }) {
     const fault = make("div", { class: "mew-fault", id: id(), hidden: true });
     const title = name ?? make(group ? "span" : "label", { class: "mew-name mew-code", dir: "ltr", id: id(), text: label });
     const line = make("div", { class: "mew-name-line" });
-    if (tick) line.append(tick);
     line.append(title);
     if (field.title) line.append(make("bdi", { class: "mew-dim", text: field.title }));
     line.append(make("span", { class: "mew-kind-word", text: formKindWord(field) }));
     if (field.required && field.key !== undefined) line.append(make("span", { class: "mew-required", text: "required" }));
+    if (tick) line.append(tick);
     const node = make("div", { class: `mew-field mew-field-${field.kind}` }, line, control);
     if (about.textContent) node.append(make("div", { class: "mew-about" }, about));
     if (note) node.append(make("div", { class: "mew-about mew-note-line" }, note));
@@ -98,12 +99,24 @@ export function schemaForm(plan, { changed }) {
     };
   }
 
-  function tickBox(label, on) {
-    return make("input", { type: "checkbox", class: "mew-give", title: "Include this argument", "aria-label": `include ${label}`, onchange: on });
+  // The box of an argument that may be left out. `tick` is the box itself, `node` the box with its word.
+  function tickBox(label, on, word = "Send", title = "Whether this argument is sent") {
+    const tick = make("input", { type: "checkbox", class: "mew-give", "aria-label": `${word} ${label}`, onchange: on });
+    return { tick, node: make("label", { class: "mew-give-label", title }, tick, word) };
   }
 
   // `path` leads to a field, `shown` is the same to be read.
-  const sentence = (faults) => faults.map((fault) => [fault.shown.join(" › "), fault.said].filter(Boolean).join(" ")).join("; ");
+  const sentence = (faults, label = "") => faults.map((fault) => {
+    const name = fault.shown.join(" › ");
+    return fault.said === "is required" ? `“${name || label}” is required` : [name, fault.said].filter(Boolean).join(" ");
+  }).join("; ");
+  // While `reveal` runs: all faults are shown, and the first field that is marked gets the focus.
+  let revealing = null;
+  const mark = (faults, touched, focus) => {
+    const shown = touched || revealing ? faults : faults.filter((fault) => fault.said !== "is required");
+    if (revealing && !revealing.focus && shown.some((fault) => fault.said === "is required" && !fault.path.length)) revealing.focus = focus;
+    return shown;
+  };
   const below = (faults, key) => faults.filter((fault) => fault.path[0] === key).map((fault) => ({ path: fault.path.slice(1), shown: fault.shown.slice(1), said: fault.said }));
 
   // A field of any kind. `label` names it; a `settled` field always has a value, such as an item of a list.
@@ -148,8 +161,10 @@ export function schemaForm(plan, { changed }) {
     let choices = false, value = "", touched = false;
     // An item of a list exists because its row does; elsewhere the tick says that an empty text is meant.
     const optional = field.kind === "string" && field.key !== undefined || !settled;
-    const tick = optional ? tickBox(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); }) : null;
-    const parts = frame(field, box, { label, tick });
+    const give = optional ? tickBox(label, () => { choices = tick.checked; touched = true; update(); if (choices) box.focus(); changed(); },
+      ...(field.required ? ["Send empty", "Whether the empty text is sent"] : [])) : null;
+    const tick = give?.tick;
+    const parts = frame(field, box, { label, tick: give?.node });
     parts.describe(box);
     box.addEventListener("input", () => {
       value = box.value;
@@ -163,6 +178,8 @@ export function schemaForm(plan, { changed }) {
     if (!many && box.tagName === "TEXTAREA") box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); });
     function update() {
       if (tick) tick.checked = choices;
+      // A required text is sent as soon as there is one; only the empty one has to be meant.
+      if (tick && field.required) give.node.hidden = value !== "";
       if (box.tagName === "TEXTAREA" && !many) box.rows = Math.min(12, value.split("\n").length);
       parts.near("");
       read();
@@ -171,7 +188,7 @@ export function schemaForm(plan, { changed }) {
       if (field.kind === "string") return choices || !optional ? value : ABSENT;
       if (!choices && value === "" && !settled) return ABSENT;
       const written = value.trim();
-      if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or clear the tick.") : ABSENT;
+      if (written === "" && field.key !== undefined) return choices && tick ? bad("Write a value, or clear “Send”.") : ABSENT;
       if (field.kind === "json") {
         try { return readJson(written); } catch (error) { return bad(`This is not JSON: ${error.message}. A text needs double quotes.`); }
       }
@@ -195,8 +212,7 @@ export function schemaForm(plan, { changed }) {
       node: parts.node, set, rename: parts.rename,
       get: read,
       show(faults) {
-        const shown = touched ? faults : faults.filter((fault) => fault.said !== "is required");
-        parts.far(sentence(shown));
+        parts.far(sentence(mark(faults, touched, box), label));
       },
       focus: () => box.focus(),
     };
@@ -226,7 +242,7 @@ export function schemaForm(plan, { changed }) {
         if (missing) unread.push(label);
         return missing ? BAD : box.value === "" ? ABSENT : readJson(options[Number(box.value)][1]);
       },
-      show: (faults) => parts.far(sentence(touched ? faults : faults.filter((fault) => fault.said !== "is required"))),
+      show: (faults) => parts.far(sentence(mark(faults, touched, box), label)),
       focus: () => box.focus(),
     };
   }
@@ -234,13 +250,13 @@ export function schemaForm(plan, { changed }) {
   // A constant value: it is included or not.
   function constantField(field, label, settled) {
     const value = field.kind === "null" ? null : readJson(field.value);
-    const tick = settled ? null : tickBox(label, () => changed());
-    const parts = frame(field, make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), { label, tick, group: true });
+    const give = settled ? null : tickBox(label, () => changed()), tick = give?.tick;
+    const parts = frame(field, make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), { label, tick: give?.node, group: true });
     return {
       node: parts.node, rename: parts.rename,
       set(next) { if (tick) tick.checked = next !== ABSENT; },
       get: () => (settled || tick.checked ? value : ABSENT),
-      show: (faults) => parts.far(sentence(faults)),
+      show: (faults) => parts.far(sentence(faults, label)),
       focus: () => tick?.focus(),
     };
   }
@@ -249,8 +265,8 @@ export function schemaForm(plan, { changed }) {
   function containerField(field, label, settled, { fill, set, get, show }) {
     const inner = make("div", { class: "mew-inner" });
     let open = false;
-    const tick = settled ? null : tickBox(label, () => { include(tick.checked); changed(); });
-    const parts = frame(field, inner, { label, tick, group: true });
+    const give = settled ? null : tickBox(label, () => { include(tick.checked); changed(); }), tick = give?.tick;
+    const parts = frame(field, inner, { label, tick: give?.node, group: true });
     parts.describe(inner);
     function include(on) {
       if (tick) tick.checked = on;
@@ -270,7 +286,7 @@ export function schemaForm(plan, { changed }) {
       show(faults) {
         const own = faults.filter((fault) => !fault.path.length), rest = faults.filter((fault) => fault.path.length);
         const left = open ? show(rest) : rest;
-        parts.far(sentence(open ? [...own, ...left] : [...own, ...left].filter((fault) => fault.said !== "is required")));
+        parts.far(sentence(mark([...own, ...left], open, tick ?? inner.querySelector("button, input, textarea, select")), label));
       },
       focus: () => (tick ?? inner.querySelector("button, input, textarea, select"))?.focus(),
     };
@@ -523,6 +539,13 @@ export function schemaForm(plan, { changed }) {
       else if (whole) far = sentence([...faults.filter((fault) => !fault.path.length), ...whole.show(faults.filter((fault) => fault.path.length))]);
       else single.show(faults);
       say(far);
+    },
+    reveal(faults) {
+      revealing = { focus: null };
+      this.show(faults);
+      const first = revealing.focus;
+      revealing = null;
+      (first ?? body.querySelector("[aria-invalid='true']"))?.focus();
     },
     focus() { (asJson ? box : body.querySelector("textarea, input, select, button"))?.focus(); },
   };

@@ -28,6 +28,7 @@ __all__ = ["VIEWS", "Module", "family_css", "family_table", "front_end", "join_m
 
 VIEWS = Path(__file__).parents[1]
 FAMILY_TABLE = "ui/family_table.js"
+STORED_PICTURE = "ui/stored_picture.css"  # in every view: it hides the stored picture of the cell
 
 _IMPORT = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "(\.\.?/[\w./]+\.js)";')
 _DECLARATION = re.compile(r"(export )?(?:(?:async )?function|class|const|let) ")
@@ -137,7 +138,7 @@ def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str
 
 def family_table() -> str:
     """The families of kinds as the ES module `ui/family_table.js`."""
-    families = [{"name": family.name, "glyph": family.glyph} for family in FAMILIES]
+    families = [{"name": family.name, "label": family.label} for family in FAMILIES]
     rows = ",\n  ".join(json.dumps(row) for row in families)
     starts = ",\n  ".join(json.dumps(row) for row in STARTS)
     return (
@@ -173,6 +174,6 @@ def front_end(part: str) -> tuple[str, str]:
         ValueError: where its modules cannot be joined; the sentence names the module.
     """
     text, paths = join_modules(f"{part}/view.js", _sources())
-    sheets = [(VIEWS / path).with_suffix(".css") for path in paths]
+    sheets = [VIEWS / STORED_PICTURE, *((VIEWS / path).with_suffix(".css") for path in paths)]
     styles = [sheet.read_text("utf-8") for sheet in sheets if sheet.is_file()]
     return text, "\n".join([family_css(), *styles])

@@ -43,7 +43,9 @@ import anywidget
 from mew_lab.errors import MewError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
+from mew_lab.views.ui.pictures import snapshot
 from mew_lab.views.ui.preferences import preferences
+from mew_lab.views.ui.stored_picture import StoredPicture
 
 __all__ = [
     "ClickProbe",
@@ -52,6 +54,7 @@ __all__ = [
     "can_click_while_waiting",
     "count_while",
     "free_the_comm",
+    "is_displayed_here",
     "message_threads",
 ]
 
@@ -65,7 +68,6 @@ message_threads: set[str] = set()
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
-INSTALL = "needs anywidget where JupyterLab runs: pip install anywidget, then reload the page"
 
 
 # All widgets of this kernel: a setting that one view changes is told to each.
@@ -128,6 +130,17 @@ def attended(kernel: Any) -> bool:
     return bool(request.get("content", {}).get("allow_stdin", False))
 
 
+def _running_cell(kernel: Any) -> str:
+    """The id of the request to run the cell that runs now."""
+    return str((kernel.get_parent("shell") or {}).get("header", {}).get("msg_id", ""))
+
+
+def is_displayed_here(view: LiveWidget) -> bool:
+    """Whether the cell that runs now displays this view already."""
+    kernel = _kernel()
+    return kernel is not None and view.displayed_in != "" and view.displayed_in == _running_cell(kernel)
+
+
 def _routable() -> bool:
     """Whether the one private method that `free_the_comm` replaces is still where it was."""
     try:
@@ -182,6 +195,11 @@ class LiveWidget(anywidget.AnyWidget):
         self._ended = False
         self._writer: threading.Thread | None = None
         self._threadless = False
+        self._stored: StoredPicture | None = None
+        # The id of the request to run the cell that displayed this view last.
+        self.displayed_in = ""
+        # What is called when a decision has changed the view.
+        self.on_decision: list[Callable[[], None]] = []
         super().__init__(**traits)
         self.freed = free_the_comm(self.comm)
         self.on_msg(self._on_message)
@@ -212,6 +230,10 @@ class LiveWidget(anywidget.AnyWidget):
         """The view as one line of plain text."""
         return self.title
 
+    def _brief_html(self) -> str:
+        """The most important of the view, for the picture of a page with several views; may be empty."""
+        return ""
+
     # What any thread may call.
 
     @property
@@ -226,6 +248,8 @@ class LiveWidget(anywidget.AnyWidget):
 
     def wake(self) -> None:
         """Tells the writer that there is something new; cheap enough for every row of a log."""
+        if self._stored is not None:
+            self._stored.mark()
         # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so
         # what the caller has just added is gathered too.
         if self._dirty:
@@ -250,6 +274,20 @@ class LiveWidget(anywidget.AnyWidget):
         """Tells all views that they no longer change; `text` is the reason, as a sentence."""
         self._over = text
         self.post({"t": "over", "text": text})
+        if self._stored is not None:
+            self._stored.store(last=True)
+
+    def store_picture(self) -> None:
+        """Stores the picture as it is now, where the view was displayed."""
+        if self._stored is not None:
+            self._stored.store()
+
+    def store_decision(self) -> None:
+        """Brings the picture that the notebook stores up to date soon, for a decision has changed it."""
+        if self._stored is not None:
+            self._stored.mark(decided=True)
+        for callback in self.on_decision:
+            callback()
 
     def close(self) -> None:
         """Ends the subscription, the writer, then the widget; the second call does nothing."""
@@ -258,6 +296,8 @@ class LiveWidget(anywidget.AnyWidget):
                 return
             self._ended = True
             self._changed.notify_all()
+        if self._stored is not None:
+            self._stored.end()
         self._leave()
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
@@ -382,19 +422,58 @@ class LiveWidget(anywidget.AnyWidget):
             return one_line(self._static_text(), 200)
         return f"<{self.title}>"
 
+    def _ipython_display_(self) -> None:
+        """Displays the picture, which later updates replace, and beside it the live view, which they leave alone.
+
+        Raises:
+            NotImplementedError: There is no kernel; IPython then takes the MIME bundle.
+        """
+        from IPython import get_ipython
+
+        shell = get_ipython()
+        kernel = _kernel()
+        if kernel is None:
+            raise NotImplementedError
+        self.displayed_in = _running_cell(kernel)
+        if self._stored is None:
+            publish = shell.display_pub.publish
+            self._stored = StoredPicture(publish, self._draw, self.fault, f"mew-lab-{self.model_id}")
+        data, metadata = self._bundle()
+        live = {kind: value for kind, value in data.items() if not kind.startswith("text/")}
+        # Hidden until the first update: a page that shows the live view has its style sheet by then.
+        self._stored.show(self._picture(hidden=bool(live)))
+        if live:
+            shell.display_pub.publish(live, metadata)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        data, metadata = self._bundle(**kwargs)
+        return self._picture() | data, metadata
+
+    def _bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The live view, where there may be one, and its text."""
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         data = dict(data) | {"text/plain": repr(self)}
-        try:
-            data["text/html"] = self._static_html()
-        except Exception as error:
-            self.fault(error)
         kernel = _kernel()
         # A page made without a human would keep the live view, which needs a kernel, in place of the picture.
         if os.environ.get("MEW_LAB_RENDER") == "html" or (kernel is not None and not attended(kernel)):
             data = {kind: value for kind, value in data.items() if kind.startswith("text/")}
         return data, metadata
+
+    def _picture(self, *, hidden: bool = False) -> dict[str, str]:
+        """The picture as it is now, and its text; without HTML where it cannot be drawn."""
+        return self._draw(hidden=hidden)[1]
+
+    def _draw(self, *, hidden: bool = False) -> tuple[object, dict[str, str]]:
+        """What would be seen now, and the bundle that shows it."""
+        text, drawn = repr(self), None
+        data = {"text/plain": text}
+        try:
+            drawn = self._static_html()
+            data["text/html"] = snapshot(drawn, self.clock(), ended=bool(self._over), hidden=hidden)
+        except Exception as error:
+            self.fault(error)
+        return (text, drawn, self._over), data
 
 
 @contextlib.contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from mew_lab.protocol.visible import visible
 
-__all__ = ["MOST_ROWS", "clock_time", "picture"]
+__all__ = ["MOST_ROWS", "box", "clock_time", "element", "picture", "snapshot"]
 
 MOST_ROWS = 200
 # Characters beyond which a word may be broken: were short ones broken too, their columns would shrink to a letter.
@@ -60,7 +61,36 @@ def _text(value: str) -> str:
     return "<br>".join(html.escape(visible(line), quote=True) for line in value.split("\n"))
 
 
+def element(name: str, *children: str, style: str = "") -> str:
+    """An element with these children, which are HTML already; a style sheet is given as one text."""
+    return f'<{name} style="{style}">{"".join(children)}</{name}>'
+
+
+def box(text: str, style: str = "", name: str = "span") -> str:
+    """An element that holds this text, escaped."""
+    return element(name, _text(text), style=style)
+
+
+def snapshot(drawn: str, moment: datetime, *, ended: bool = False, hidden: bool = False) -> str:
+    """A drawn view as a notebook stores it, under one line that says when it was and how to get the live view.
+
+    The style sheet of a live view in the same cell hides it, by its class. `ended` says that the space has stopped.
+    """
+    over = " · the space has stopped" if ended else ""
+    line = box(f"Snapshot of {_clock(moment, '%H:%M')} · run this cell for the live view{over}", _NOTE, "div")
+    return f'<div class="mew-stored"{" hidden" if hidden else ""}>{line}{drawn}</div>'
+
+
 def clock_time(seconds: float | datetime) -> str:
-    """The time of day in UTC, such as `14:03:22 UTC`, for a saved picture may be read in another time zone."""
+    """The time of day in the zone of this machine, such as `14:03:22`.
+
+    Where MEW_LAB_SEED is set, two runs must look the same anywhere: there it is `14:03:22 UTC`.
+    """
     moment = seconds if isinstance(seconds, datetime) else datetime.fromtimestamp(seconds, UTC)
-    return f"{moment.astimezone(UTC):%H:%M:%S} UTC"
+    return _clock(moment, "%H:%M:%S")
+
+
+def _clock(moment: datetime, form: str) -> str:
+    if os.environ.get("MEW_LAB_SEED"):
+        return f"{moment.astimezone(UTC):{form}} UTC"
+    return f"{moment.astimezone():{form}}"

@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answersOf, fitting } from "../../../mew_lab/views/feed/cells.js";
+import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, routeText, tookText } from "../../../mew_lab/views/feed/cells.js";
 
+// The standard columns, with the widths of columns.py.
 const COLUMNS = [
-  { name: "seq", width: 44, narrow: 30, least: 0, align: "left" },
-  { name: "kind", width: 100, least: 0, align: "left", code: true },
-  { name: "size", width: 60, least: 800, align: "right" },
+  { name: "seq", width: 56, narrow: 44, least: 352, align: "right" },
+  { name: "time", width: 80, narrow: 72, least: 520, align: "left" },
+  { name: "route", width: 196, least: 0, align: "left" },
   { name: "what", width: 0, least: 0, align: "left" },
+  { name: "took", width: 76, narrow: 60, least: 0, align: "left" },
 ];
 const names = (columns) => columns.map((one) => one.name);
+const row = (more) => Object.assign([9, 0, "bot", "git, files", "mcp/request", "x()", "", 0, "✓ pat", 0, [], "m9", "x", 0], more);
 
 test("a row answers the one that it names first, then the others", () => {
   assert.deepEqual(answersOf([9, 0, "a", "b", "chat", "", "", 0, "", 0]), []);
@@ -16,16 +19,50 @@ test("a row answers the one that it names first, then the others", () => {
   assert.deepEqual(answersOf([9, 0, "a", "b", "chat", "", "", 4, "", 0, [2, 7]]), [4, 2, 7]);
 });
 
-test("a column is there from its least width on, and its own width grows with the room", () => {
-  assert.deepEqual(names(fitting(COLUMNS, 799).list), ["seq", "kind", "what"]);
-  assert.deepEqual(names(fitting(COLUMNS, 800).list), ["seq", "kind", "size", "what"]);
-  assert.equal(fitting(COLUMNS, 799).least, 30 + 100 + 120);
-  assert.equal(fitting(COLUMNS, 900).least, 44 + 100 + 60 + 120);
-  assert.equal(fitting(COLUMNS, 1100).least, 44 + 140 + 60 + 120);
+test("what a message says has at least half of the width, whatever the width", () => {
+  for (let room = 320; room <= 2600; room += 1) {
+    const fit = fitting(COLUMNS, room);
+    const others = fit.list.reduce((sum, column) => sum + fit.width(column), 0);
+    assert.ok((room - others) / room >= 0.5, `${room} px: ${room - others}`);
+  }
 });
 
-test("what is too narrow for a word is known, and the choice has a key of its own", () => {
-  assert.deepEqual([...fitting(COLUMNS, 1000).tight], ["seq"]);
-  assert.equal(fitting(COLUMNS, 900).key, fitting(COLUMNS, 1000).key);
-  assert.equal(new Set([700, 850, 900, 1100].map((room) => fitting(COLUMNS, room).key)).size, 4);
+test("a column is there from its least width on, and a larger view never shows less", () => {
+  assert.deepEqual(names(fitting(COLUMNS, 351).list), ["route", "what", "took"]);
+  assert.deepEqual(names(fitting(COLUMNS, 519).list), ["seq", "route", "what", "took"]);
+  assert.deepEqual(names(fitting(COLUMNS, 520).list), ["seq", "time", "route", "what", "took"]);
+  assert.equal(fitting(COLUMNS, 900).key, fitting(COLUMNS, 1600).key);
+  assert.notEqual(fitting(COLUMNS, 519).key, fitting(COLUMNS, 520).key);
+});
+
+test("the reader's widths hold, and the table becomes wider than the view where they need it", () => {
+  const fit = fitting(COLUMNS, 600, { widths: { route: 500, seq: 40 } });
+  assert.deepEqual(fit.list.map(fit.width), [40, 72, 500, 0, 60]);
+  assert.equal(fit.least, 40 + 72 + 500 + 160 + 60);
+});
+
+test("who says it to whom stands in one column", () => {
+  assert.equal(routeText(row({ 3: "" })), "bot");
+  assert.equal(routeText(row({ 3: "git" })), "bot → git");
+  assert.equal(routeText(row(), (name) => (name === "bot" ? "you" : name)), "you → git +1");
+});
+
+test("the time a call took is told, or that it waits", () => {
+  assert.equal(tookText(row()), "");
+  assert.equal(tookText(row({ 14: ["waiting", 0, 0] })), "waiting");
+  assert.equal(tookText(row({ 14: ["answered", 0.044, 0] })), "44 ms");
+  assert.equal(tookText(row({ 14: ["", 0, 1] })), "");
+});
+
+test("a denial and an approval stand before the sentence", () => {
+  assert.equal(prefixOf(row(), "me"), "");
+  assert.equal(prefixOf(row({ 14: ["answered", 1, 1] }), "bot"), "Approved by you");
+  assert.equal(prefixOf(row({ 14: ["answered", 1, 1] }), "me"), "Approved");
+  assert.equal(prefixOf(row({ 8: "✗ paused", 14: ["answered", 1, 1] }), "bot"), "Denied");
+});
+
+test("the flags of a row tell plumbing and failures", () => {
+  const told = (flags) => [isPlumbing(row({ 13: flags })), isFailure(row({ 13: flags }))];
+  assert.deepEqual([0, 1, 2, 3].map(told), [[false, false], [true, false], [false, true], [true, true]]);
+  assert.deepEqual([isDenied(row()), isDenied(row({ 8: "✗ paused" }))], [false, true]);
 });

@@ -2,15 +2,17 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { compileFilter } from "../../../mew_lab/views/feed/filter.js";
+import { compileFilter, completeFilter } from "../../../mew_lab/views/feed/filter.js";
 
 const CASES = JSON.parse(readFileSync(new URL("../filter_cases.json", import.meta.url), "utf8"));
 const SIGNS = { accepted: "✓", refused: "✗", sent: "·" };
-const ROWS = CASES.rows.map((row) => [row.seq, 0, row.sender, row.to.join(", "), row.kind, row.what.replaceAll("\u202e", "\\u202e"),
-  row.context, 0, `${SIGNS[row.verdict] ?? ""} ${row.code}`.trim(), 0]);
+const ROWS = CASES.rows.map((row) => [row.seq, row.t ?? 0, row.sender, row.to.join(", "), row.kind, row.what.replaceAll("\u202e", "\\u202e"),
+  row.context, 0, `${SIGNS[row.verdict] ?? ""} ${row.code}`.trim(), 0, [], row.id ?? "", row.tool ?? "", 0]);
+// 11 January 1970, 13:48:40 UTC; the reader is an hour ahead.
+const ABOUT = { now: 1000120, zone: 3600 };
 
 for (const [text, expected] of CASES.meant)
-  test(`“${text}” means its rows`, () => assert.deepEqual(ROWS.filter(compileFilter(text)).map((row) => row[0]), expected));
+  test(`“${text}” means its rows`, () => assert.deepEqual(ROWS.filter(compileFilter(text, ABOUT)).map((row) => row[0]), expected));
 
 for (const [text, reason] of CASES.refused)
   test(`“${text.slice(0, 40)}” is refused with its reason`, () => assert.throws(() => compileFilter(text), (error) => error.message.includes(reason)));
@@ -20,4 +22,16 @@ test("a filter has at most 500 characters and 50 words", () => {
   assert.throws(() => compileFilter("a".repeat(501)), { message: "A filter has at most 500 characters." });
   compileFilter(Array(50).fill("a").join(" "));
   assert.throws(() => compileFilter(Array(51).fill("a").join(" ")), { message: "A filter has at most 50 words." });
+});
+
+for (const [text, asks] of CASES.asks)
+  test(`“${text}” ${asks ? "asks" : "does not ask"} for rows by what they are`, () => assert.equal(compileFilter(text, ABOUT).asks ?? false, asks));
+
+test("the names that are known complete the last word", () => {
+  const values = { from: ["bot", "bo t", "human"], kind: ["chat", "mcp/request"], to: [], tool: ["git_log"] };
+  assert.deepEqual(completeFilter("from:", values), ["from:bot", 'from:"bo t"', "from:human"]);
+  assert.deepEqual(completeFilter("typo -FROM:B", values), ["typo -FROM:bot", 'typo -FROM:"bo t"']);
+  assert.deepEqual(completeFilter("kind:mcp", values), ["kind:mcp/request"]);
+  assert.deepEqual(completeFilter("tool:git", values), ["tool:git_log"]);
+  for (const text of ["", "from", "from:bot", "xfrom:b", "from:bot ", "id:b", "to:x"]) assert.deepEqual(completeFilter(text, values), text === "from:bot" ? [] : []);
 });

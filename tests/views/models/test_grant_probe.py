@@ -55,8 +55,8 @@ def test_threat_22_it_counts_what_the_grantee_sent_and_may_not_send_now(lab: Lab
     result = ask(lab, CALL)
     assert (result.fresh, result.refused, result.already) == (2, 2, 0)
     assert [example.what for example in result.examples] == [
-        "tools/call git_push",
-        "tools/call git_log repo=.",
+        "git_push()",
+        'git_log(repo=".")',
     ]
     assert result.examples[0].to == ("git",)
     narrow = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}
@@ -78,7 +78,7 @@ def test_what_was_refused_comes_before_what_was_allowed_then(lab: Lab) -> None:
         post(lab, "agent", "mcp/request", tool("git_log"))
     result = ask(lab, CALL)
     assert (result.fresh, result.refused) == (5, 4)
-    assert [example.what for example in result.examples] == ["tools/call git_log"] * 3
+    assert [example.what for example in result.examples] == ["git_log()"] * 3
 
 
 def test_a_pattern_that_adds_nothing_is_told_as_that(lab: Lab) -> None:
@@ -113,13 +113,14 @@ def test_the_smallest_message_is_allowed_by_the_grant_and_not_before(
 def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) -> None:
     before = len(lab.log)
     assert ask(lab, CALL).barred == ""
-    barred = ask(lab, {"kind": "space/kick"}).barred
+    barred = ask(lab, {"kind": "space/archive"}).barred
     assert barred.startswith("You may not grant this: you (human) do not hold it yourself")
-    assert '{"kind":"space/kick"}' in barred
+    assert '{"kind":"space/archive"}' in barred
+    assert ask(lab, {"kind": "space/kick"}).barred.startswith("You may not grant this: only the owner")
     assert len(lab.log) == before
     lab.enrol("human", can=[{"kind": "chat"}])
     assert ask(lab, {"kind": "chat"}).barred == (
-        "You may not grant anything: human does not hold capability/grant."
+        "You don't have permission to grant anything (capability/grant)."
     )
 
 
@@ -127,7 +128,7 @@ def test_what_one_does_not_hold_oneself_is_barred_before_it_is_sent(lab: Lab) ->
     ("text", "said"),
     [
         ("{", "This is not JSON"),
-        ("[]", "A capability is one object"),
+        ("[]", "A permission is one object"),
         ('{"kind": "chat", "paylod": {}}', "paylod"),
         ("{}", "needs a kind"),
         ('{"kind": "/(/"}', "kind"),

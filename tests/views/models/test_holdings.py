@@ -31,7 +31,8 @@ class Room:
         return [row for row in self.holdings.rows if row.holder == holder and pattern in row.pattern]
 
     def grant(self, to: str, text: str, **limits: float) -> str:
-        return self.lab.loop.submit(self.holdings.grant(to, text, **limits)).result(20)  # type: ignore[arg-type]
+        granted = self.lab.loop.submit(self.holdings.grant(to, text, **limits)).result(20)  # type: ignore[arg-type]
+        return granted.sentence
 
     def recorded_at(self, id: str) -> float:
         """When the gateway wrote down the message of that id, in seconds of the epoch."""
@@ -81,7 +82,7 @@ def test_a_grant_for_a_while_says_until_when(room: Room) -> None:
 def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
     room.grant("agent", PUSH)
     (row,) = room.until(lambda: room.of("agent", "git_push"))
-    assert room.revoke(row) == "the grant of human to agent is revoked"
+    assert room.revoke(row).startswith("agent may no longer ")
     room.until(lambda: not room.of("agent", "git_push"))
     (sent,) = [entry for entry in room.lab.log if entry.get("kind") == "capability/revoke"]
     assert sent["payload"]["grant_id"] == row.grant
@@ -118,7 +119,7 @@ def test_what_the_owner_holds_stays_and_the_row_says_why(room: Room) -> None:
     (row, *_) = room.of("human", "participant/")
     assert (
         row.against
-        == "human owns this space, so its capabilities cannot be revoked; change the configuration."
+        == "human owns this space, so its permissions cannot be revoked; change the configuration."
     )
     with pytest.raises(MewError, match="owns this space"):
         room.revoke(row)

@@ -22,14 +22,8 @@ def ask(lab: Lab, name: str, patterns: Any = None) -> Invitation:
     )
 
 
-@pytest.fixture
-def lab(lab: Lab) -> Lab:
-    lab.enrol("human", can="admin")
-    return lab
-
-
 @pytest.mark.req("P-3.6.5-2", "P-3.6.5-3")
-def test_the_invited_joins_with_the_token_and_holds_the_starter_profile(lab: Lab) -> None:
+def test_who_the_owner_invites_joins_with_the_token_and_holds_the_starter_profile(lab: Lab) -> None:
     invitation = ask(lab, "reviewer")
     assert isinstance(invitation.token, Token) and invitation.url == lab.url
     far = connect(invitation.url, space=lab.space, token=invitation.token.reveal(), name="far")

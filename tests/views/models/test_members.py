@@ -16,7 +16,7 @@ from rooms import Watch
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.views.roster.model import MemberRow, RosterModel
+from mew_lab.views.roster.model import MemberRow, RosterModel, summarize
 
 
 class Room:
@@ -174,3 +174,56 @@ def test_of_a_space_that_runs_elsewhere_it_tells_what_is_heard(lab: Lab) -> None
     lab.leave("agent")
     room.presence("agent", "left")
     assert "chat" in room.of("agent").sentence
+
+
+def test_kinds_follow_from_what_a_participant_may_send(room: Room) -> None:
+    for name, can in (("git", "tool"), ("eye", "observer"), ("boss", "human"), ("root", "admin")):
+        room.lab.join(name, can=can)
+    room.presence("root", "here")
+    kinds = {row.name: row.kind for row in room.members.rows}
+    assert kinds == {
+        "human": "you", "agent": "agent", "helper": "agent", "git": "tools", "eye": "other", "boss": "other",
+        "root": "other",
+    }  # fmt: skip
+
+
+def test_the_state_tells_who_thinks_who_waits_and_who_failed(room: Room) -> None:
+    @room.lab.tool
+    def water(bed: str) -> str:
+        if bed == "east":
+            raise KeyError(bed)
+        return bed
+
+    def states() -> dict[str, str]:
+        return {row.name: row.doing.state for row in room.members.rows}
+
+    started = room.lab.send("reasoning/start", {"message": "a plan"}, as_id="agent")
+    room.until(lambda: states()["agent"] == "thinking")
+    assert abs(room.of("agent").doing.since - room.of("agent").since) < 60  # type: ignore[operator]
+    pending = room.lab.seats["agent"].propose("notebook/water", bed="east")
+    room.until(lambda: states()["agent"] == "waiting")
+    assert room.of("agent").doing.about == "water"
+    room.lab.approve(room.lab.proposals()[0])
+    room.until(lambda: states()["agent"] == "thinking")
+    room.lab.send("reasoning/conclusion", {"message": "done"}, as_id="agent", context=started.id)
+    room.until(
+        lambda: states() == {"human": "idle", "agent": "failed", "helper": "idle", "notebook": "failed"}
+    )
+    assert room.of("agent").doing.about.startswith("water: Failed: “")
+    assert pending.state
+
+    room.lab.seats["agent"].propose("notebook/water", bed="west")
+    room.until(lambda: states()["agent"] == "waiting")
+    room.lab.reject(room.lab.proposals()[0])
+    room.until(lambda: states()["agent"] != "waiting")
+    room.lab.call("notebook/water", bed="west").result(10)
+    room.until(lambda: states()["notebook"] == "idle")
+
+
+def test_permissions_are_a_few_words(room: Room) -> None:
+    assert summarize(room.of("agent").patterns) == ("Propose", "Chat", "Reason", "Stream", "Answer calls")
+    assert summarize(room.of("human").patterns)[:2] == ("Call tools", "Propose")
+    narrow = '{"kind":"mcp/request","payload":{"method":"tools/call","params":{"name":"git_log"}}}'
+    assert summarize((narrow,)) == ("Call some tools",)
+    assert summarize(('{"kind":"mcp/request","payload":{"method":"tools/list"}}',)) == ()
+    assert summarize(('{"kind":"*"}',))[-1] == "Answer calls" and summarize(()) == ()

@@ -422,3 +422,40 @@ def test_a_context_that_a_stranger_took_before_gives_way_to_the_start_of_that_id
         "active",
         1,
     )
+
+
+def test_cost_is_what_the_participant_reports_and_nothing_else(
+    thoughts: ReasoningModel, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "rain"}, id="r1")
+    for payload in (
+        {"usage": {"input_tokens": 30, "output_tokens": 2}, "duration_ms": 1500},
+        {"usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 7}},
+        {"tokens": 4},
+        {"usage": {"total_tokens": -1}, "tokens": True, "duration_ms": "long"},
+        {"usage": "many", "duration_ms": float("inf")},
+    ):
+        space.tell("reasoning/thought", {"message": "m", **payload}, context="r1")
+    space.tell("chat", {"text": "m", "tokens": 9}, context="r1")
+    steps = thoughts.steps(only(thoughts).facts.key)
+    assert [(step.tokens, step.took) for step in steps] == [
+        (32, 1.5), (7, None), (4, None), (None, None), (None, None), (None, None),
+    ]  # fmt: skip
+    assert only(thoughts).tokens == 43
+    space.tell("reasoning/start", {"message": "sun"}, id="r2")
+    assert thoughts.sequences[-1].tokens is None
+
+
+def test_a_text_and_the_place_of_a_message_are_found(thoughts: ReasoningModel, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "Will it rain?"}, id="r1")
+    space.tell("reasoning/thought", {"message": "Rain is likely"}, id="t1", context="r1")
+    space.tell("mcp/proposal", ADD, id="p1", context="r1")
+    space.tell("reasoning/start", {"message": "rainfall"}, id="r2", context="r1")
+    space.tell("reasoning/thought", {"message": "nothing"}, id="t2", context="r1/r2")
+    assert thoughts.search(["rain"]) == [(1, 0), (1, 1), (2, 0)]
+    assert thoughts.search(["rain", "likely"]) == [(1, 1)]
+    assert thoughts.search([]) == [] and thoughts.search(["snow"]) == []
+    assert thoughts.locate(id="p1") == (1, 2) and thoughts.locate(id="t2") == (2, 1)
+    assert thoughts.locate(id="r2") == (2, 0) and thoughts.locate(id="none") is None
+    assert thoughts.locate(context="r1/watering") == (1, 0) and thoughts.locate(context="r1/r2") == (2, 0)
+    assert thoughts.locate(context="other") is None and thoughts.locate() is None

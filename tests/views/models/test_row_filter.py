@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from row_filter import compile_filter
+from row_filter import asks, compile_filter
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
@@ -31,29 +31,32 @@ const { compileFilter } = await import(process.argv[1]);
 for await (const line of createInterface({ input: process.stdin })) {
   const [text, rows] = JSON.parse(line);
   let answer;
-  try { answer = rows.filter(compileFilter(text)).map((row) => row[0]); } catch (error) { answer = error.message; }
+  try { answer = rows.filter(compileFilter(text, { now: 1000120, zone: 3600 })).map((row) => row[0]); } catch (error) { answer = error.message; }
   console.log(JSON.stringify(answer));
 }
 """
+
+# 13:48:40 UTC of a day in January 1970; the reader's clock is an hour ahead.
+NOW, ZONE = 1_000_120.0, 3600
 
 Judge = Callable[[str, Sequence[Row]], Any]
 
 
 def row_of(members: dict[str, Any]) -> Row:
-    return Row(**members | {"t": 0.0, "correlates": 0, "id": "", "size": 0, "to": tuple(members["to"])})
+    return Row(**{"t": 0.0, "id": ""} | members | {"correlates": 0, "size": 0, "to": tuple(members["to"])})
 
 
 def pack(row: Row) -> list[Any]:
     """A row as the page has it."""
     shown = [visible(text) for text in (row.sender, ", ".join(row.to), row.kind, row.what, row.context)]
     verdict = f"{SIGNS.get(row.verdict, '')} {visible(row.code)}".strip()
-    return [row.seq, 0, *shown, 0, verdict, 0]
+    return [row.seq, row.t, *shown, 0, verdict, 0, [], visible(row.id[:80]), row.tool, 0]
 
 
 def judge(text: str, rows: Sequence[Row]) -> Any:
     """What the reference says: the numbers of the rows that pass, or why none is looked at."""
     try:
-        holds = compile_filter(text)
+        holds = compile_filter(text, NOW, ZONE)
     except MewError as refused:
         return str(refused)
     return [row.seq for row in rows if holds(row)]
@@ -85,6 +88,11 @@ def page(node: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]
 @pytest.mark.parametrize(("text", "expected"), CASES["meant"])
 def test_the_rows_that_are_meant(text: str, expected: list[int]) -> None:
     assert judge(text, ROWS) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES["asks"])
+def test_a_filter_asks_for_plumbing_by_words_and_kinds(text: str, expected: bool) -> None:
+    assert asks(text) is expected
 
 
 @pytest.mark.parametrize(("text", "reason"), CASES["refused"])
@@ -124,6 +132,10 @@ PIECES = st.one_of(
             "context:",
             "verdict:",
             "other:",
+            "tool:",
+            "id:",
+            "since:",
+            "since:2m",
             '"',
             '"typo fix"',
             " ",
@@ -190,8 +202,8 @@ def test_threat_32_a_filter_is_words_to_look_for_and_never_code(
     page: Judge, text: str, refused: bool
 ) -> None:
     answer = page(text, ROWS)
-    if refused:  # what stands before a colon is a column, and there are five
-        assert answer.startswith('The feed has no field "')
+    if refused:  # what stands before a colon is a column, and there are few
+        assert answer.startswith('Messages have no field "')
     else:
         assert answer == []
         row = ROWS[0]._replace(what=text, kind="chat", sender=text.removeprefix("from:"))

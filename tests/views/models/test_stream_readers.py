@@ -25,6 +25,7 @@ from mew_lab.views.streams.readers import (
     NumberReader,
     PictureReader,
     TextReader,
+    is_numeric,
     last_picture,
 )
 from mew_lab.views.streams.row import kind_of
@@ -136,8 +137,28 @@ def test_numbers_come_as_lines_frames_arrays_and_objects() -> None:
 
 
 def test_an_object_names_its_series_and_other_members_are_left_out() -> None:
-    found = read(NumberReader(), b'{"t": 20.5, "at": "noon", "ok": true, "rh": 40}\n{"rh": 41}\n').take()
-    assert found == {"names": ["t", "rh"], "points": [[20.5, 40], [None, 41]], "bad": 0}
+    reader = NumberReader()
+    reader.at = 12.346
+    found = read(reader, b'{"t": 20.5, "at": "noon", "ok": true, "rh": 40}\n{"rh": 41}\n').take()
+    points = [[20.5, 40], [None, 41]]
+    assert found == {"names": ["t", "rh"], "points": points, "times": [12.35, 12.35], "bad": 0}
+
+
+@pytest.mark.parametrize(
+    ("frames", "numeric"),
+    [
+        ([b"1\n2\n", b"3\n"], True),
+        ([b"1 2\n3,4\n", b"5;6\n7"], True),
+        ([b"[1, 2]\n" * 3], True),
+        ([b"1\n2\n3"], False),  # the third line may go on
+        ([b"1\n2\nthree\n4\n"], False),
+        ([b"\n\n\n"], False),
+        ([], False),
+        ([b"9" * 5000], False),
+    ],
+)
+def test_lines_of_numbers_alone_are_told_from_text(frames: list[bytes], numeric: bool) -> None:
+    assert is_numeric(frames) is numeric
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+// The order of the cards: open ones by warnings, then by age; decided ones by the time of the decision. Nothing moves under
+// a person's hand: while the pointer or the focus is in the list, what stands down to there keeps its place.
+
+export const MOST_FULL = 3;
+
+// Entries are cards and tables of cards, each with `warnings` (a number) and `seq`.
+export function sortEntries(entries) {
+  return [...entries].sort((a, b) => b.warnings - a.warnings || a.seq - b.seq);
+}
+
+// The order in which the nodes are to stand. `now` are the nodes in the list, `wanted` all nodes in the order of `sortEntries`,
+// `held` the last node that may not move, or null.
+export function placeEntries(now, wanted, held) {
+  const fixed = held ? now.slice(0, now.indexOf(held) + 1) : [];
+  return [...fixed, ...wanted.filter((node) => !fixed.includes(node))];
+}
+
+// Which entries are shown in full: all of a few, else one, the first, and those that were opened before. `brief` of an entry
+// is undefined while it is new. `mayGrow(entry)` says whether showing it in full moves nothing that is held.
+export function chooseFull(entries, mayGrow = (/** @type {any} */ _entry) => true) {
+  const few = entries.length <= MOST_FULL;
+  const full = new Set(entries.filter((entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry)))));
+  if (!full.size && entries.length) full.add(entries.find(mayGrow) ?? entries[0]);
+  return full;
+}

@@ -1,0 +1,91 @@
+"""Draws the cards for a saved notebook: what waits first, in full, then what was decided last. Nothing can be pressed.
+
+All of a card is text: the request, its warnings, its arguments and what differs from the last similar call. A person
+decides nothing by a picture, so long values are cut, and each cut is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.protocol.visible import middle, one_line
+from mew_lab.sdk.request_rows import is_routine, row_name
+from mew_lab.views.approvals.model import mark, outcome_line, short
+from mew_lab.views.ui.pictures import box, clock_time, element, picture
+
+__all__ = ["draw_cards"]
+
+MOST_OPEN, MOST_DECIDED, MOST_LINES = 20, 3, 100  # cards in full, and decided ones as a line
+MOST_ROWS = 20  # arguments of a card
+
+_FRAME = (
+    "border:1px solid rgba(128,128,128,.45);border-radius:4px;padding:8px 12px;margin:4px 0;max-width:720px"
+)
+_META = "font-size:12px;opacity:.75"
+_WARNING = "font-size:12px;border-left:3px solid #D55E00;padding:4px 8px;margin:4px 0"
+_NAME = "padding:2px 8px 2px 0;font-size:12px;text-align:left;vertical-align:top;opacity:.75"
+_VALUE = "padding:2px 8px 2px 0;font-family:monospace;font-size:12px;text-align:left;vertical-align:top"
+_LINE = "font-size:12px;padding:2px 0"
+
+
+def draw_cards(cards: Sequence[Card], *, decided: int = MOST_LINES) -> str:
+    """The cards as HTML without script and links; of decided ones at most the newest `decided`."""
+    waiting = sorted((card for card in cards if card.is_open), key=lambda card: (not card.warnings, card.seq))
+    past = sorted(
+        (card for card in cards if not card.is_open), key=lambda card: (card.decided_at or 0.0, card.seq)
+    )[::-1]
+    if not cards:
+        return picture("Approvals", (), (), notes=["Nothing to approve. Requests that need you appear here."])
+    parts = [
+        box(f"Approvals: {len(waiting)} open, {len(past)} decided", "font-weight:600;margin:4px 0", "div")
+    ]
+    parts += [_card(card) for card in waiting[:MOST_OPEN]]
+    # Without anything open the last decisions are what was seen last.
+    full = 0 if waiting else min(decided, MOST_DECIDED)
+    parts += [_card(card) for card in past[:full]]
+    lines = past[full : max(full, decided)]
+    parts += [box(f"{card.request}: {outcome_line(card)}", _LINE, "div") for card in lines]
+    hidden = len(waiting[MOST_OPEN:]) + len(past) - full - len(lines)
+    if hidden > 0:
+        parts.append(
+            box(f"{hidden} more not shown: lab.proposals() and %mew history have all.", _META, "div")
+        )
+    return element("div", *parts)
+
+
+def _card(card: Card) -> str:
+    title = element(
+        "div",
+        box(f"{card.named(card.proposer)} wants to run ", "font-weight:600"),
+        box(middle(card.tool or card.method, 60), "font-family:monospace;font-weight:600", "code"),
+        style="font-size:15px",
+    )
+    about = f"on {card.target} · {middle(card.id, 28)} · digest {short(card.digest)}"
+    rows = [row for row in card.arguments if not is_routine(*row)]
+    last = dict(card.last) if card.last is not None else None
+    shown = "".join(_row(pointer, value, last) for pointer, value in rows[:MOST_ROWS])
+    parts = [title, box(about, _META, "div")]
+    parts += [
+        box(f"⚠ {one_line(text, 300)}", _WARNING, "div") for text in (*card.warnings, card.refusal) if text
+    ]
+    if shown:
+        parts.append(element("table", element("tbody", shown), style="border-collapse:collapse"))
+    if len(rows) > MOST_ROWS:
+        parts.append(box(f"{len(rows) - MOST_ROWS} more arguments", _META, "div"))
+    if card.why:
+        parts.append(box(f"Why: {one_line(card.why, 300)}", _META, "div"))
+    state = f"Waiting since {clock_time(card.since)}" if card.is_open else outcome_line(card)
+    parts.append(box(state, "font-size:13px;font-weight:600;margin-top:4px", "div"))
+    return element("div", *parts, style=_FRAME)
+
+
+def _row(pointer: str, value: str, last: dict[str, str] | None) -> str:
+    cells = [
+        element("th", box(one_line(row_name(pointer), 60)), style=_NAME),
+        element("td", box(one_line(value, 300)), style=_VALUE),
+    ]
+    compared, was = mark(pointer, value, last) if last is not None else ("same", "")
+    note = {"differs": f"≠ last time: {was}", "new": "new"}.get(compared, "")
+    cells.append(element("td", box(note), style=_NAME))
+    return element("tr", *cells)

@@ -1,0 +1,107 @@
+"""Follows what became of each request and proposal, for the column that says how long it took.
+
+The ledger (`ledger.calls`) decides which answers and decisions count. Only the loop's thread writes; the writer of the
+feed reads single values, and takes the changes from a queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.calls import CallLedger, Change, Proposal
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
+
+__all__ = ["CallState", "CallStates"]
+
+MOST_STATES = 40_000
+
+
+class CallState(NamedTuple):
+    """The state of the call in one row.
+
+    Attributes:
+        state: `waiting`, `answered`, `failed`, `approved`, `rejected`, `withdrawn`, or empty where it is not known.
+        seconds: The time to the answer, or to the first decision on a proposal; 0 while it waits.
+        approves: Whether the request of this row approves a proposal.
+    """
+
+    state: str
+    seconds: float = 0.0
+    approves: bool = False
+
+
+class CallStates:
+    """The states of the newest calls by the numbers of their rows; a follower of `session.following`."""
+
+    kinds = ("mcp/",)
+
+    def __init__(self) -> None:
+        self._states: BoundedDict[int, CallState] = BoundedDict(MOST_STATES)
+        self._changed: deque[int] = deque(maxlen=MOST_STATES)
+        self._subscribers: Subscribers[()] = Subscribers()
+
+    def take(self, entry: Entry) -> None:
+        """Nothing: the changes come first."""
+
+    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+        """Takes the changes of calls by one message."""
+        for change in changes:
+            self._take_change(change)
+        self._subscribers.tell()
+
+    def _take_change(self, change: Change) -> None:
+        call, what = change.call, change.what
+        known = self._states.get(call.seq) or CallState("")
+        since = max(0.0, change.entry.t - call.entry.t)
+        if what in ("requested", "proposed"):
+            if call.decided:  # a notification waits for nothing
+                return
+            state = known._replace(state="waiting", seconds=0.0)
+        elif what in ("rejected", "withdrawn", "fulfilled"):
+            word = "approved" if what == "fulfilled" else what
+            # Once decided, the first decision says how long it took.
+            state = CallState(word, known.seconds if known.state == "rejected" else since)
+            if what == "fulfilled":
+                self._put(change.entry.seq, self._known(change.entry.seq)._replace(approves=True))
+        elif what == "answered":
+            if isinstance(call, Proposal):
+                if not call.failed:
+                    return
+                state = known._replace(state="failed")
+            else:
+                state = known._replace(state="failed" if call.failed else "answered", seconds=since)
+        elif what == "forgotten":
+            state = CallState("")
+        else:
+            return
+        self._put(call.seq, state)
+
+    def _known(self, seq: int) -> CallState:
+        return self._states.get(seq) or CallState("")
+
+    def _put(self, seq: int, state: CallState) -> None:
+        self._states[seq] = state
+        self._changed.append(seq)
+
+    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Calls `on_change` after changes, on the loop's thread; returns the function that ends it."""
+        return self._subscribers.add(on_change)
+
+    # --- for the writer ---
+
+    def get(self, seq: int) -> CallState | None:
+        """The state of the call in that row; None where the row holds no call."""
+        return self._states.get(seq)
+
+    def drain(self) -> list[tuple[int, CallState]]:
+        """The calls that have changed since the last time, each once."""
+        seqs = dict.fromkeys(self._changed.popleft() for _ in range(len(self._changed)))
+        return [(seq, state) for seq in seqs if (state := self._states.get(seq)) is not None]
+
+    def between(self, first: int, last: int) -> list[tuple[int, CallState]]:
+        """The states of the rows from `first` to `last`."""
+        return [(seq, state) for seq, state in tuple(self._states.items()) if first <= seq <= last]

@@ -1,0 +1,38 @@
+// Makes the pattern of a permission from the choices of the sentence "Allow … to … with … for …".
+
+export const METHOD_WORDS = [
+  ["tools/call", "call tool"], ["tools/list", "list tools"], ["resources/read", "read resources"], ["resources/list", "list resources"],
+  ["prompts/get", "get prompts"], ["prompts/list", "list prompts"],
+];
+export const LIMITS = [
+  ["u1", "1 use"], ["u10", "10 uses"], ["m30", "30 min"], ["m60", "1 hour"], ["session", "this session"], ["", "until revoked"],
+];
+
+// `tool` is `participant/tool`, `participant/*`, a tool of any participant, or empty for any tool. `fixed` is a JSON object
+// of arguments, or empty for any. Returns `{ pattern }` or `{ fault }`, a sentence.
+export function composePattern(method, tool = "", fixed = "") {
+  const payload = { method }, name = tool.trim(), cut = name.indexOf("/");
+  const owner = cut > 0 ? name.slice(0, cut) : "", wanted = cut > 0 ? name.slice(cut + 1) : name;
+  if (method === "tools/call") {
+    const params = {};
+    if (wanted && wanted !== "*") params.name = wanted;
+    if (fixed.trim()) {
+      let values;
+      try {
+        values = JSON.parse(fixed);
+      } catch (error) {
+        return { fault: 'The arguments are not JSON. Write an object, such as {"repo_path": "."}.' };
+      }
+      if (values === null || typeof values !== "object" || Array.isArray(values)) return { fault: 'The arguments must be an object, such as {"repo_path": "."}.' };
+      if (Object.keys(values).length) params.arguments = values;
+    }
+    if (Object.keys(params).length) payload.params = params;
+  }
+  return { pattern: { kind: "mcp/request", payload, ...(owner && owner !== "*" ? { to: owner } : {}) } };
+}
+
+// The limits of a grant as its act takes them.
+export function readLimit(value) {
+  const amount = Number(value.slice(1));
+  return { minutes: value[0] === "m" ? amount : null, uses: value[0] === "u" ? amount : null, session: value === "session" };
+}

@@ -1,0 +1,212 @@
+"""What waits comes first and stays where a person is about to press; a decision and its result are two things."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bare import Bare
+from playwright.sync_api import BrowserContext, Locator
+from scenes import choose
+from seat import Seat
+
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.views.approvals.widget import ApprovalsView
+
+
+class Scene:
+    """One seat and its view on a page."""
+
+    def __init__(self, window: BrowserContext, **how: Any) -> None:
+        self.seat = Seat()
+        self.view = ApprovalsView(self.seat, me="human")
+        self.page = Bare(window, self.view, **how)
+        self.open = self.page.tab.locator(".mew-cards > li")
+        self.past = self.page.tab.locator(".mew-decided > li:not([hidden])")
+
+    def propose(self, tool: str, **more: Any) -> Card:
+        self.seat.propose(tool, {"path": f"{tool}.md"}, **more)
+        return list(self.seat.cards.values())[-1]
+
+    def decide(self, card: Card, **how: Any) -> None:
+        """Another view or a policy decides."""
+        done = {"state": "done", "by": "human", "decided_at": time.time(), "outcome": "ok"}
+        self.seat.put(replace(card, **(done | how)))
+
+    def tools(self) -> list[str]:
+        """The tools of the open entries in the order of the page."""
+        names = self.open.evaluate_all(
+            "all => all.map(n => [...n.querySelectorAll('.mew-tool, .mew-brief-call')].find(t => t.checkVisibility())?.textContent ?? '')"
+        )
+        return [name.split("(")[0] for name in names]
+
+    def wait_tools(self, *tools: str) -> None:
+        self.page.until(lambda: self.tools() == list(tools), f"the order {tools}, not {self.tools()}")
+
+    def armed(self, button: Locator) -> Locator:
+        self.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
+        return button
+
+
+@pytest.fixture
+def scene(window: BrowserContext) -> Iterator[Callable[..., Scene]]:
+    made: list[Scene] = []
+
+    def make(**how: Any) -> Scene:
+        made.append(Scene(window, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        assert one.page.errors == [] and list(one.view.faults) == []
+        one.page.close()
+
+
+def test_open_cards_stand_above_decided_ones_and_what_has_warnings_above_what_has_none(
+    scene: Callable[..., Scene],
+) -> None:
+    it = scene(width=480, height=660)
+    for n in range(8):
+        it.decide(it.propose(f"past{n}"))
+    for tool, warnings in (("old", ()), ("young", ()), ("risky", ("one", "two")), ("some", ("one",))):
+        it.propose(tool, warnings=warnings)
+    it.wait_tools("risky", "some", "old", "young")
+    head = it.page.tab.locator(".mew-header")
+    assert "4 open" in head.inner_text() and "History (8)" in head.inner_text()
+    # Of many, one is shown in full, with its buttons in sight; each other is a line with a button.
+    assert it.open.locator("button.mew-approve:visible").count() == 1
+    box = it.open.first.locator("button.mew-approve").bounding_box()
+    assert box is not None and box["y"] + box["height"] < 660
+    assert it.open.locator("button.mew-review-open:visible").count() == 3
+    assert it.past.count() == 5 and "past7" in it.past.first.inner_text(), "the last decision first"
+    it.open.nth(2).locator("button.mew-review-open").click()
+    it.page.until(lambda: it.open.locator("button.mew-approve:visible").count() == 2, "the reviewed card")
+    it.page.tab.locator("button.mew-earlier").click()
+    assert it.page.tab.locator(".mew-ledger tbody tr").count() == 8
+    assert 'path="past7.md"' in it.page.tab.locator(".mew-ledger tbody tr").first.inner_text()
+
+
+@pytest.mark.threat(15)
+@pytest.mark.parametrize("by", ["pointer", "focus"])
+def test_nothing_moves_under_the_pointer_or_the_focus(scene: Callable[..., Scene], by: str) -> None:
+    it = scene()
+    first, second = it.propose("first"), it.propose("second")
+    it.wait_tools("first", "second")
+    card = it.open.nth(1)
+    if by == "pointer":
+        card.hover()
+    else:
+        card.focus()
+    place = card.bounding_box()
+    it.propose("risky", warnings=("one",))
+    it.wait_tools("first", "second", "risky")
+    assert card.bounding_box() == place
+    # What another person decides keeps its place and its height, too.
+    it.decide(first)
+    it.page.until(lambda: it.open.nth(0).get_attribute("class") == "mew-card mew-past", "the decision")
+    assert it.open.nth(1).bounding_box() == place
+    if by == "pointer":
+        it.page.tab.mouse.move(990, 790)
+    else:
+        card.evaluate("node => node.blur()")
+    it.wait_tools("risky", "second")
+    assert it.past.count() == 1
+    assert second.id in {card.id for card in it.seat.pending()}
+
+
+def test_after_a_decision_the_keyboard_is_at_the_next_card(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    for tool in ("first", "second"):
+        it.propose(tool)
+    it.wait_tools("first", "second")
+    it.open.first.focus()
+    it.armed(it.open.first.locator("button.mew-approve"))
+    it.page.tab.keyboard.press("a")
+    it.wait_tools("second")
+    assert it.open.first.evaluate("n => n === document.activeElement")
+    it.propose("third")
+    it.wait_tools("second", "third")
+    it.page.tab.keyboard.press("j")
+    assert it.open.nth(1).evaluate("n => n === document.activeElement")
+    it.page.tab.keyboard.press("k")
+    assert it.open.nth(0).evaluate("n => n === document.activeElement")
+
+
+def test_a_reason_is_asked_after_reject_from_a_list_or_in_words(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    it.propose("first")
+    it.propose("second")
+    it.wait_tools("first", "second")
+    assert it.open.locator("select:visible, input:visible").count() == 0
+    it.armed(it.open.first.locator("button.mew-reject")).click()
+    choose(it.open.first, "Unsafe")
+    it.wait_tools("second")
+    it.open.first.focus()
+    it.armed(it.open.first.locator("button.mew-reject"))
+    it.page.tab.keyboard.press("r")
+    choose(it.open.first, "Other…")
+    field = it.open.first.locator(".mew-words input")
+    assert field.evaluate("n => n === document.activeElement")
+    it.page.tab.keyboard.type("not on a Monday")
+    it.armed(it.open.first.locator("button.mew-reject-words")).click()
+    it.page.until(lambda: len(it.seat.fulfilled) == 2, "both rejections")
+    assert [one[2] for one in it.seat.fulfilled] == ["unsafe", "not on a Monday"]
+
+
+def test_a_decision_and_the_result_of_the_tool_are_two_things(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    it.decide(it.propose("fine"), on_screen=2.9, outcome="3 commits")
+    it.decide(
+        it.propose("broken"), failed=True, outcome="moisture: KeyError: 'east'", by="human by policy wary"
+    )
+    it.page.until(lambda: it.past.count() == 2, "both")
+    broken, fine = it.past.nth(0), it.past.nth(1)
+    assert (
+        "Approved automatically (policy “wary”) · tool failed: moisture: KeyError: 'east'"
+        in broken.inner_text()
+    )
+    assert "Approved by you after 2.9 s · ran: 3 commits" in fine.inner_text()
+    colour = "n => getComputedStyle(n).color"
+    results = [one.locator(".mew-result").evaluate(colour) for one in (broken, fine)]
+    assert results[0] != results[1] and "!" in broken.inner_text() and "✓" in fine.inner_text()
+
+
+@pytest.mark.threat(30)
+def test_a_further_card_fills_its_button_for_as_long_as_it_takes_to_read(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    one, two = it.propose("first"), it.propose("second")
+    it.wait_tools("first", "second")
+    # What the lab does at a decision; this seat stands in for it.
+    it.seat.gate.record_decided(one, it.seat.click("elsewhere"))
+    it.decide(one)
+    it.wait_tools("second")
+    button = it.open.first.locator("button.mew-approve")
+    title = it.page.until(lambda: button.get_attribute("title"), "the time that is left")
+    assert title.startswith("Ready in ") and title.endswith(" s: the time to read what is new")
+    assert button.get_attribute("aria-disabled") == "true"
+    assert it.open.first.locator(".mew-hint").inner_text() == "", "the button shows it, not a line of text"
+    fills = "n => parseInt(n.style.getPropertyValue('--mew-armed'))"
+    began = button.evaluate(fills)
+    it.page.until(lambda: began < button.evaluate(fills), "the button to fill")
+    it.armed(button).click()
+    it.page.until(lambda: [done[0] for done in it.seat.fulfilled] == [two.id], "the approval")
+
+
+def test_identical_rows_are_marked_and_a_row_can_be_left_out(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    for bed in ("north", "east", "north"):
+        it.seat.propose("moisture", {"bed": bed})
+    group = it.page.tab.locator("li.mew-group")
+    it.page.until(group.count, "the table")
+    assert group.locator(".mew-same").all_inner_texts() == ["same as 1"]
+    assert group.locator(".mew-rowwarnings:visible").count() == 0
+    group.get_by_label("Include row 2").uncheck()
+    button = it.armed(group.locator("button.mew-approve-all"))
+    assert button.inner_text().startswith("Approve 2")
+    button.click()
+    it.page.until(lambda: len(it.seat.fulfilled) == 2, "two approvals")
+    assert {one[0] for one in it.seat.fulfilled} == {"proposal-1", "proposal-3"}
+    assert [card.id for card in it.seat.pending()] == ["proposal-2"]

@@ -145,7 +145,7 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
         for how, drawn in dots.items():
             css = "arrow" if how in ("rejected", "withdrawn") else "dots"
             shapes.append(shape("path", css=f"{css} drawn {_MARKS[how]}", d="".join(drawn)))
-    title = "Answers and decisions: ● answered or fulfilled, × rejected, ○ withdrawn"
+    title = "Answers and decisions: ● answered or approved, × rejected, ○ withdrawn"
     return Drawing(title, "; ".join(lines), width, 2 * tall + 4, tuple(shapes), tuple(lines))
 
 

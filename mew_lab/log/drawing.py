@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import visible
 
-__all__ = ["ATTRIBUTES", "STYLE", "TAGS", "Drawing", "SvgShape", "lasted", "shape", "text_line"]
+__all__ = [
+    "ATTRIBUTES",
+    "DARK",
+    "STYLE",
+    "TAGS",
+    "THEME",
+    "Drawing",
+    "SvgShape",
+    "lasted",
+    "shape",
+    "text_line",
+]
 
 TAGS = frozenset({"circle", "g", "line", "path", "rect", "text", "title", "tspan"})
 ATTRIBUTES = frozenset(
@@ -57,6 +68,21 @@ STYLE = "\n".join(
         ".mew-drawing .drawn{stroke:var(--accent)}",
         ".mew-drawing .filled{fill:var(--accent)}",
     ]
+)
+
+
+# The colours of an image on a dark ground; the classes are those of `STYLE`.
+DARK = "".join(
+    [
+        "@media (prefers-color-scheme:dark){.mew-drawing{--mew-fg2:#ddd;--mew-fg3:#aaa;--mew-line-strong:#666;",
+        "--mew-bg:#111;--mew-bg2:#2a2a2a;",
+        *(f"--mew-{family.name}:{family.dark};" for family in FAMILIES),
+        "}}",
+    ]
+)
+THEME = (
+    '<style>body[data-jp-theme-light="true"] .mew-picture{color-scheme:light}'
+    'body[data-jp-theme-light="false"] .mew-picture{color-scheme:dark}</style>'
 )
 
 
@@ -122,13 +148,16 @@ class Drawing:
     lines: tuple[str, ...] = ()
 
     def svg(self) -> str:
-        """A complete SVG document without scripts, links or loaded resources."""
+        """A complete SVG document without scripts, links or loaded resources; it takes the colours of its page."""
+        return self._document(STYLE)
+
+    def _document(self, style: str) -> str:
         ground = SvgShape("rect", {"class": "ground", "width": self.width, "height": self.height})
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="mew-drawing" role="img" width="{self.width}" '
             f'height="{self.height}" viewBox="0 0 {self.width} {self.height}">'
             f"<title>{html.escape(visible(self.title))}</title><desc>{html.escape(visible(self.about))}</desc>"
-            f"<style>{STYLE}</style>{''.join(part.markup() for part in (ground, *self.shapes))}</svg>"
+            f"<style>{style}</style>{''.join(part.markup() for part in (ground, *self.shapes))}</svg>"
         )
 
     def data(self) -> dict[str, Any]:
@@ -142,10 +171,15 @@ class Drawing:
         }
 
     def html(self) -> str:
-        """The picture as an `img` element; front ends that remove SVG from untrusted pages keep it."""
-        inside = base64.b64encode(self.svg().encode()).decode()
+        """The picture as an `img` element; front ends that remove SVG from untrusted pages keep it.
+
+        An image cannot read the variables of its page. It asks for a dark ground instead: JupyterLab's theme tells by a
+        rule beside it, and every other page by its own colour scheme.
+        """
+        inside = base64.b64encode(self._document(STYLE + DARK).encode()).decode()
         alt = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
-        return f'<img alt="{alt}" style="max-width:none" src="data:image/svg+xml;base64,{inside}">'
+        source = f"data:image/svg+xml;base64,{inside}"
+        return f'{THEME}<img class="mew-picture" alt="{alt}" style="max-width:none" src="{source}">'
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in (self.title, *self.lines))

@@ -2,10 +2,14 @@
 
 Each participant has a lifeline, and each envelope an arrow with its number, its time and a summary. The arrow of a
 refused envelope is dashed and ends in a cross before any lifeline. An envelope without addressee goes to everybody,
-with a ring at each lifeline. This module does not know the source of an exchange.
+with a ring at each lifeline. In a wide diagram the summaries stand at the right, in a narrow one below each arrow; they
+are wrapped in both. This module does not know the source of an exchange.
 """
 
 from __future__ import annotations
+
+import textwrap
+from typing import NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import Exchange
@@ -18,63 +22,108 @@ from mew_lab.protocol.visible import middle, one_line, visible
 __all__ = ["MOST_LIFELINES", "sequence", "sequence_lines"]
 
 MOST_LIFELINES = 12
-_GUTTER, _COLUMN, _TEXT, _ROW, _HEAD = 112, 128, 460, 28, 36
+_ROW, _HEAD, _LINE = 28, 36, 15
 _OTHERS = "others"
+_NARROW = 336  # the width of a narrow diagram in pixels, where its lifelines fit
+
+
+class _Layout(NamedTuple):
+    """The measures of a diagram: `text` is the width of the summaries at the right, 0 where they stand below."""
+
+    gutter: int
+    column: int
+    text: int
+    letters: int
+    lines: int
+
+    @property
+    def narrow(self) -> bool:
+        return not self.text
+
+
+_WIDE = _Layout(gutter=112, column=128, text=460, letters=66, lines=2)
 
 
 class _Lifelines:
     """The columns of the participants; those beyond `MOST_LIFELINES` share the last one."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, narrow: bool) -> None:
         names = list(dict.fromkeys("gateway" if who == GATEWAY else who for who in exchange.participants))
         self.names = names if len(names) <= MOST_LIFELINES else [*names[: MOST_LIFELINES - 1], _OTHERS]
         self.hidden = len(names) - len(self.names) + 1 if len(names) > MOST_LIFELINES else 0
         self._place = {name: n for n, name in enumerate(names[: MOST_LIFELINES - bool(self.hidden)])}
+        column = max(52, (_NARROW - 40) // len(self.names))
+        self.layout = _Layout(gutter=40, column=column, text=0, letters=44, lines=3) if narrow else _WIDE
 
     def x(self, who: str) -> float:
         place = self._place.get("gateway" if who == GATEWAY else who, len(self.names) - 1)
-        return _GUTTER + _COLUMN * (place + 0.5)
+        return self._x_of(place)
 
     @property
     def all_x(self) -> list[float]:
-        return [_GUTTER + _COLUMN * (place + 0.5) for place in range(len(self.names))]
+        return [self._x_of(place) for place in range(len(self.names))]
+
+    def _x_of(self, place: int) -> float:
+        return self.layout.gutter + self.layout.column * (place + 0.5)
 
 
-def sequence(exchange: Exchange) -> Drawing:
-    """The sequence diagram of an exchange, with at most 12 lifelines; further participants share one."""
-    lifelines = _Lifelines(exchange)
-    right = _GUTTER + _COLUMN * len(lifelines.names) + 8
-    bottom = _HEAD + _ROW * len(exchange.steps) + 8
+def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
+    """The sequence diagram of an exchange, with at most 12 lifelines; further participants share one.
+
+    Args:
+        narrow: Whether it is to be read at a width of 360 px; with many participants it is wider all the same.
+    """
+    lifelines = _Lifelines(exchange, narrow)
+    layout = lifelines.layout
+    right = layout.gutter + layout.column * len(lifelines.names) + 8
+    width = right + layout.text
+    numbers = {step.id: step.seq for step in reversed(exchange.steps) if step.id}
+    began = exchange.steps[0].t
+    texts = [_wrap(step, numbers, began, layout) for step in exchange.steps]
+    tops, bottom = list[int](), _HEAD
+    for lines in texts:
+        tops.append(bottom)
+        bottom += _ROW + _LINE * (len(lines) if narrow else len(lines) - 1)
+    bottom += 8
     left_out = _left_out(exchange)
     height = bottom + (20 if left_out else 4)
-    numbers = {step.id: step.seq for step in reversed(exchange.steps) if step.id}
     shapes: list[SvgShape] = [
-        shape("rect", css="chosen", x=0, y=_HEAD + _ROW * n, width=right + _TEXT, height=_ROW)
-        for n, step in enumerate(exchange.steps)
+        shape("rect", css="chosen", x=0, y=top, width=width, height=after - top)
+        for step, top, after in zip(exchange.steps, tops, [*tops[1:], bottom - 8], strict=True)
         if step.seq == exchange.selected.seq
     ]
     for name, x in zip(lifelines.names, lifelines.all_x, strict=True):
         label = f"{lifelines.hidden} others" if name is _OTHERS else name
+        box = layout.column - 12 if not narrow else layout.column - 4
         shapes += [
             shape("line", css="rule", x1=x, y1=_HEAD - 8, x2=x, y2=bottom),
-            shape("rect", css="box", x=x - 58, y=4, width=116, height=24, rx=4),
-            text_line(x, 20, middle(label, 17), "code strong", text_anchor="middle"),
+            shape("rect", css="box", x=x - box / 2, y=4, width=box, height=24, rx=4),
+            text_line(x, 20, middle(label, max(4, (box - 4) // 7)), "code strong", text_anchor="middle"),
         ]
-    began = exchange.steps[0].t
-    for n, step in enumerate(exchange.steps):
-        shapes.append(_row(step, _HEAD + _ROW * n, lifelines, numbers, began, right))
+    for step, top, lines in zip(exchange.steps, tops, texts, strict=True):
+        shapes.append(_row(step, top, lifelines, lines, began, right))
     if left_out:
         shapes.append(text_line(8, height - 6, left_out, "faint"))
-    lines = sequence_lines(exchange)
+    told = sequence_lines(exchange)
     count = count_of(len(exchange.steps), "message")
     return Drawing(
         f"Exchange of {count} in {lasted(exchange.seconds)} around #{exchange.selected.seq}",
-        one_line(" · ".join(lines), 2000),
-        right + _TEXT,
+        one_line(" · ".join(told), 2000),
+        width,
         height,
         tuple(shapes),
-        lines,
+        told,
     )
+
+
+def _wrap(step: Entry, numbers: dict[str, int], began: float, layout: _Layout) -> list[str]:
+    """The summary of a message in lines."""
+    answers = [numbers[id] for id in step.correlation_id if id in numbers and numbers[id] != step.seq]
+    when = f"+{max(0.0, step.t - began):.3f} s · " if layout.narrow else ""
+    related = f"↳{answers[0]} " if answers else ""
+    refused = f"✗ {step.code} " if step.refused else ""
+    text = one_line(f"{when}{related}{refused}{visible(step.what)}", layout.letters * layout.lines)
+    return textwrap.wrap(text, layout.letters)[: layout.lines] or [""]
 
 
 def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
@@ -90,33 +139,43 @@ def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
 
 
 def _left_out(exchange: Exchange) -> str:
-    return f"{exchange.left_out} more related envelopes are not shown." if exchange.left_out else ""
+    return f"{exchange.left_out} more related messages are not shown." if exchange.left_out else ""
 
 
 def _row(
-    step: Entry, top: float, lifelines: _Lifelines, numbers: dict[str, int], began: float, right: float
+    step: Entry, top: int, lifelines: _Lifelines, lines: list[str], began: float, right: float
 ) -> SvgShape:
-    family = family_of(step.kind)
+    family, layout = family_of(step.kind), lifelines.layout
     y = top + 20
-    answers = [numbers[id] for id in step.correlation_id if id in numbers and numbers[id] != step.seq]
-    related = f"↳{answers[0]} " if answers else ""
-    refused = f"✗ {step.code} " if step.refused else ""
     whom = ", ".join(step.to[:MOST_LIFELINES]) or "everybody"
+    if layout.narrow:
+        left, first = layout.gutter + 4, y + 18
+        times = []
+    else:
+        left, first = int(right), y
+        times = [text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end")]
     return shape(
         "g",
         shape("title", text=one_line(f"#{step.seq} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
-        text_line(44, y, str(step.seq), "faint", text_anchor="end"),
-        text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end"),
+        text_line(layout.gutter - 6 if layout.narrow else 44, y, str(step.seq), "faint", text_anchor="end"),
+        *times,
         *_arrow(step, y, lifelines),
-        shape("rect", css=f"filled is-{family.name}", x=right, y=y - 12, width=3, height=16),
-        text_line(right + 8, y, one_line(f"{related}{refused}{visible(step.what)}", 64)),
+        shape(
+            "rect",
+            css=f"filled is-{family.name}",
+            x=left,
+            y=first - 12,
+            width=3,
+            height=16 + _LINE * (len(lines) - 1),
+        ),
+        *(text_line(left + 8, first + _LINE * n, line, "halo") for n, line in enumerate(lines)),
         css=f"is-{'error' if step.refused else family.name}",
         data_seq=step.seq,
     )
 
 
 def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[SvgShape]:
-    x = lifelines.x(step.sender)
+    x, room = lifelines.x(step.sender), min(18, max(6, lifelines.layout.column // 7))
     start = shape("circle", css="filled", cx=x, cy=y, r=3)
     if step.to:
         ends = sorted({lifelines.x(who) for who in step.to} - {x})
@@ -126,9 +185,9 @@ def _arrow(step: Entry, y: float, lifelines: _Lifelines) -> list[SvgShape]:
         whole = shape("path", css="arrow drawn", d=f"M{x:g} {y - 6:g} h24 v10 h-18")
         heads = [] if step.refused else [_head(x + 6, y + 4, -1)]
         mark = [_cross(x + 24, y)] if step.refused else []
-        return [whole, *heads, *mark, start, _name(x + 30, y, step, "start")]
+        return [whole, *heads, *mark, start, _name(x + 30, y, step, "start", room)]
     nearest = min(ends, key=lambda end: abs(end - x))
-    name = _name((x + nearest) / 2, y, step, "middle")
+    name = _name((x + nearest) / 2, y, step, "middle", room)
     if step.refused:
         stop = x + (nearest - x) * 0.55
         return [
@@ -153,5 +212,8 @@ def _cross(x: float, y: float) -> SvgShape:
     return shape("path", css="cross drawn", d=f"M{x - 5:g} {y - 5:g} l10 10 m0 -10 l-10 10")
 
 
-def _name(x: float, y: float, step: Entry, anchor: str) -> SvgShape:
-    return text_line(x, y - 6, one_line(step.kind or "unreadable", 21), "code halo", text_anchor=anchor)
+def _name(x: float, y: float, step: Entry, anchor: str, room: int = 18) -> SvgShape:
+    """The kind above the arrow, without its family where there is no room for both; the bar has its colour."""
+    kind = step.kind or "unreadable"
+    shown = kind if len(kind) <= room else kind.rpartition("/")[2]
+    return text_line(x, y - 6, one_line(shown, room), "code halo", text_anchor=anchor)

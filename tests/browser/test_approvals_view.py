@@ -76,7 +76,7 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     one = card(book, 1)
     press(book, one.locator("button.mew-edit"))
     one.locator("textarea").nth(1).fill("Fix typo in README")
-    one.get_by_role("button", name="Remove files").click()
+    one.locator(".mew-field-array input.mew-give").uncheck()
     press(book, one.locator("button.mew-review"))
     review = one.locator(".mew-face-review")
     review.wait_for()
@@ -102,25 +102,19 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     press(book, one.locator("button.mew-edit"))
     edit, review = one.locator(".mew-face-edit"), one.locator(".mew-face-review")
     edit.locator("textarea").nth(1).fill("Fix typos")
-    files = edit.locator("textarea").nth(2)
-    book.click(edit.get_by_role("button", name="Remove files"))
-    assert files.is_disabled()
-    book.click(edit.get_by_role("button", name="Keep files"))
-    assert files.is_enabled() and edit.get_by_role("button", name="Remove files").count() == 1
-    book.click(edit.get_by_role("button", name="Add an argument"))
-    name = edit.get_by_label("Name of the new argument")
-    assert name.evaluate("n => n === document.activeElement")
-    book.tab.keyboard.type("sign")
-    edit.get_by_label("JSON value of the new argument").fill("true")
+    book.click(edit.get_by_role("button", name="Edit as JSON"))
+    whole = edit.get_by_label("Arguments as JSON")
+    written = json.loads(whole.input_value())
+    assert written == {"repo_path": ".", "message": "Fix typos", "files": ["a.py"]}
+    whole.fill(json.dumps(written | {"sign": True}))
     press(book, edit.locator("button.mew-review"))
     review.wait_for()
     assert review.locator("tr.mew-how-added").inner_text().split() == ["sign", "true", "added"]
     first = review.locator(".mew-digest").get_attribute("title")
     book.click(review.get_by_role("button", name="Change again"))
     edit.wait_for()
-    assert review.count() == 0 and edit.locator("textarea").nth(1).input_value() == "Fix typos"
-    edit.get_by_label("JSON value of the new argument").fill("false")
-    edit.locator("textarea").nth(1).fill("Fix all typos")
+    assert review.count() == 0 and json.loads(whole.input_value()) == written | {"sign": True}
+    whole.fill(json.dumps(written | {"sign": False, "message": "Fix all typos"}))
     press(book, edit.locator("button.mew-review"))
     review.wait_for()
     assert review.locator("ins").all_inner_texts() == ['"Fix all typos"']

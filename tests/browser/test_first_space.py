@@ -77,7 +77,7 @@ def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
     seconds = approve_while_waiting(book)
     print(f"\nclick to result, real space and real MCP server: {seconds:.2f} s (mark 1 s)")
     feed = book.area(5).locator("section.mew-feed")
-    kinds = "r => [...r.querySelectorAll('tbody tr')].map(t => t.textContent)"
+    kinds = "r => [...r.querySelectorAll('tbody tr .mew-dot')].map(dot => dot.title)"
     book.page.until(
         lambda: any("mcp/response" in text for text in feed.evaluate(kinds)), "the answer in the feed"
     )

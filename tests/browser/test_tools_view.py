@@ -493,7 +493,7 @@ def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., No
     one = view(book, 1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     listed(book, 1, "files/count")
-    tabs = one.get_by_role("tab")
+    tabs = one.get_by_role("radio")
     book.click(tabs.nth(1))
     listed(book, 1, "files/file:///notes.txt")
     assert one.locator(".mew-counts-line").inner_text().split("\n") == ["2 resources", "1 participant"]

@@ -47,7 +47,7 @@ def test_threat_03_markup_in_any_text_of_a_drawing_is_text() -> None:
     }  # fmt: skip
     texts = [node.text or "" for node in root.iter(f"{SPACE}text")]
     assert [one for one in PAYLOADS if one.isprintable() and one not in texts] == []
-    assert picture.html().count("<") == 1
+    assert picture.html().count("<") == 3, "a style of ours and the image"
 
 
 @pytest.mark.threat(17)
@@ -65,8 +65,16 @@ def test_a_notebook_gets_an_image_that_needs_nothing_from_elsewhere_and_words() 
     assert bundle["text/plain"] == "Title\nOne line."
     root = ElementTree.fromstring(bundle["image/svg+xml"])
     assert [root.findtext(f"{SPACE}title"), root.findtext(f"{SPACE}desc")] == ["Title", "What it says."]
-    inside = re.fullmatch(r'<img alt="Title\. What it says\." [^>]*base64,([^"]+)">', bundle["text/html"])
-    assert inside is not None and base64.b64decode(inside[1]).decode() == picture.svg()
+    inside = re.search(
+        r'</style><img class="mew-picture" alt="Title\. What it says\." [^>]*base64,([^"]+)">$',
+        bundle["text/html"],
+    )
+    assert inside is not None
+    # An image knows no variables of its page: it has the colours of a dark ground in itself.
+    assert base64.b64decode(inside[1]).decode() == picture.svg().replace(
+        "</style>", f"{drawing.DARK}</style>"
+    )
+    assert 'body[data-jp-theme-light="false"] .mew-picture{color-scheme:dark}' in bundle["text/html"]
     assert "url(" not in picture.svg() and "@import" not in picture.svg()
 
 

@@ -106,7 +106,7 @@ def test_what_was_left_out_is_said() -> None:
     ).exchange("e1")
     drawing = sequence(whole)
     assert len(rows(drawing)) == 200
-    assert drawing.lines[-1] == "100 more related envelopes are not shown."
+    assert drawing.lines[-1] == "100 more related messages are not shown."
 
 
 def test_an_unreadable_message_has_its_row() -> None:
@@ -114,3 +114,29 @@ def test_an_unreadable_message_has_its_row() -> None:
         1
     )
     assert "unreadable message" in sequence(found).svg()
+
+
+def test_a_narrow_diagram_fits_a_phone_and_says_all_that_the_wide_one_does() -> None:
+    what = "a long sentence that needs more than a line of any diagram " * 3
+    some = exchange(
+        {"to": ["git"], "payload": {"text": what}}, {"from": "git", "to": ["bot"]}, {"from": "human"}
+    )
+    wide, narrow = sequence(some), sequence(some, narrow=True)
+    assert narrow.width <= 360 < wide.width and narrow.lines == wide.lines
+    for drawing in (wide, narrow):
+        first, second, _ = rows(drawing)
+        sentence = [node.text or "" for node in first.iter(f"{SPACE}text") if "halo" in node.get("class", "")]
+        assert len([line for line in sentence if "sentence" in line or "diagram" in line]) >= 2, (
+            "it is wrapped"
+        )
+        # No line of a message runs into the next message.
+        lowest = max(float(node.get("y", 0)) for node in first.iter(f"{SPACE}text"))
+        highest = min(float(node.get("y", 0)) for node in second.iter(f"{SPACE}text"))
+        assert lowest < highest
+    assert all(float(node.get("x", 0)) < narrow.width for node in rows(narrow)[0].iter(f"{SPACE}text"))
+
+
+def test_the_kind_of_a_message_does_not_run_over_its_lifelines() -> None:
+    row, _ = rows(sequence(exchange({"kind": "reasoning/conclusion", "to": ["git"]}, {"kind": "chat"})))
+    words = [node.text for node in row.iter(f"{SPACE}text")]
+    assert "conclusion" in words and "reasoning/conclusion" not in words

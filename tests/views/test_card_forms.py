@@ -78,10 +78,13 @@ def page(lab: Lab, browser: Callable[..., Any]) -> Page:
 def test_threat_14_an_edit_is_confirmed_by_the_digest_of_what_the_kernel_showed(page: Page) -> None:
     pending = page.propose(path="a.md", text="one")
     form = page.act("form", id=pending.id)["value"]
-    assert [(one["name"], one["text"], one["isText"]) for one in form] == [
+    assert [(one["name"], one["text"], one["isText"]) for one in form["fields"]] == [
         ("path", "a.md", True),
         ("text", "one", True),
     ]
+    # The form of Tools, from the schema of the tool, with the proposed values.
+    assert [member["key"] for member in form["plan"]["members"]] == ["path", "text"]
+    assert json.loads(form["value"]) == {"path": "a.md", "text": "one"}
     made = page.act("review", id=pending.id, changes=[{"index": 1, "text": "two"}])["value"]
     assert [(line["name"], line["how"]) for line in made["lines"][:2]] == [
         ("path", "same"),
@@ -89,6 +92,8 @@ def test_threat_14_an_edit_is_confirmed_by_the_digest_of_what_the_kernel_showed(
     ]
     assert {line["how"] for line in made["lines"][2:]} == {"same"} and len(made["lines"]) == 7
     assert made["lines"][1]["lines"] == [["-", '"one"'], ["+", '"two"']]
+    whole = page.act("review", id=pending.id, arguments='{"path": "a.md", "text": "two"}')["value"]
+    assert whole["digest"] == made["digest"], "the whole as JSON says the same"
     page.decide(pending.id, made["digest"])
     assert page.decided(pending.id).edited
     [request] = [one for one in page.sent("mcp/request") if one.get("correlation_id")]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from pages import picture
 
+from mew_lab.lab.lab import Lab
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui.live import LiveWidget
 
@@ -93,3 +96,21 @@ def test_its_end_is_not_the_end_of_its_parts() -> None:
     view.close()
     assert ended == ["left"]
     assert parts["feed"].comm is not None
+
+
+def test_the_header_pauses_the_agents_and_writes_the_session(
+    lab: Lab, browser: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab.agent("helper")
+    page = browser(lab.view.panel)
+    assert page.appear()["acts"] == ["pause", "report", "resume", "save"]
+    assert page.act("pause")["said"] == "1 agent paused: helper"
+    page.until(lambda: page.of("head") and page.of("head")[-1]["paused"] == 1)
+    assert page.act("pause")["said"] == "No agent is running, so nothing was paused"
+    assert page.act("resume")["t"] == "done"
+    page.until(lambda: page.of("head")[-1]["paused"] == 0)
+    for act, ending in (("report", "html"), ("save", "jsonl")):
+        said = page.act(act)["said"]
+        [written] = tmp_path.glob(f"*.{ending}")
+        assert written.name in said and written.stat().st_mode & 0o777 == 0o600

@@ -17,7 +17,7 @@ from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.rows import LiveRows
-from mew_lab.log.drawing import Drawing
+from mew_lab.log.drawing import THEME, Drawing
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 from mew_lab.views.timeline.exchanges import ExchangeSelection
@@ -200,7 +200,7 @@ def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
     page = browser(space.view)
     page.appear()
     for which in ("r1", " p1 ", "#1", "1"):
-        assert page.act("select", which=which)["said"].endswith("2 envelopes.")
+        assert page.act("select", which=which)["said"].endswith("2 messages.")
     item = page.until(lambda: page.of("exchange"))[-1]
     assert item["drawing"]["title"] == "Exchange of 2 messages in 4.1 s around #1"
     assert [row[0] for row in item["steps"]] == ["1", "3"]
@@ -278,8 +278,10 @@ def test_threat_03_what_travels_and_what_is_saved_is_text_whatever_was_said(
         "td",
         "img",
         "br",
+        "style",
     }
-    assert {name for node in tree.iter() for name in node.attrib} <= {"class", "style", "scope", "alt", "src"}
+    assert {name for node in tree.iter() for name in node.attrib} <= {"style", "scope", "alt", "src", "class"}
+    assert {node.text for node in tree.iter("style")} <= {re.sub("<[^>]+>", "", THEME)}, "our own rule alone"
     assert all(node.get("src", "").startswith("data:image/svg+xml;base64,") for node in tree.iter("img"))
 
 
@@ -289,10 +291,10 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
     space.decide()
     space.view.select("p1")
     html = picture(space.view)
-    assert "demo, timeline: 5 envelopes; median decision 4.1 s of 1, 1 waiting" in html
+    assert "demo, timeline: 5 messages; median decision 4.1 s of 1, 1 waiting" in html
     assert html.count("<img") == 3 and "<svg" not in html and "<script" not in html
     assert "Exchange of 2 messages in 4.1 s around #3" in html and "unsafe" in html
-    assert repr(space.view) == "Timeline of demo: 5 envelopes; median decision 4.1 s of 1, 1 waiting"
+    assert repr(space.view) == "Timeline of demo: 5 messages; median decision 4.1 s of 1, 1 waiting"
 
 
 def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:

@@ -174,6 +174,34 @@ class Edits:
         self._reviews.setdefault(proposal, BoundedDict(MAX_EDITS))[review.digest] = review
         return review
 
+    def review_arguments(self, proposal: str, text: str) -> EditReview:
+        """Like `review`, for the whole of the arguments as JSON text; a value that is equal stays as it was written.
+
+        Raises:
+            MewError: As `review`; or the text is no JSON object.
+        """
+        before = _values(self._proposal(proposal))
+        try:
+            after = read_strict(text, limit=4 * MAX_TEXT)
+        except MewError as fault:
+            raise MewError(
+                f"cannot edit it: the arguments are no JSON object: {one_line(str(fault), 160)}"
+            ) from None
+        changes: list[Mapping[str, Any]] = []
+        for n, (name, value) in enumerate(before.items()):
+            if name not in after:
+                changes.append({"index": n, "remove": True})
+            elif (now := write_value(after[name])) != write_value(value):
+                changes.append({"index": n, "json": now})
+        changes += [{"name": name, "json": write_value(after[name])} for name in after if name not in before]
+        if not changes:
+            raise MewError("There are no changes yet.")
+        return self.review(proposal, changes)
+
+    def schema(self, proposal: str) -> Mapping[str, Any]:
+        """The schema of the proposed tool's arguments, once `form` has asked for it; empty where there is none."""
+        return self._schema(self._proposal(proposal))
+
     def reviewed(self, proposal: str, digest: str) -> EditReview | None:
         """The reviewed edit with that digest; None when there is none."""
         reviews = self._reviews.get(proposal)

@@ -20,6 +20,7 @@ from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.approvals.model import argument, compare_lines, place_warnings, short
+from mew_lab.views.tools.schema_form import plan
 from mew_lab.views.ui.acts import Act, ActResult
 from mew_lab.views.ui.pictures import clock_time
 
@@ -53,18 +54,31 @@ class CardForms:
 
     def _form(self, params: Mapping[str, Any]) -> Future[ActResult]:
         async def form() -> ActResult:
-            fields = await self._session.decisions.editing.form(_id(params))
-            return ActResult("The arguments can be edited.", [_pack_field(field) for field in fields])
+            editing, id = self._session.decisions.editing, _id(params)
+            fields = await editing.form(id)
+            value: dict[str, Any] = {"fields": [_pack_field(field) for field in fields]}
+            # The form that Tools has, where the tool describes its arguments.
+            if schema := editing.schema(id):
+                members = [
+                    f"{_write_json(field.name)}: {_write_json(field.text) if field.is_text else field.text}"
+                    for field in fields
+                ]
+                value |= {"plan": plan(schema), "value": f"{{{', '.join(members)}}}"}
+            return ActResult("The arguments can be edited.", value)
 
         return self._session.loop.submit(form())
 
     def _review(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        changes = params.get("changes")
+        changes, arguments = params.get("changes", []), params.get("arguments")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise MewError("The view sent no changes, so nothing was changed.")
 
         async def review() -> ActResult:
-            edit = self._session.decisions.editing.review(_id(params), changes)
+            editing = self._session.decisions.editing
+            if isinstance(arguments, str):
+                edit = editing.review_arguments(_id(params), arguments)
+            else:
+                edit = editing.review(_id(params), changes)
             return ActResult("This would be sent.", _pack_review(edit))
 
         return self._session.loop.submit(review())

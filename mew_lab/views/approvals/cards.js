@@ -4,6 +4,7 @@
 
 import { copyButton } from "../ui/copy.js";
 import { doer, make, write } from "../ui/elements.js";
+import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
 import { clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
@@ -432,7 +433,8 @@ async function editFace(card) {
   const face = faceOf(card, "edit", ""), fields = [];
   card.form = face;
   addHeading(face, "Change the arguments");
-  for (const [index, field] of answer.value.entries()) {
+  if (answer.value.plan) return showSchemaForm(card, face, answer.value);
+  for (const [index, field] of answer.value.fields.entries()) {
     const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
     area.value = field.text;
     const argument = { index, isText: field.isText, area, was: area.value, removed: false };
@@ -467,6 +469,21 @@ async function editFace(card) {
   }, { class: "mew-review" });
   face.node.append(add, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review));
   face.first = fields[0]?.area ?? add;
+  show(card, face);
+}
+
+// The form of Tools, from the tool's own description of its arguments.
+function showSchemaForm(card, face, { plan, value }) {
+  const form = schemaForm(plan, { changed() {} });
+  form.set(value);
+  const review = doer("Review changes", async () => {
+    const text = form.text();
+    if (text === null) return card.desk.say(card, "Correct the marked fields first.");
+    const made = await card.desk.act(card, "review", { id: card.data.id, arguments: text });
+    if (made && isOpen(card.data)) reviewFace(card, made.value, face);
+  }, { class: "mew-review" });
+  face.node.append(form.node, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review));
+  face.first = form.node.querySelector("textarea, input, select, button");
   show(card, face);
 }
 

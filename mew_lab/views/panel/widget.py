@@ -9,12 +9,17 @@ The panel knows the names, the titles and the places of the parts, and nothing o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
+from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.entry_feed import Follower
+from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
+from mew_lab.views.feed.extract import log_name, save_log
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget
@@ -62,14 +67,37 @@ class RoomCounts(NamedTuple):
     waiting: int
 
 
-def view_of(session: Session, views: Any) -> PanelView:
+class ReportedSession(Session, Protocol):
+    """A session that can be written as one HTML page."""
+
+    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+        """Writes the session to a file, as `Lab.report` does."""
+
+
+def view_of(session: ReportedSession, views: Any) -> PanelView:
     """Makes the panel of this space; `views` has each part as an attribute, as `lab.view` has."""
     parts = {name: getattr(views, name) for name in PARTS_SHOWN}
     roster, approvals = parts["roster"], parts["approvals"]
+    steering = ParticipantActions(session)
+
+    async def report() -> Note:
+        target = (Path.cwd() / log_name(session.space, view.clock())).with_suffix(".html")
+        return await asyncio.to_thread(session.report, target)
+
+    async def save() -> str:
+        return f"Wrote the messages to {await save_log(session.log, Path.cwd(), view.clock())}."
+
     view = PanelView(
         session.space,
         parts,
         lambda: RoomCounts(roster.present, len(session.log), approvals.open_cards),
+        acts={
+            "pause": lambda _: session.loop.submit(steering.pause_all()),
+            "resume": lambda _: session.loop.submit(steering.resume_all()),
+            "report": lambda _: session.loop.submit(report()),
+            "save": lambda _: session.loop.submit(save()),
+        },
+        paused=lambda: roster.paused_agents,
     )
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
     view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
@@ -92,6 +120,7 @@ class PanelView(ActingWidget):
     Args:
         space: The name of the space, and `parts` its views by name.
         counts: Returns the counts of the header; for any thread.
+        paused: Returns the agents that this human has paused; for any thread.
         acts: What the buttons of the header do, by the names that the front end uses; those without an act are hidden.
     """
 
@@ -107,11 +136,13 @@ class PanelView(ActingWidget):
         parts: Mapping[str, LiveWidget],
         counts: Callable[[], RoomCounts],
         acts: Mapping[str, Act] | None = None,
+        paused: Callable[[], Sequence[str]] = tuple,
         **traits: Any,
     ) -> None:
         self._space = space
         self._parts = parts
         self._counts = counts
+        self._paused = paused
         self._header_acts = dict(acts or {})
         self._shown: dict[str, Any] = {}
         self.waker = _Waker(self)
@@ -149,7 +180,7 @@ class PanelView(ActingWidget):
 
     def _collect(self) -> dict[str, Any]:
         badges = {name: part.badge() for name, part in self._parts.items()}
-        return {"badges": badges, "counts": self._counts()._asdict()}
+        return {"badges": badges, "counts": self._counts()._asdict(), "paused": len(self._paused())}
 
     def _static_text(self) -> str:
         return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())

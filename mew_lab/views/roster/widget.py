@@ -231,6 +231,11 @@ class RosterView(ActingWidget):
     # Saved pictures.
 
     @property
+    def paused_agents(self) -> tuple[str, ...]:
+        """The agents that this human has paused."""
+        return self._members.agents.paused
+
+    @property
     def present(self) -> int:
         """The number of present participants."""
         return sum(bool(row.ids) for row in self._members.rows)

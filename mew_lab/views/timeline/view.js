@@ -3,15 +3,20 @@
 
 import { connect } from "../ui/connection.js";
 import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
-import { clockTime, duration, groupDigits, elapsedTime } from "../ui/text.js";
+import { emptyState } from "../ui/empty.js";
+import { makeHeader } from "../ui/header.js";
+import { onOpen, openIn } from "../ui/links.js";
+import { clockHover, clockTime, countOf, duration, groupDigits, elapsedTime } from "../ui/text.js";
+import { barsOf, snapBrush } from "./scale.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
 const TRAITS = new Set([
   "class", "cx", "cy", "d", "data-seq", "height", "r", "rx", "text-anchor", "transform", "width", "x", "x1", "x2", "y", "y1", "y2",
 ]);
-const WINDOWS = [["5 min", 300], ["1 h", 3600], ["all", 0]];
-const LENGTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600];
+const WINDOWS = [["Fit", 0], ["5 min", 300], ["1 h", 3600]];
+const KEYS = [["← →", "Previous or next bar or point"], ["Shift+← →", "Select a time in the bars"], ["Enter", "Show the exchange of the point"], ["Escape", "Clear the selected time"]];
+const ENDED_WORDS = { answered: "answered", fulfilled: "approved", rejected: "rejected", withdrawn: "withdrawn" };
 const LEFT = 52, RIGHT = 8;
 const HOW = { answered: ["●", "is-mcp"], fulfilled: ["●", "is-capability"], rejected: ["×", "is-error"], withdrawn: ["○", "is-participant"] };
 const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = Array.from({ length: 8 }, (_, n) => n);
@@ -37,36 +42,44 @@ const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-timeline", "aria-label": "Timeline" });
-  const title = make("span", { class: "mew-title" });
+  const header = makeHeader({ title: "Timeline", keys: KEYS });
   const spans = make("div", { class: "mew-spans", role: "group", "aria-label": "Time shown" });
-  const legend = make("div", { class: "mew-legend mew-drawing", role: "group", "aria-label": "Families shown" });
+  const legend = make("div", { class: "mew-legend mew-drawing", role: "group", "aria-label": "Kinds shown" });
   const rate = makeChart("Messages per second", 140);
   const strips = { request: makeStrip("Requests", "request"), decision: makeStrip("Decisions", "decision") };
-  const empty = make("div", { class: "mew-empty" });
-  const charts = make("div", { class: "mew-charts" }, rate.box, rate.line, make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part));
-  const which = make("input", { type: "text", placeholder: "id or number", "aria-label": "Id or number of an envelope", spellcheck: "false", autocomplete: "off" });
+  const empty = emptyState("No messages yet. Their times appear here.", { code: 'lab.chat("hello")' });
+  const rangeText = make("span", { class: "mew-range-text" });
+  const unzoom = make("button", { type: "button", text: "Reset zoom", hidden: true, onclick: () => setZoom(null) });
+  const range = make("div", { class: "mew-range", role: "group", "aria-label": "The selected time", hidden: true }, rangeText,
+    make("button", { type: "button", text: "Zoom in", onclick: () => setZoom(brush) }),
+    make("button", { type: "button", text: "Show messages", onclick: showMessages }),
+    make("button", { type: "button", class: "mew-quiet", text: "Clear", "aria-label": "Clear the selected time", onclick: () => { setBrush(null); rate.box.focus(); } }));
+  const charts = make("div", { class: "mew-charts" }, rate.box, rate.line, range, make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part));
+  const which = make("input", { type: "text", placeholder: "Number or id", "aria-label": "Number or id of a message", spellcheck: "false", autocomplete: "off" });
   const show = doer("Show exchange", () => select(which.value));
   const clear = doer("Clear", () => link.act("clear"), { hidden: true });
   const about = make("span", { class: "mew-about" });
   const stage = make("div", { class: "mew-stage", tabindex: 0, role: "region", "aria-label": "Sequence diagram", hidden: true });
-  const stepCount = make("summary"), stepRows = make("tbody"), stepHead = make("tr", {}, ...["#", "+s", "from", "to", "kind", "what", "verdict"].map((text) => make("th", { scope: "col", text })));
-  const stepPart = make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Envelopes of the exchange" }, make("table", {}, make("thead", {}, stepHead), stepRows));
+  const stepCount = make("summary"), stepRows = make("tbody"), stepHead = make("tr", {}, ...["#", "+s", "From", "To", "Kind", "What", "Verdict"].map((text) => make("th", { scope: "col", text })));
+  const stepPart = make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Messages of the exchange" }, make("table", {}, make("thead", {}, stepHead), stepRows));
   const steps = make("details", { class: "mew-steps", hidden: true }, stepCount, stepPart);
   const keep = make("div", { class: "mew-keep", hidden: true }, "In a cell, ", make("code", { text: "lab.view.timeline.diagram" }), " keeps it in the notebook.");
+  header.filter.append(spans, unzoom);
   root.append(
-    make("div", { class: "mew-head" }, title, make("span", { class: "mew-gap" }), spans), legend, empty, charts,
+    header.node, legend, empty, charts,
     make("div", { class: "mew-tools" }, which, show, clear, about), stage, steps, keep);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  let families = [], seconds = new Map(), minutes = new Map(), space = "", count = 0, turn = -1, window_ = 300;
+  let families = [], seconds = new Map(), minutes = new Map(), space = "", count = 0, turn = -1, window_ = 0, zoom = null, brush = null, scale = null;
   let offset = 0, frame = 0, dirty = true, painted = "", paints = 0, timer = null, asking = 0, exchange = { drawing: null };
   const off = new Set();
 
   for (const [text, length] of WINDOWS) {
-    spans.append(make("button", { type: "button", text, "aria-pressed": String(length === window_), onclick: (event) => {
+    spans.append(make("button", { type: "button", text, "data-length": length, "aria-pressed": String(length === window_), onclick: (event) => {
       window_ = length;
+      zoom = null;
       for (const button of spans.children) button.setAttribute("aria-pressed", String(button === event.currentTarget));
       repaint();
     } }));
@@ -146,14 +159,41 @@ function render({ model, el }) {
 
   const now = () => performance.now() / 1000 + offset;
 
+  // The part of the time that is shown closer.
+  function setZoom(wanted) {
+    zoom = wanted;
+    unzoom.hidden = !zoom;
+    for (const button of spans.children) button.setAttribute("aria-pressed", String(!zoom && Number(button.dataset.length) === window_));
+    const here = range.contains(document.activeElement);
+    setBrush(null);
+    if (here) unzoom.focus();
+    repaint();
+  }
+
+  // The time that the reader has marked in the bars.
+  function setBrush(wanted) {
+    brush = wanted;
+    range.hidden = !brush;
+    if (brush) write(rangeText, `${clockTime(brush.since)} – ${clockTime(brush.until)} · ${countOf(countBetween(brush), "message")}`, `${clockHover(brush.since)} – ${clockHover(brush.until)}`);
+    repaint();
+  }
+
+  function countBetween({ since, until }) {
+    let sum = 0;
+    for (const [start, counts] of scale?.fine === false ? minutes : seconds) if (start >= since && start < until) for (const [, many] of counts) sum += many;
+    return sum;
+  }
+
+  async function showMessages() {
+    const { since, until } = brush;
+    if (!(await openIn(root, "feed", { since, until }))) link.notice("No list of messages is open on this page: lab.view.feed shows one.", "status");
+  }
+
   // The time that is shown: the length of a bar in seconds, the start of the first bar, the number of bars.
   function timeScale(width) {
-    const first = minutes.keys().next().value ?? now();
-    const span = window_ || Math.max(60, now() - first);
-    const fine = span <= 3600, most = Math.max(20, Math.floor((width - LEFT - RIGHT) / 3));
-    const length = LENGTHS.find((size) => (fine || size >= 60) && span / size <= most) ?? 21600;
-    const end = (Math.floor(now() / length) + 1) * length, bars = Math.max(1, Math.ceil(span / length));
-    return { length, end, bars, first: end - bars * length, fine };
+    const ends = [...seconds.keys()], firstSecond = ends[0] ?? now(), lastSecond = ends.at(-1) ?? now(), firstMinute = minutes.keys().next().value ?? firstSecond;
+    scale = barsOf({ zoom, length: window_, now: now(), firstSecond, lastSecond, firstMinute, most: Math.max(20, Math.floor((width - LEFT - RIGHT) / 3)) });
+    return scale;
   }
 
   function paint() {
@@ -162,8 +202,7 @@ function render({ model, el }) {
     charts.hidden = legend.hidden = count === 0;
     const width = rate.box.clientWidth;
     if (count === 0) {
-      write(empty, 'No messages yet. lab.chat("hello") sends one.');
-      write(title, space ? `${space} · 0 envelopes` : "");
+      header.setCounts([{ text: space }]);
       return;
     }
     if (!width) {
@@ -177,6 +216,7 @@ function render({ model, el }) {
     if (!dirty && key === painted) return;
     dirty = false;
     painted = key;
+    if (exchange.drawing && stage.dataset.tight !== String(root.clientWidth < 640)) drawExchange();
     root.dataset.paints = String(++paints);
     root.dataset.count = String(count);
     const busy = drawBars(view, width);
@@ -189,7 +229,7 @@ function render({ model, el }) {
   function writeHeads(view) {
     const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
     const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
-    write(title, `${space} · ${groupDigits(count)} envelopes · ${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`);
+    header.setCounts([{ text: space }, { text: countOf(count, "message") }, { text: perSecond ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s` : "", hover: "Messages per second" }]);
     for (const part of Object.values(strips)) writeHead(part);
   }
 
@@ -234,6 +274,9 @@ function render({ model, el }) {
       if (d) nodes.push(shape("path", { class: `filled is-${name}`, d }));
     });
     nodes.push(...ends(view, width, rate.height - 4));
+    const edge = (t) => LEFT + clamp((t - view.first) / view.length, 0, view.bars) * each;
+    if (brush) nodes.unshift(shape("rect", { class: "brush", x: edge(brush.since).toFixed(1), y: 4, width: Math.max(2, edge(brush.until) - edge(brush.since)).toFixed(1), height: floor - 4 }));
+    rate.time = (x) => view.first + ((x - LEFT) / each) * view.length;
     rate.draw(width, nodes);
     rate.count = view.bars;
     rate.at = (n) => LEFT + (n + 0.5) * each;
@@ -244,7 +287,7 @@ function render({ model, el }) {
       const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
       return many ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
     };
-    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${groupDigits(totals.reduce((a, b) => a + b, 0))} shown`;
+    rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${groupDigits(totals.reduce((a, b) => a + b, 0))} shown. Drag over the bars to select a time.`;
     rate.settle();
     families.forEach((_, place) => {
       const chip = legend.children[place];
@@ -269,7 +312,7 @@ function render({ model, el }) {
 
   function makeStrip(name, key) {
     const part = makeChart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
-    part.marks = key === "request" ? "● answered" : "● fulfilled  × rejected  ○ withdrawn";
+    part.marks = key === "request" ? "● answered" : "● approved  × rejected  ○ withdrawn";
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
     part.told = { of: 0, waiting: 0, oldest: [] };
@@ -284,7 +327,7 @@ function render({ model, el }) {
   function drawPoints(part, view) {
     const width = part.box.clientWidth;
     if (!width) return false;
-    const seen = [...part.points.values()].filter((point) => point[WHEN] >= view.first);
+    const seen = [...part.points.values()].filter((point) => point[WHEN] >= view.first && point[WHEN] < view.end);
     part.seen = seen;
     const took = seen.map((point) => clamp(point[TOOK], 1e-3, 1e6));
     const low = Math.floor(Math.log10(Math.min(...(took.length ? took : [1e-3]))) + 1e-9);
@@ -317,9 +360,9 @@ function render({ model, el }) {
     };
     part.say = (n) => {
       const point = seen[n];
-      return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${point[ENDED]} by ${point[BY]} · #${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
+      return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${ENDED_WORDS[point[ENDED]] ?? point[ENDED]} by ${point[BY]} · #${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
     };
-    part.rest = seen.length ? `${part.marks}; press a point to see its exchange` : `Nothing was ${part.ended} in this time.`;
+    part.rest = seen.length ? `${part.marks}; click a point to see its exchange` : `Nothing was ${part.ended} in this time.`;
     part.settle();
     return seen.length > 0;
   }
@@ -407,22 +450,54 @@ function render({ model, el }) {
     stage.hidden = steps.hidden = keep.hidden = clear.hidden = !shown;
     root.dataset.chosen = shown ? String(item.chosen) : "";
     if (!shown) {
-      about.textContent = "Press a point above, or enter the id or the number of an envelope, to see its exchange.";
+      about.textContent = "Click a point, or enter a message number, to see the exchange.";
       stage.replaceChildren();
       stepRows.replaceChildren();
       return;
     }
-    const { drawing } = item, near = stage.scrollLeft;
-    about.textContent = drawing.title;
+    about.textContent = item.drawing.title;
+    drawExchange();
+    // The keyboard focus and the scroll position stay when the exchange grows.
+    write(stepCount, `${item.steps.length === 1 ? "The message" : `The ${item.steps.length} messages`} as a table`);
+    stepRows.replaceChildren(...item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, n ? make("bdi", { text }) : make("button", { type: "button", class: "mew-link", text, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(text) }) }))))));
+    if (other) stepPart.scrollTop = 0;
+  }
+
+  // A view of a phone's width has a diagram of its own, in which the summaries stand below the arrows.
+  function drawExchange() {
+    const tight = root.clientWidth > 0 && root.clientWidth < 640, near = stage.scrollLeft, drawing = tight ? exchange.narrow : exchange.drawing;
+    stage.dataset.tight = String(tight);
     const picture = shape("svg", { class: "mew-drawing", role: "img", "aria-label": `${drawing.title}. ${drawing.about}`, width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}` });
     picture.append(...drawing.shapes.map(makeDrawing));
     stage.replaceChildren(picture);
     stage.scrollLeft = near;
-    // The keyboard focus and the scroll position stay when the exchange grows.
-    write(stepCount, `The ${item.steps.length === 1 ? "envelope" : `${item.steps.length} envelopes`} as a table`);
-    stepRows.replaceChildren(...item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, make("bdi", { text }))))));
-    if (other) stepPart.scrollTop = 0;
   }
+
+  // A time is marked by dragging over the bars, or with Shift and the arrows.
+  let grip = null;
+  const placeOf = (event) => rate.time(event.clientX - rate.box.getBoundingClientRect().left);
+  const markTime = (a, b) => setBrush(snapBrush(scale, a, b));
+  rate.box.addEventListener("pointerdown", (event) => {
+    if (event.button || !rate.count) return;
+    grip = { x: event.clientX, t: placeOf(event) };
+    rate.box.setPointerCapture(event.pointerId);
+  });
+  rate.box.addEventListener("pointermove", (event) => { if (grip && Math.abs(event.clientX - grip.x) > 4) markTime(grip.t, placeOf(event)); });
+  rate.box.addEventListener("lostpointercapture", () => { grip = null; });
+  rate.box.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && brush) return setBrush(null);
+    if (!event.shiftKey || !/^Arrow(Left|Right)$/.test(event.key) || rate.place < 0) return;
+    // The marked place has moved by now; the time begins where it was at first.
+    const at = scale.first + rate.place * scale.length, middle = at + scale.length / 2;
+    const anchor = brush?.anchor ?? middle + (event.key === "ArrowRight" ? -scale.length : scale.length);
+    setBrush({ ...snapBrush(scale, anchor, middle), anchor });
+  });
+
+  const endOffer = onOpen(root, "timeline", async ({ id, seq }) => {
+    const done = await link.act("select", { which: id ?? String(seq) }, () => {});
+    if (done) announce(done.said);
+    return done !== null;
+  });
 
   which.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.isTrusted) select(which.value);
@@ -434,6 +509,7 @@ function render({ model, el }) {
     sizes.disconnect();
     clearInterval(timer);
     cancelAnimationFrame(frame);
+    endOffer();
     link.end();
   };
 }

@@ -221,6 +221,7 @@ class TimelineView(ActingWidget):
             return {"drawing": None}
         return {
             "drawing": sequence(exchange).data(),
+            "narrow": sequence(exchange, narrow=True).data(),
             "chosen": exchange.selected.seq,
             "id": visible(exchange.selected.id),
             "steps": [[visible(cell) for cell in row] for row in _steps(exchange)],
@@ -236,12 +237,12 @@ class TimelineView(ActingWidget):
         if isinstance(which, str) and 0 < len(which := which.strip()) <= 1000:
             return self._loop.submit(self._show_exchange(which))
         raise JournalError(
-            "Cannot show an exchange: no envelope was given. Enter its id, or its number in the feed."
+            "Cannot show an exchange: no message was given. Enter its number in the list, or its id."
         )
 
     async def _show_exchange(self, which: str) -> ActResult:
         exchange = await self._exchanges.select(which)
-        count = "1 envelope" if len(exchange.steps) == 1 else f"{len(exchange.steps)} envelopes"
+        count = "1 message" if len(exchange.steps) == 1 else f"{len(exchange.steps)} messages"
         return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
 
     def _clear(self, message: Mapping[str, Any]) -> ActResult:
@@ -252,11 +253,12 @@ class TimelineView(ActingWidget):
 
     def _static_text(self) -> str:
         count = self._stats.count
-        return f"Timeline of {self._rows.title()[0]}: {count} envelope{'' if count == 1 else 's'}; {_summary(self)}"
+        return f"Timeline of {self._rows.title()[0]}: {count} message{'' if count == 1 else 's'}; {_summary(self)}"
 
     def _static_html(self) -> str:
         count, name = self._stats.count, self._rows.title()[0]
-        title = f"{name}, timeline: {count} envelopes; {_summary(self)}"
+        messages = "1 message" if count == 1 else f"{count} messages"
+        title = f"{name}, timeline: {messages}; {_summary(self)}"
         spans = [self._stats.series(seconds).totals for seconds in (300, HOUR, DAY)]
         cells = [
             (family.label, *(str(span[index]) for span in spans))
@@ -272,8 +274,8 @@ class TimelineView(ActingWidget):
         if selected is not None:
             drawn = sequence(selected)
             parts.append(f'<div style="overflow-x:auto">{drawn.html()}</div>')
-            steps = ("#", "+s", "from", "to", "kind", "what", "verdict")
-            parts.append(picture(drawn.title, steps, _steps(selected), code=("from", "to", "kind")))
+            steps = ("#", "+s", "From", "To", "Kind", "What", "Verdict")
+            parts.append(picture(drawn.title, steps, _steps(selected), code=("From", "To", "Kind")))
         return f"<div>{''.join(parts)}</div>"
 
 

@@ -31,7 +31,7 @@ function render({ model, el }) {
   const refresh = doer("Refresh", () => link.act("ask", tab === "tools" ? {} : { tab }), { title: "Requests the lists of all participants again" });
   const people = make("ul", { class: "mew-people", role: "list" });
   const search = make("input", { type: "search", placeholder: "Search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
-  const tabs = make("div", { class: "mew-kinds", role: "tablist", "aria-label": "What to list" });
+  const tabs = make("div", { class: "mew-kinds", role: "radiogroup", "aria-label": "What to list" });
   const count = make("div", { class: "mew-found mew-dim", role: "status" });
   const list = make("ul", { class: "mew-list", role: "list", "aria-label": "Tools found" });
   const more = doer("Show more", () => find(rows.length), { class: "mew-more", hidden: true });
@@ -42,7 +42,7 @@ function render({ model, el }) {
     ...["#", "Called", "Arguments", "Result", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
   callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
   const callsBox = make("div", { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" }, callsTable);
-  const sheet = make("div", { class: "mew-body", role: "tabpanel" }, make("div", { class: "mew-left" }, count, list, more, empty), pane);
+  const sheet = make("div", { class: "mew-body" }, make("div", { class: "mew-left" }, count, list, more, empty), pane);
   header.filter.append(search);
   header.actions.append(refresh);
   root.append(header.node, make("div", { class: "mew-bar" }, tabs), people, callsBox, sheet);
@@ -81,12 +81,11 @@ function render({ model, el }) {
 
   const tabButtons = new Map(TABS.map(([name, text]) => {
     const button = make("button", {
-      type: "button", role: "tab", id: `${link.view}-${name}`, class: "mew-tab", "aria-selected": String(name === tab), tabindex: name === tab ? 0 : -1, onclick: () => showTab(name),
+      type: "button", role: "radio", class: "mew-tab", "aria-checked": String(name === tab), tabindex: name === tab ? 0 : -1, onclick: () => showTab(name),
     }, make("span", { text }), " ", make("span", { class: "mew-tab-count mew-num" }));
     tabs.append(button);
     return [name, button];
   }));
-  sheet.setAttribute("aria-labelledby", tabButtons.get(tab).id);
   tabs.addEventListener("keydown", (event) => {
     const names = [...tabButtons.keys()], now = names.indexOf(tab), end = names.length - 1;
     const to = { ArrowRight: now === end ? 0 : now + 1, ArrowLeft: now === 0 ? end : now - 1, Home: 0, End: end }[event.key];
@@ -100,10 +99,9 @@ function render({ model, el }) {
     if (name === tab) return;
     tab = name;
     for (const [other, button] of tabButtons) {
-      button.setAttribute("aria-selected", String(other === tab));
+      button.setAttribute("aria-checked", String(other === tab));
       button.tabIndex = other === tab ? 0 : -1;
     }
-    sheet.setAttribute("aria-labelledby", tabButtons.get(tab).id);
     search.setAttribute("aria-label", `Search ${tab}`);
     list.setAttribute("aria-label", `${TABS.find(([other]) => other === tab)[1]} found`);
     rows = [];

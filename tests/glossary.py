@@ -53,6 +53,7 @@ PARTS = (
     "views/reasoning",
     "views/roster",
     "views/streams",
+    "views/timeline",
     "views/tools",
     "views/ui",
 )

@@ -36,7 +36,7 @@ TERMS = (
     Term(
         "permission",
         "A pattern of the messages that a participant may send. It is allowed, and it is revoked.",
-        "capabilit(?:y|ies)|privileges?|entitlements?|(?:a|an|the|this|your|last|no) grants?",
+        "capabilit(?:y|ies)(?!/)|privileges?|entitlements?|(?:a|an|the|this|your|last|no) grants?",
     ),
 )
 
@@ -45,12 +45,33 @@ PARTS = (
     "lab",
     "notebook",
     "cli",
+    "views/approvals",
+    "views/chat",
+    "views/feed",
+    "views/grants",
+    "views/panel",
+    "views/reasoning",
+    "views/roster",
+    "views/streams",
+    "views/timeline",
+    "views/tools",
+    "views/ui",
 )
 
 # Sentences that have to say a rival: a part of the text, and the reason.
 EXCEPTIONS: dict[str, str] = {
     "capability-decisions.jsonl": "the name of a file of the TypeScript gateway",
     "the member jsonrpc is": "a member of a JSON object",
+    "Add a member": "a member of a JSON object, in the form of a tool",
+    "Name of another member": "a member of a JSON object, in the form of a tool",
+    "Remove a member": "a member of a JSON object, in the form of a tool",
+    "{} members": "members of a JSON object, as its schema limits them",
+    "more members are not shown": "members of a JSON object, in the form of a tool",
+    "object, variants or json": "a description for developers",
+    "the name of a member": "a member of a JSON object that is typed in",
+    "between two members of an object": "members of a JSON object that is typed in",
+    "no envelope with a kind": "the JSON of a message is meant",
+    "The envelope has": "the JSON of a message is meant",
     "envelope %d was left out": "a line of the log for developers, not on a screen",
     "had fulfilled it": "the journal's note of an approval that crossed another, in the specification's term",
 }

@@ -19,6 +19,7 @@ ROOMS = (
     "sdk",
     "agent",
     "log",
+    "views",
 )
 
 FORTY = (

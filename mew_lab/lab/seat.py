@@ -82,7 +82,9 @@ class Seat:
         every = {**(arguments or {}), **more}
 
         async def start() -> Pending:
-            await self._check_call(target, every, doing, propose=propose)
+            # A proposal is read before anything runs, and may be about what is not listed.
+            if not propose:
+                await self._check_call(target, every, doing)
             call = verb(target, every)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
@@ -100,9 +102,7 @@ class Seat:
                 f"{doing}: {self.name!r} has left the space; seat it again, such as with lab.join({self.name!r})"
             )
 
-    async def _check_call(
-        self, target: str, arguments: Mapping[str, Any], doing: str, *, propose: bool
-    ) -> None:
+    async def _check_call(self, target: str, arguments: Mapping[str, Any], doing: str) -> None:
         """Raises where the tool is known and the call does not fit it; an old list is asked for again first."""
         participant, _, tool = target.partition("/") if isinstance(target, str) else ("", "", "")
         if not participant or not tool:
@@ -112,8 +112,7 @@ class Seat:
             )
         await self._check_present([participant], doing)
         payload = {"method": "tools/call", "params": {"name": tool, "arguments": dict(arguments)}}
-        is_request = not propose and self.participant.can_send("mcp/request", payload, participant)
-        checked = arguments if is_request else None
+        checked = arguments if self.participant.can_send("mcp/request", payload, participant) else None
         tools = await self.tools_of(participant, False)
         if tools is None or not find_fault(target, checked, tools):
             return

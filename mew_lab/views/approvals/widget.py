@@ -369,7 +369,9 @@ class ApprovalsView(ActingWidget):
             return refusal
         if decision == "reject":
             return (
-                "A rejection has no target and no grant, so nothing was decided." if target or offer else ""
+                "A rejection has no target and gives no permission, so nothing was decided."
+                if target or offer
+                else ""
             )
         if card.refusal:
             return f"Not approved: {card.refusal}."

@@ -148,7 +148,9 @@ class GrantsView(ActingWidget):
         minutes, uses = params.get("minutes"), params.get("uses")
         for limit in (minutes, uses):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
-                raise MewError("The limit of a grant is a number of minutes or of uses; nothing was granted.")
+                raise MewError(
+                    "The limit of a permission is a number of minutes or of uses; nothing was granted."
+                )
         return self._session.loop.submit(
             self._give(
                 to,

@@ -41,7 +41,7 @@ TAKEN = "its id was taken by a later call"
 
 CallState = Literal["proposed", "waiting", "answered", "failed", "rejected", "withdrawn", "refused"]
 _CLAIMS = {
-    "mcp/request": "to fulfil it",
+    "mcp/request": "to approve it",
     "mcp/response": "to answer it",
     "mcp/reject": "to reject it",
     "mcp/withdraw": "to withdraw it",

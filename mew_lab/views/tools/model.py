@@ -196,7 +196,7 @@ class ToolCatalog:
         """Sends a call or a proposal of `participant/tool` with these arguments, a JSON text.
 
         Raises:
-            MewError: the tool is no longer known, the arguments do not fit, or no capability permits it; nothing was
+            MewError: the tool is no longer known, the arguments do not fit, or no permission allows it; nothing was
                 sent.
 
         Spec: §3.1, §3.2.
@@ -210,7 +210,7 @@ class ToolCatalog:
             first = checked.faults[0]
             raise MewError(f"Cannot {action}: {_format_path(first.path)} {first.message}.")
         if not (checked.may.propose if propose else checked.may.call):
-            raise MewError(f"Cannot {action}: {checked.may.why or 'no capability permits it'}")
+            raise MewError(f"Cannot {action}: {checked.may.why or 'no permission allows it'}")
         if propose:
             call = self.me.propose(f"{tool.participant}/{tool.name}", arguments)
             return self.runs.follow(call, target=target, text=text)

@@ -185,7 +185,7 @@ class OfferCatalog:
         """Reads a resource or fills a prompt, by a request or a proposal.
 
         Raises:
-            MewError: the offer is not known, its arguments do not fit, or no capability permits it; nothing was sent.
+            MewError: the offer is not known, its arguments do not fit, or no permission allows it; nothing was sent.
         """
         action = f"{'propose to use' if propose else 'use'} {one_line(target, 120)}"
         self._runs.check_room(action)
@@ -193,7 +193,7 @@ class OfferCatalog:
         method, params = _METHODS[offer.what], self.params(offer, arguments)
         may_request, may_propose, nearest = self.permission(offer.participant, method, params)
         if not (may_propose if propose else may_request):
-            raise MewError(f"Cannot {action}: {nearest or 'no capability permits it'}")
+            raise MewError(f"Cannot {action}: {nearest or 'no permission allows it'}")
         call = self.me.correlations.call(
             (offer.participant,),
             {"method": method, "params": params},

@@ -81,7 +81,7 @@ def test_what_others_say_of_a_call_is_a_claim_and_changes_nothing() -> None:
     calls.space.tell("mcp/withdraw", {}, by="mallory", about="call")
     assert calls.last.state == "proposed"
     assert calls.last.claims == (
-        "human claims to fulfil it", "human claims to fulfil it", "tools claims to answer it",
+        "human claims to approve it", "human claims to approve it", "tools claims to answer it",
         "mallory claims to withdraw it",
     )  # fmt: skip
     for _ in range(9):

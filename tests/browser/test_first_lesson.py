@@ -28,7 +28,7 @@ def number(beginning: str) -> int:
 def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callable[[Path], Notebook]) -> None:
     book = open_notebook(LESSON)
     pictures = [book.area(n).locator("table").last for n in (number("%mew feed"), number("%mew history"))]
-    assert "mcp/proposal" in (pictures[0].text_content() or "")  # as saved: nothing was run yet
+    assert "Wants to run water" in (pictures[0].text_content() or "")  # as saved: nothing was run yet
     assert "water" in (pictures[1].text_content() or "")
     card = book.area(number("p = bot.call")).locator(".mew-stored")
     assert "bot wants to run water" in card.inner_text() and "Snapshot of" in card.inner_text()

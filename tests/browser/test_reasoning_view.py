@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,11 @@ def branch(book: Notebook, index: int, text: str) -> Locator:
 
 def active(book: Notebook, index: int, count: int) -> None:
     book.page.until(lambda: view(book, index).get_attribute("data-active") == str(count), f"{count} active")
+
+
+def still(line: Locator) -> str:
+    """The text of a line without the time that a call waits, which goes on."""
+    return re.sub(r" for [\d.]+ s", "", line.inner_text())
 
 
 @pytest.mark.slow
@@ -205,16 +211,16 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
             hit.locator("mark").first.inner_text().lower() == "tomatoes" or "water_beds" in hit.inner_text()
         )
         assert hit.is_visible()
-        seen.append(hit.inner_text())
+        seen.append(still(hit))
         before = one.locator(".mew-hit-count").inner_text()
         search.press("Enter")
         book.page.until(
             lambda before=before: one.locator(".mew-hit-count").inner_text() != before, "the next hit"
         )
         book.page.until(lambda: hit.count() == 1, "its mark")
-    assert number >= 3 and len(set(seen)) == number and hit.inner_text() == seen[0]
+    assert number >= 3 and len(set(seen)) == number and still(hit) == seen[0]
     search.press("Shift+Enter")
-    book.page.until(lambda: hit.count() and hit.inner_text() == seen[-1], "the previous hit")
+    book.page.until(lambda: hit.count() and still(hit) == seen[-1], "the previous hit")
     assert search.evaluate("s => s === document.activeElement")
     book.click(one.get_by_role("button", name="Expand all"))
     # A line leads to its message in Messages, and a context leads back here.
@@ -229,6 +235,31 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     shown = one.evaluate("(n, id) => n.mewOpen({ context: id })", "none")
     assert shown is False
     assert one.evaluate("n => Boolean(n.mewOpen)")
+
+
+def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callable[..., Notebook]) -> None:
+    many = "for n in range(60):\n    one = bot.send('reasoning/start', {'message': f'question {n}'})\n    bot.send('reasoning/thought', {'message': 'Well.'}, context=one.id)"
+    book = notebook([UP, SHOW, many]).run(0).run(1)
+    devtools = book.tab.context.new_cdp_session(book.tab)
+    devtools.send("Performance.enable")
+
+    def layouts() -> float:
+        [count] = [
+            m["value"]
+            for m in devtools.send("Performance.getMetrics")["metrics"]
+            if m["name"] == "LayoutCount"
+        ]
+        return float(count)
+
+    book.run(2)
+    active(book, 1, 60)
+    # The times of all 60 change at each tick.
+    time, ticks = view(book, 1).locator(".mew-sequence > .mew-row > .mew-time").last, 4
+    before = layouts()
+    for _ in range(ticks):
+        text = time.text_content()
+        book.page.until(lambda text=text: time.text_content() != text, "a later time")
+    assert layouts() - before < 30 * ticks
 
 
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:

@@ -67,6 +67,11 @@ def active(book: Notebook, index: int, count: int) -> None:
     book.page.until(lambda: view(book, index).get_attribute("data-active") == str(count), f"{count} active")
 
 
+def still(line: Locator) -> str:
+    """The text of a line without the time that a call waits, which goes on."""
+    return re.sub(r" for [\d.]+ s", "", line.inner_text())
+
+
 @pytest.mark.slow
 def test_pictures_of_reasoning(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
@@ -170,11 +175,6 @@ def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Not
     assert book.run(2).text(2).startswith("[]")
 
 
-def timeless(line: Locator) -> str:
-    """The text of a line without how long it has waited so far."""
-    return re.sub(r"for [\d.:]+( s)?", "", line.inner_text())
-
-
 def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -211,16 +211,16 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
             hit.locator("mark").first.inner_text().lower() == "tomatoes" or "water_beds" in hit.inner_text()
         )
         assert hit.is_visible()
-        seen.append(timeless(hit))
+        seen.append(still(hit))
         before = one.locator(".mew-hit-count").inner_text()
         search.press("Enter")
         book.page.until(
             lambda before=before: one.locator(".mew-hit-count").inner_text() != before, "the next hit"
         )
         book.page.until(lambda: hit.count() == 1, "its mark")
-    assert number >= 3 and len(set(seen)) == number and timeless(hit) == seen[0]
+    assert number >= 3 and len(set(seen)) == number and still(hit) == seen[0]
     search.press("Shift+Enter")
-    book.page.until(lambda: hit.count() and timeless(hit) == seen[-1], "the previous hit")
+    book.page.until(lambda: hit.count() and still(hit) == seen[-1], "the previous hit")
     assert search.evaluate("s => s === document.activeElement")
     book.click(one.get_by_role("button", name="Expand all"))
     # A line leads to its message in Messages, and a context leads back here.
@@ -235,6 +235,31 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     shown = one.evaluate("(n, id) => n.mewOpen({ context: id })", "none")
     assert shown is False
     assert one.evaluate("n => Boolean(n.mewOpen)")
+
+
+def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callable[..., Notebook]) -> None:
+    many = "for n in range(60):\n    one = bot.send('reasoning/start', {'message': f'question {n}'})\n    bot.send('reasoning/thought', {'message': 'Well.'}, context=one.id)"
+    book = notebook([UP, SHOW, many]).run(0).run(1)
+    devtools = book.tab.context.new_cdp_session(book.tab)
+    devtools.send("Performance.enable")
+
+    def layouts() -> float:
+        [count] = [
+            m["value"]
+            for m in devtools.send("Performance.getMetrics")["metrics"]
+            if m["name"] == "LayoutCount"
+        ]
+        return float(count)
+
+    book.run(2)
+    active(book, 1, 60)
+    # The times of all 60 change at each tick.
+    time, ticks = view(book, 1).locator(".mew-sequence > .mew-row > .mew-time").last, 4
+    before = layouts()
+    for _ in range(ticks):
+        text = time.text_content()
+        book.page.until(lambda text=text: time.text_content() != text, "a later time")
+    assert layouts() - before < 30 * ticks
 
 
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:

@@ -103,6 +103,7 @@ function render({ model, el }) {
     node.querySelector(":scope > .mew-row .mew-twist").textContent = open ? "▾" : "▸";
     const branch = [...branches.values()].find((branch) => branch.node === node);
     if (open && branch) complete(branch);
+    if (open && branch?.stale) showBars(branch);
     if (!open && here && node.contains(here) && here !== node) focusOn(node, false);
   }
 
@@ -192,6 +193,7 @@ function render({ model, el }) {
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
     showElapsed(branch);
+    branch.stale = true;
     branch.dropped.hidden = sequence.dropped === 0;
     write(branch.dropped, `${countOf(sequence.dropped, "earlier step")} ${sequence.dropped === 1 ? "is" : "are"} no longer held in this view; lab.log.df has them.`);
     for (const [n, step] of branch.steps) {
@@ -226,28 +228,27 @@ function render({ model, el }) {
     write(branch.time, timeSpan(ended - sequence.started));
     const above = branches.get(sequence.parent)?.data;
     branch.bar.show(sequence.started, ended, above?.started ?? sequence.started, above ? above.ended ?? now() : ended);
-    // While a sequence is active, all of its bars shrink with its time.
-    if (branch.barsAt !== ended && open(branch.node) && branch.node.getClientRects().length) showBars(branch, ended);
   }
 
   function makeBar() {
     const fill = make("span", { class: "mew-bar-fill" });
     const node = make("span", { class: "mew-bar", "aria-hidden": "true" }, fill);
+    let drawn = "", told = "";
     return { node, show(start, end, from, to) {
       const { left, width } = durationBar(start, end, from, to);
-      fill.style.left = `${left.toFixed(1)}%`;
-      fill.style.width = `${width.toFixed(1)}%`;
-      node.title = timeSpan(end - start);
+      const place = `left: ${left.toFixed(1)}%; width: ${width.toFixed(1)}%`, time = timeSpan(end - start);
+      if (place !== drawn) fill.style.cssText = drawn = place;
+      if (time !== told) node.title = told = time;
     } };
   }
 
-  function showBars(branch, ended) {
-    branch.barsAt = ended;
-    const from = branch.data.started, at = now();
+  function showBars(branch) {
+    branch.stale = false;
+    const from = branch.data.started, ended = branch.data.ended ?? now();
     let before = null;
     for (const step of branch.steps.values()) {
       if (step.bar) {
-        const { start, end } = stepSpan(step.data, before, from, Math.min(at, ended));
+        const { start, end } = stepSpan(step.data, before, from, Math.min(now(), ended));
         step.bar.show(start, end, from, ended);
       }
       before = step.data.t;
@@ -297,7 +298,7 @@ function render({ model, el }) {
       } else branch.steps.set(item.n, { data: item, node: branches.get(item.child)?.node ?? make("div") });
       const drawn = branch.steps.get(item.n);
       if (item.call) showState(drawn);
-      branch.barsAt = null;
+      branch.stale = true;
     }
     tail.arrived(other);
   }
@@ -327,7 +328,7 @@ function render({ model, el }) {
       event.stopPropagation();
       jump("approvals", data.id, "cards");
     } }));
-    branch.barsAt = null;
+    branch.stale = true;
     branch.steps.set(data.n, step);
     insertInPlace(group, node, data.n);
     if (branch.steps.size > 1) sortSteps(branch);
@@ -446,12 +447,19 @@ function render({ model, el }) {
   function tick() {
     if (!scroller.clientHeight) return;
     const view = scroller.getBoundingClientRect();
+    const isInSight = (branch) => {
+      const box = branch.node.getBoundingClientRect();
+      return box.bottom > view.top && box.top < view.bottom;
+    };
+    // The layout is read before anything changes, for the page lays itself out at each reading after a change.
+    const growing = [...branches.values()].filter((branch) => isActive(branch) && branch.steps.size && open(branch.node) && isInSight(branch));
+    for (const branch of branches.values()) {
+      if (!isActive(branch) && !branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER) branch.seen = isInSight(branch);
+    }
+    // While a sequence is active, all of its bars shrink with its time.
+    for (const branch of growing) showBars(branch);
     for (const branch of branches.values()) {
       if (isActive(branch)) showElapsed(branch);
-      else if (!branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER) {
-        const box = branch.node.getBoundingClientRect();
-        branch.seen = box.bottom > view.top && box.top < view.bottom;
-      }
       if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
     }
   }
@@ -468,7 +476,7 @@ function render({ model, el }) {
       { text: waiting ? `${groupDigits(waiting)} waiting` : "", hover: "Calls without a decision or an answer", tone: "wait" }, { text: tokens ? countOf(tokens, "token") : "", hover: "As the participants report them" },
     ]);
     for (const button of [expandAll, collapseAll]) button.hidden = !all.length;
-    for (const branch of all) if (branch.barsAt === null && open(branch.node)) showElapsed(branch);
+    for (const branch of all) if (branch.stale && open(branch.node)) showBars(branch);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));
     for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);

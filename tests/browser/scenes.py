@@ -53,11 +53,12 @@ for n in range(20): finish(stream.write(f"{20 + n % 7}\\n"))
 for bed, decide in (("north", lab.approve), ("east", lab.approve), ("west", lab.reject)):
     asked = bot.call("notebook/moisture", {"bed": bed})
     open_proposals(1)
-    decide(asked.id)
+    decide(lab.proposals()[0])
 bot.call("notebook/moisture", {"bed": "south"})
 bot.call("notebook/write_file", {"path": "/etc/passwd", "content": "\\n".join(f"line {n}: water the beans" for n in range(60))})
 helper.propose("notebook/write_file", {"path": "beds.md", "content": "# Beds"})
 open_proposals(3)
+print("ready")
 """
 
 

@@ -566,11 +566,14 @@ def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[...
     book.run(1)
     one = view(book, 1)
     listed(book, 1, "git/!0")
-    for _ in range(6):
-        if one.locator("button.mew-more").is_visible():
-            book.click(one.locator("button.mew-more"))
-            book.page.pause(0.3)
-    book.page.until(lambda: one.locator("button.mew-tool").count() > 300, "the whole list")
+
+    def shows_all() -> bool:
+        more = one.locator("button.mew-more")
+        if more.is_visible():
+            book.click(more)
+        return one.locator("button.mew-tool").count() > 300
+
+    book.page.until(shows_all, "the whole list")
     one.get_by_role("searchbox").fill("<img src=x onerror")
     book.page.until(lambda: one.locator("mark").count() > 10, "the hits to be marked")
     harmless(book, one, allowed=ALLOWED, asked=asked)

@@ -194,7 +194,7 @@ export function rearm(face) {
 export function decider(face, text, run, attributes) {
   const { key, ...rest } = attributes;
   const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...rest });
-  if (key) button.append(" ", make("kbd", { "aria-hidden": true, text: key }));
+  if (key) button.append(" ", make("kbd", { "aria-hidden": true, "data-key": key }));
   let pressed = null;
   button.addEventListener("pointerdown", () => { pressed = place(button); });
   button.addEventListener("click", (event) => {
@@ -219,7 +219,7 @@ export function rejecter(face, text, reasons, run, attributes) {
     { text: "Other…", run: ready(() => { place.hidden = false; field.focus(); }) },
   ];
   const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
-  button.append(" ▾ ", make("kbd", { "aria-hidden": true, text: "R" }));
+  button.append(" ▾ ", make("kbd", { "aria-hidden": true, "data-key": "R" }));
   return { button, send, place, open: () => openMenu(button, items()) };
 }
 

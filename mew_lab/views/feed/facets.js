@@ -68,7 +68,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
       button.setAttribute("aria-pressed", String(chosen.has(name)));
       changed();
     } });
-    button.append(make("bdi", { class: "mew-value", text }), make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
+    button.append(make("bdi", { class: "mew-value", text }), " ", make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
     buttons.set(name, button);
     return button;
   }
@@ -82,7 +82,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
       if (fresh) {
         count.textContent = text;
         button.title = `${look(name).about ?? name}: ${text} of the messages held here, ${groupDigits(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
-        button.setAttribute("aria-label", `${label}: ${look(name).about ?? name}, ${text}`);
+        button.setAttribute("aria-label", `${button.firstChild.textContent} ${text}, ${label}${look(name).about ? `: ${look(name).about}` : ""}`);
       }
       if (moved || fresh) {
         const shape = outline(tally ? tally.last(now) : []);

@@ -168,15 +168,15 @@ function render({ model, el }) {
     set(row.node, "data-id", data.name);
     set(row.node, "data-presence", data.presence);
     set(row.node, "data-kind", data.kind);
-    write(row.letters, initials(data.name, data.you));
+    set(row.letters, "data-letters", initials(data.name, data.you));
     write(row.name, data.name, [data.whole, data.what, ...data.ids.map((id) => `connected as ${id}`)].join("\n"));
     write(row.icon, KIND_ICONS[data.kind] ?? "○", KIND_WORDS[data.kind] ?? "");
     set(row.icon, "aria-label", KIND_WORDS[data.kind] ?? "");
     const rest = data.chips.length - CHIPS;
-    row.chips.replaceChildren(...data.chips.slice(0, CHIPS).map((text) => make("span", { class: "mew-tag", text })),
+    row.chips.replaceChildren(...data.chips.slice(0, CHIPS).flatMap((text) => [make("span", { class: "mew-tag", text }), " "]),
       ...(rest > 0 ? [make("span", { class: "mew-dim", text: `+${rest}` })] : []), ...(data.chips.length ? [] : [make("span", { class: "mew-dim", text: "No permissions" })]));
     row.chips.title = data.sentence;
-    set(row.chips, "aria-label", `Permissions of ${data.name}: ${data.chips.join(", ") || "none"}. Details`);
+    set(row.chips, "aria-label", `${row.chips.textContent.trim()}: permissions of ${data.name}, details`);
     set(row.menu, "aria-label", `Actions on ${data.name}`);
     if (!row.details.hidden) showPatterns(row);
     showStatus(row);

@@ -383,7 +383,10 @@ def test_what_a_warning_is_about_is_not_among_the_details(scene: Callable[..., S
     it.seat.put(card)
     one = it.card()
     assert one.locator(".mew-warning").inner_text().endswith("Shell command in name: curl")
-    assert one.get_by_role("table", name="Arguments").locator("tr").evaluate_all(ROWS) == [["a", "1"], ["/payload/params/name", '"curl"']]
+    assert one.get_by_role("table", name="Arguments").locator("tr").evaluate_all(ROWS) == [
+        ["a", "1"],
+        ["/payload/params/name", '"curl"'],
+    ]
     one.locator(".mew-warning button.mew-goto").click()
     assert one.locator("mark").inner_text() == "curl"
 

@@ -24,7 +24,9 @@ __all__ = [
     "argument_of",
     "escape_key",
     "find_mismatch",
+    "is_routine",
     "rebuild_request",
+    "routine_word",
     "row_name",
     "rows_of",
     "write_value",
@@ -121,6 +123,21 @@ def is_routine(pointer: str, text: str) -> bool:
     named = pointer in ("/payload/method", f"{PARAMS}/name") and text[:1] == '"'
     usual = (pointer, text) in (("/payload/jsonrpc", '"2.0"'), (ARGUMENTS, "{}"))
     return named or usual or pointer in (TO, ID)
+
+
+_ROUTINE_WORDS = {
+    TO: "recipient",
+    ID: "request id",
+    "/payload/jsonrpc": "protocol version",
+    "/payload/method": "method",
+    f"{PARAMS}/name": "tool name",
+    ARGUMENTS: "empty arguments",
+}
+
+
+def routine_word(pointer: str) -> str:
+    """What a row that is routine is, in words, such as `request id`."""
+    return _ROUTINE_WORDS[pointer]
 
 
 def row_name(pointer: str) -> str:

@@ -63,6 +63,11 @@ SIDEWAYS = """root => [...root.querySelectorAll('li.mew-card, .mew-place, .mew-h
 SHARES = """(root, table) => { const all = root.querySelector(table), width = all.getBoundingClientRect().width;
   return Object.fromEntries([...all.querySelectorAll('thead th')].filter(th => th.getClientRects().length)
     .map(th => [th.textContent, th.getBoundingClientRect().width / width])); }"""
+# Whether the name with which the text of a cell begins is in sight.
+SENDER = """(td, name) => { const text = document.createTreeWalker(td, NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();
+  range.setStart(text, 0), range.setEnd(text, name.length);
+  const right = range.getBoundingClientRect().right, cell = td.getBoundingClientRect().right - parseFloat(getComputedStyle(td).paddingRight);
+  return range.toString() === name && right <= cell; }"""
 LINE = 24  # pixels of one line of a card, with its padding
 
 
@@ -88,20 +93,61 @@ def usual_size(page: Page) -> Iterator[None]:
     page.tab.set_viewport_size(usual)
 
 
+# In full, an entry has its buttons; in brief, it is one line with the way to its review.
+ENTRIES = """root => [...root.querySelectorAll('.mew-cards > li')].filter(one => one.getClientRects().length).map(one => ({
+  isFull: [...one.querySelectorAll('.mew-buttons')].some(line => line.getClientRects().length > 0),
+  review: [...one.querySelectorAll('.mew-review-open')].filter(b => b.getClientRects().length).map(b => b.textContent).join(),
+  warnings: one.querySelector('.mew-brief-warning')?.textContent ?? '',
+  height: one.getBoundingClientRect().height,
+}))"""
+BRIEF = 40  # pixels of a line with a button
+
+
+def review(book: Notebook, whole: Locator, text: str) -> Locator:
+    """Opens the first entry whose line has this text; the entry."""
+    entry = whole.locator("section.mew-approvals .mew-cards > li:visible, .mew-cards > li:visible").filter(
+        has=book.tab.locator(".mew-brief-line:visible", has_text=text)
+    )
+    node = entry.first.element_handle()
+    book.click(entry.first.locator(".mew-review-open"))
+    node.wait_for_selector(".mew-buttons")
+    return entry
+
+
 def test_thirty_cards_can_be_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = crowd(notebook, "approvals")
     whole = drawn(book, 2, "approvals")
+    assert whole.locator("> .mew-header").inner_text().startswith("Approvals")
+    for width in WIDTHS:
+        at_width(book, whole, width)
+        first, *others = whole.evaluate(ENTRIES)
+        assert first["isFull"] and not first["review"], "the first waits in full"
+        assert not any(one["isFull"] for one in others) and len(others) == 22
+        assert max(one["height"] for one in others) <= BRIEF, "each of the others is one line"
+        # Eight similar calls are one table; all the others are cards.
+        assert sorted(one["review"] for one in others) == ["Review"] * 21 + ["Review 8"]
+        warned = [bool(one["warnings"]) for one in others]
+        assert warned == sorted(warned, reverse=True) and any(warned), "what has warnings comes first"
+        assert whole.evaluate(SIDEWAYS) == [], f"{width}, in brief"
+    at_width(book, whole, WIDTHS[0])
+    review(book, whole, "8 similar")
+    review(book, whole, "/etc/hosts")
     for width in WIDTHS:
         at_width(book, whole, width)
         for theme in ("light", "dark"):
             book.page.theme(theme)
             assert whole.evaluate(SIDEWAYS) == [], f"{width} {theme}"
             book.page.shot(f"crowd-approvals-{width}-{theme}", whole)
+        names = whole.locator(".mew-name:visible").evaluate_all(NAMES)
+        assert {name for name, _ in names} >= {"path", "text", "command"}
+        assert [one for one in names if one[1] >= LINE] == [], "a name of a word stands on one line"
         shares = whole.evaluate(SHARES, "table.mew-rows")
-        assert list(shares) == ["#", "path", "warnings", "digest"]
-        assert shares["path"] > 0.6 and shares["warnings"] < 0.2, (
-            "what is empty leaves its room to the values"
-        )
+        assert list(shares) == ["", "#", "path"], "what is empty has no column"
+        assert shares["path"] > 0.8, "what is empty leaves its room to the values"
+    details = whole.locator(".mew-group .mew-details-open")
+    book.click(details)
+    shares = whole.evaluate(SHARES, "table.mew-rows")
+    assert list(shares) == ["", "#", "path", "Digest"] and shares["path"] > 0.6
 
 
 def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
@@ -113,6 +159,8 @@ def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., No
         book.click(tab)
         whole.locator("[role=tabpanel]:visible section.mew").first.wait_for()
     book.click(whole.get_by_role("tab").first)
+    review(book, whole, "8 similar")
+    review(book, whole, "/etc/hosts")
     for width in WIDTHS:
         at_width(book, whole, width)
         for theme in ("light", "dark"):
@@ -125,19 +173,19 @@ def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., No
         # Half of the feed is what is said, and who says it can be read.
         feed = whole.evaluate(SHARES, "section.mew-feed table")
         assert feed["What"] >= 0.499, feed
-        who = whole.locator("section.mew-feed td", has_text="researcher-2").first
-        assert who.evaluate("td => td.scrollWidth <= td.clientWidth")
-        # Who has told nothing of itself takes two or three lines.
+        who = whole.locator("section.mew-feed td", has_text="researcher-2 →").first
+        assert who.evaluate(SENDER, "researcher-2"), width
+        # A participant is one line, or one avatar in the strip.
         rows = whole.locator("section.mew-roster li.mew-row")
         assert rows.count() == 30
-        assert max(rows.evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")) <= 4 * 24
+        assert max(rows.evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")) <= 2 * 24
         assert "told nothing" not in rows.first.locator("xpath=..").inner_text()
     at_width(book, whole, 1400)
-    top, tabs = (
+    side, tabs = (
         whole.locator(".mew-place-side").bounding_box(),
         whole.locator(".mew-place-main").bounding_box(),
     )
-    assert top is not None and tabs is not None and top["height"] >= tabs["height"], (
+    assert side is not None and tabs is not None and side["height"] >= tabs["height"], (
         "what waits has the whole side"
     )
 
@@ -148,10 +196,13 @@ def test_a_row_of_a_table_says_what_became_of_it_in_a_column_that_can_be_read(
     book = crowd(notebook, "approvals", "made[0].withdraw()")
     whole = drawn(book, 2, "approvals")
     at_width(book, whole, 600)
+    review(book, whole, "8 similar")
     book.run(3)
     past = whole.locator("table.mew-rows tr.mew-rowpast td.mew-rowwarnings")
     past.wait_for()
-    assert "withdrawn" in past.inner_text()
+    assert "Withdrawn" in past.inner_text()
     box = past.bounding_box()
     assert box is not None and box["width"] > 240
+    shares = whole.evaluate(SHARES, "table.mew-rows")
+    assert "Warnings" in shares and shares["path"] > 0.2
     assert whole.evaluate(SIDEWAYS) == []

@@ -89,6 +89,12 @@ def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[...,
     book = notebook([SETUP, "lab.view.approvals"]).run(0).run(1)
     cards = book.area(1).locator("section.mew-approvals")
     cards.locator("button.mew-approve").wait_for()
+    cards.evaluate("root => { root.style.width = '360px'; }")
+    card = cards.locator(".mew-card")
+    rest = card.evaluate(
+        "node => node.getBoundingClientRect().bottom - node.querySelector('.mew-approve').getBoundingClientRect().bottom"
+    )
+    assert 0 < rest <= 12, "no empty line stands below the buttons"
     moved = cards.evaluate(
         """root => {
           const hint = root.querySelector('.mew-hint'), buttons = [...root.querySelectorAll('.mew-card button')];

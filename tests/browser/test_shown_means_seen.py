@@ -24,6 +24,7 @@ LINES = [f"line {n} of a file" for n in range(1, 121)]
 LINES[79] = HARM
 TEXT = "\n".join(LINES)
 # What is left where nothing can be pressed any more is there to be read.
+ROWS = "rows => rows.map(row => [row.cells[0].textContent, row.querySelector('.mew-text').textContent])"
 BUTTON = "button:not(.mew-goto, .mew-routine)"
 
 
@@ -148,7 +149,7 @@ def test_a_warning_leads_to_the_line_that_it_means(scene: Callable[..., Scene]) 
     links = it.card().locator(".mew-warning button.mew-goto")
     said = links.all_inner_texts()
     assert len(said) == 4
-    shell = next(n for n, text in enumerate(said) if text.startswith("shell command"))
+    shell = next(n for n, text in enumerate(said) if text.startswith("Shell command"))
     links.nth(shell).focus()
     it.tab.keyboard.press("Enter")
     mark = it.card().locator("mark")
@@ -352,10 +353,13 @@ def test_long_names_and_many_addressees_are_counted_and_must_be_opened(scene: Ca
     assert len(one.get_attribute("aria-label") or "") < 300
     assert it.hint() == "Expand “/to” and 1 more to approve"
     assert "t" * 300 in one.inner_text(), "a name that the title cuts has a row in sight"
-    assert (
-        one.locator("button.mew-routine").first.inner_text()
-        == "Also sent: /payload/jsonrpc, /payload/method ▸"
-    )
+    also = one.get_by_role("table", name="Also sent")
+    assert also.count() == 0, "what carries nothing unusual is among the details"
+    one.locator("button.mew-details-open").click()
+    assert also.locator("tr").evaluate_all(ROWS) == [
+        ["protocol version /payload/jsonrpc", '"2.0"'],
+        ["method /payload/method", '"tools/call"'],
+    ]
     opening = one.locator("button.mew-open")
     assert opening.all_inner_texts() == [
         "Expand the proposer's name (200 characters) to approve",
@@ -367,6 +371,24 @@ def test_long_names_and_many_addressees_are_counted_and_must_be_opened(scene: Ca
     it.rest()
     assert re.search(r"“/to” \(.* of 2\u202f002( lines)? seen\)", it.hint()) and not it.is_armed()
     assert one.locator(".mew-whole").nth(1).inner_text().count("worker-") == 2000
+
+
+@pytest.mark.threat(16)
+def test_what_a_warning_is_about_is_not_among_the_details(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    it.seat.propose("curl", {"a": 1}, warnings=("shell command in name: curl",))
+    rows = [("/payload/params/arguments/a", "1"), ("/payload/params/name", '"curl"'), ("/to", '["files"]')]
+    card = replace(it.seat.cards["proposal-1"], id="other", seq=2, arguments=tuple(rows))
+    it.seat.withdraw("proposal-1")
+    it.seat.put(card)
+    one = it.card()
+    assert one.locator(".mew-warning").inner_text().endswith("Shell command in name: curl")
+    assert one.get_by_role("table", name="Arguments").locator("tr").evaluate_all(ROWS) == [
+        ["a", "1"],
+        ["/payload/params/name", '"curl"'],
+    ]
+    one.locator(".mew-warning button.mew-goto").click()
+    assert one.locator("mark").inner_text() == "curl"
 
 
 @pytest.mark.slow

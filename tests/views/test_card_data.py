@@ -116,7 +116,15 @@ def test_what_is_short_stands_there_whole_and_equal_values_have_one_key() -> Non
 def test_threat_16_what_needs_no_reading_is_what_the_title_says_whole_and_the_requests_own_id(
     pointer: str, value: object, routine: bool
 ) -> None:
-    assert argument(pointer, json.dumps(value))["routine"] is routine
+    row = argument(pointer, json.dumps(value))
+    assert row["routine"] is routine
+    words = {
+        "/payload/id": "request id",
+        "/payload/method": "method",
+        "/payload/jsonrpc": "protocol version",
+        "/to": "recipient",
+    }
+    assert row.get("what", "") == (words[pointer] if routine else "")
 
 
 @pytest.mark.threat(16)

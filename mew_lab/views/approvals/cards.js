@@ -7,7 +7,7 @@ import { doer, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
-import { clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
+import { capitalize, clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
 import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
@@ -84,13 +84,18 @@ export function isRoutine(argument) {
   return Boolean(argument.routine && (argument.how ?? "same") === "same");
 }
 
-function routineFold(routine) {
-  if (!routine.childNodes.length) return [];
-  const names = Array.from(routine.children, (row) => row.cells[0].textContent).join(", ");
-  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `Also sent: ${names} ▸`, onclick: () => {
+// What such a row is, in words, before its place in the request.
+function routineName(argument) {
+  return make("th", { scope: "row" }, `${argument.what} `, make("span", { class: "mew-code mew-dim", dir: "ltr", text: argument.name }));
+}
+
+function routineFold(routine, names) {
+  if (!names.length) return [];
+  const says = `Also sent: ${names.join(", ")}`;
+  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `${says} ▸`, onclick: () => {
     routine.hidden = !routine.hidden;
     open.setAttribute("aria-expanded", String(!routine.hidden));
-    write(open, `Also sent: ${names} ${routine.hidden ? "▸" : "▾"}`);
+    write(open, `${says} ${routine.hidden ? "▸" : "▾"}`);
   } });
   return [open];
 }
@@ -219,14 +224,13 @@ export function rejecter(face, text, reasons, run, attributes) {
 }
 
 function wordsOf(code) {
-  const text = code.replaceAll("_", " ");
-  return text[0].toUpperCase() + text.slice(1);
+  return capitalize(code.replaceAll("_", " "));
 }
 
 // The warnings as elements; a warning with a place is a button that calls `go`.
 export function warnings(list, go) {
   return list.map((warning) => {
-    const sentence = make("bdi", { text: warning.text });
+    const sentence = make("bdi", { text: capitalize(warning.text) });
     const what = warning.row === undefined ? sentence : make("button", { type: "button", class: "mew-goto", title: "Show the place in the text", onclick: () => go(warning) }, sentence);
     return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
   });
@@ -261,7 +265,7 @@ export function nameCell(face, name) {
 }
 
 // The value of an argument. A folded value is requested when the reader opens it, which an approval requires.
-function valueParts(face, argument, index) {
+function valueParts(face, argument, index, routine = isRoutine(argument)) {
   const text = make("div", { class: "mew-text", text: argument.text });
   const cell = { text, open: null, name: argument.name, reader: null, goal: null };
   const parts = [text];
@@ -276,7 +280,7 @@ function valueParts(face, argument, index) {
       },
     });
     parts.push(cell.open);
-  } else if (!isRoutine(argument)) watchNode(face, text);
+  } else if (!routine) watchNode(face, text);
   face.cells.set(index, cell);
   if (!argument.folded && face.name === "front") parts.push(copyButton(() => text.textContent, "Copy", text));
   return parts;
@@ -334,16 +338,17 @@ function lastValueCell(argument) {
 
 function frontFace(card) {
   const { data, desk } = card, face = faceOf(card, "front", data.digest);
-  const body = make("tbody"), routine = make("tbody", { hidden: true });
+  const body = make("tbody"), routine = make("tbody"), warned = new Set(data.warnings.map((warning) => warning.row));
   data.arguments.forEach((argument, index) => {
-    const row = make("tr", {}, nameCell(isRoutine(argument) ? { watch: [] } : face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index)));
+    // What a warning is about stands in sight.
+    const usual = isRoutine(argument) && !warned.has(index);
+    const row = make("tr", {}, usual ? routineName(argument) : nameCell(face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index, usual)));
     if (argument.last) row.append(lastValueCell(argument));
-    (isRoutine(argument) ? routine : body).append(row);
+    (usual ? routine : body).append(row);
   });
-  const table = make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body, routine);
   face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
-  face.node.append(table, ...routineFold(routine));
+  face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
   if (data.why) face.node.append(watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
   const reject = card.rejecter = rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
@@ -357,12 +362,12 @@ function frontFace(card) {
     face.needs = () => (card.picker.value ? "" : "Choose who runs it");
     desk.offer(card.picker);
   }
-  line.append(face.hint);
+  line.append(make("span", { class: "mew-gap" }));
   if (card.picker) line.append(card.picker);
   const split = make("span", { class: "mew-split" }, face.primary);
   if (desk.more()) split.append(menuButton("▾", () => allowItems(card), { class: "mew-allow mew-primary", "aria-label": `Approve and allow: ${card.says}`, title: "Approve and allow…" }));
   line.append(split);
-  face.node.append(detailsOf(card), reject.place, line);
+  face.node.append(detailsOf(card, routine, face.hint), reject.place, line);
   return face;
 }
 
@@ -376,13 +381,15 @@ function allowItems(card) {
   return items;
 }
 
-// What is rarely needed: the digest, the id, and the ways to other parts.
-function detailsOf(card) {
+// What is rarely needed: what else is sent, the digest, the id, and the ways to other parts. The hint of the card stands
+// beside the button, in room that is there anyway.
+function detailsOf(card, routine, hint) {
   const { data } = card, digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short });
   const go = (part, target, text) => make("button", { type: "button", class: "mew-quiet mew-link-to", text, onclick: async () => {
     if (!(await openIn(card.node.closest(".mew"), part, target))) card.desk.say(card, `No view in this page shows it. Run %mew ${part} in a cell.`);
   } });
-  const body = make("div", { class: "mew-details", hidden: true },
+  const also = routine.childNodes.length ? [make("div", { text: "Also sent:" }), make("table", { class: "mew-arguments mew-also", "aria-label": "Also sent" }, routine)] : [];
+  const body = make("div", { class: "mew-details", hidden: true }, ...also,
     make("div", {}, "Digest ", digest, copyButton(() => data.digest, "Copy digest", digest)),
     make("div", {}, "Proposal ", make("span", { class: "mew-code", text: data.name }), copyButton(() => data.id, "Copy id")),
     make("div", { class: "mew-links" }, go("feed", { id: data.id }, "Show in messages"), go("timeline", { id: data.id }, "Show in timeline"), go("reasoning", { id: data.id }, "Show its reasoning")));
@@ -391,7 +398,7 @@ function detailsOf(card) {
     open.setAttribute("aria-expanded", String(!body.hidden));
     write(open, body.hidden ? "Details ▸" : "Details ▾");
   } });
-  return make("div", { class: "mew-more" }, open, body);
+  return make("div", { class: "mew-more" }, open, hint, body);
 }
 
 function show(card, face) {
@@ -400,7 +407,7 @@ function show(card, face) {
   card.face = face;
   // A grant approves the proposal too, so the proposal stays in sight.
   card.front.node.hidden = face !== card.front && face.base !== card.front;
-  card.front.line.hidden = face !== card.front;
+  card.front.line.hidden = card.front.hint.hidden = face !== card.front;
   if (face !== card.front) card.notice.before(face.node);
   card.notice.hidden = true;
   rearm(face);
@@ -488,7 +495,7 @@ function showSchemaForm(card, face, { plan, value }) {
 }
 
 function reviewFace(card, made, form) {
-  const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true });
+  const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true }), names = [];
   addHeading(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
   face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
@@ -505,9 +512,10 @@ function reviewFace(card, made, form) {
       if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
       value.append(...valueParts(face, line, line.index));
     }
-    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, nameCell(isRoutine(line) ? { watch: [] } : face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
+    if (isRoutine(line)) names.push(line.what);
+    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, isRoutine(line) ? routineName(line) : nameCell(face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
   }
-  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine));
+  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine, names));
   if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
   face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be informed of your changes."));
   face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve as edited: ${card.says}` });

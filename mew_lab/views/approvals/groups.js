@@ -97,8 +97,8 @@ export function groupOf(cards, desk) {
   group.briefLine = briefLineOf(first.data, `${first.data.tool || first.data.method} ×${sorted.length} similar`, risks, `Review ${sorted.length}`, group);
   node.append(group.briefLine, toBe, about, ...titleFolds(first.data, face.card.top));
   if (equal.length) node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
-  node.append(make("div", { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" }, table), details, group.notice, rejecting.place,
-    make("div", { class: "mew-buttons" }, reject, unfold, face.hint, face.primary));
+  node.append(make("div", { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" }, table), make("div", { class: "mew-more" }, details, face.hint), group.notice, rejecting.place,
+    make("div", { class: "mew-buttons" }, reject, unfold, make("span", { class: "mew-gap" }), face.primary));
 
   const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data)), ticked = () => open().filter((card) => group.rows.get(card).tick.checked);
   face.needs = () => {

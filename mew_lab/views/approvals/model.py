@@ -23,7 +23,7 @@ from typing import Any
 
 from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, POLICY, Card, is_folded, lines_of, whole
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.request_rows import ID, is_routine, row_name
+from mew_lab.sdk.request_rows import ID, is_routine, routine_word, row_name
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = [
@@ -143,7 +143,8 @@ def argument(pointer: str, value: str) -> dict[str, Any]:
     """One row as the views get it: its pointer, a short unique name, and its value as visible text.
 
     `routine` marks a row that needs no reading: its value is in the title, is the same in every request, or is the id
-    of the request. `key` is equal for equal values. `folded` is the size of a value whose text is only its beginning.
+    of the request; `what` says in words what it is. `key` is equal for equal values. `folded` is the size of a value
+    whose text is only its beginning.
     """
     lines, name, is_cut = lines_of(value), row_name(pointer), is_folded(pointer, value)
     short = pointer == ID or sum(map(len, lines)) <= TITLED
@@ -153,6 +154,8 @@ def argument(pointer: str, value: str) -> dict[str, Any]:
         "name": middle(name, LONG_NAME),
         "routine": is_routine(pointer, value) and short and not is_cut,
     }
+    if row["routine"]:
+        row["what"] = routine_word(pointer)
     if not is_cut:
         return row | {"text": "\n".join(lines), "key": key}
     structure = value[:1] in "[{"

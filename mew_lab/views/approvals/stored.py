@@ -66,7 +66,9 @@ def _card(card: Card, me: str) -> str:
     shown = "".join(_row(pointer, value, last) for pointer, value in rows[:MOST_ROWS])
     parts = [title, box(about, _META, "div")]
     parts += [
-        box(f"⚠ {one_line(text, 300)}", _WARNING, "div") for text in (*card.warnings, card.refusal) if text
+        box(f"⚠ {one_line(text[:1].upper() + text[1:], 300)}", _WARNING, "div")
+        for text in (*card.warnings, card.refusal)
+        if text
     ]
     if shown:
         parts.append(element("table", element("tbody", shown), style="border-collapse:collapse"))

@@ -14,7 +14,7 @@ import { clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/
 import { makeToaster } from "../ui/toast.js";
 import { KIND_ICONS, KIND_WORDS, describeState, initials, isMoving } from "./person.js";
 
-const ARMING = 500, PAGE = 200, CHIPS = 3, STRIP = 72, SMALL = 360, GONE = new Set(["left", "removed"]);
+const ARMING = 500, PAGE = 200, CHIPS = 3, STRIP = 72, SMALL = 641, GONE = new Set(["left", "removed"]);
 const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Shorten context…", compact: "Compact context…", clear: "Clear context…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
 const ASKS = {
   clear: ["Erase the whole context of", "Clear"], restart: ["Reset to its initial state:", "Restart"],

@@ -23,6 +23,11 @@ export function countOf(n, noun, plural = `${noun}s`) {
   return `${groupDigits(n)} ${n === 1 ? noun : plural}`;
 }
 
+// A sentence whose first letter is a capital; every other text is left as it is.
+export function capitalize(text) {
+  return text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
+}
+
 export function elapsedTime(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   const two = (n) => String(n).padStart(2, "0");

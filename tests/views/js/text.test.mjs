@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amount, clockHover, clockTime, countOf, setClockUtc, roundNumber, duration, groupDigits, timeSpan, seconds, shorten, elapsedTime } from "../../../mew_lab/views/ui/text.js";
+import { amount, capitalize, clockHover, clockTime, countOf, setClockUtc, roundNumber, duration, groupDigits, timeSpan, seconds, shorten, elapsedTime } from "../../../mew_lab/views/ui/text.js";
 
 function table(name, run, rows) {
   for (const [given, expected] of rows) test(`${name}(${given})`, () => assert.equal(run(given), expected));
@@ -12,6 +12,7 @@ table("duration", duration, [[0.0004, "0 ms"], [0.25, "250 ms"], [0.9996, "1 s"]
 table("seconds", seconds, [[-1, "0 ms"], [0.25, "250 ms"], [1.234, "1.23 s"], [41.25, "41.3 s"], [125, "2:05"]]);
 table("groupDigits", groupDigits, [[0, "0"], [999, "999"], [1000, "1\u202f000"], [1234567, "1\u202f234\u202f567"]]);
 table("amount", amount, [[0, "0 B"], [1023, "1023 B"], [1024, "1.0 KiB"], [20480, "20 KiB"], [1048576, "1.0 MiB"], [1048576 * 2048, "2\u202f048 MiB"]]);
+table("capitalize", capitalize, [["", ""], ["absolute path in a", "Absolute path in a"], ["“a” is new", "“a” is new"], ["\u0456d", "\u0456d"], ["Id", "Id"]]);
 table("roundNumber", roundNumber, [[null, "–"], [0, "0"], [0.12345, "0.1235"], [-3, "-3"], [12345678, "1.235e+7"], [0.0001, "1.000e-4"]]);
 
 test("a name is shortened in its middle, and no sign is cut in two", () => {

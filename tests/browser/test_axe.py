@@ -22,8 +22,8 @@ def test_no_part_breaks_a_rule(
 ) -> None:
     source = axe_source(tmp_path_factory.getbasetemp())
     book = notebook([scene, *[f"lab.view.{part}" for part in ALONE], "%mew panel"]).run(0, deadline=60)
-    assert "Error" not in book.text(0) and book.text(0).endswith("ready\n" if scene is BUSY else ""), book.text(
-        0
+    assert "Error" not in book.text(0) and book.text(0).endswith("ready\n" if scene is BUSY else ""), (
+        book.text(0)
     )
     faults: list[str] = []
     for index, part in enumerate([*ALONE, "panel"], 1):

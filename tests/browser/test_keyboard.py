@@ -41,7 +41,7 @@ def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[...
         "button Settings",
         "button Keys",
         "button Messages",
-        "searchbox",
+        "History",
         "separator",
     ):
         assert stop.split(" ", 1)[-1] in named or stop in named, (stop, named)

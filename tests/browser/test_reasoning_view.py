@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,26 +205,16 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
             hit.locator("mark").first.inner_text().lower() == "tomatoes" or "water_beds" in hit.inner_text()
         )
         assert hit.is_visible()
-<<<<<<< HEAD
-        seen.append(still(hit))
-=======
         seen.append(timeless(hit))
->>>>>>> perf
         before = one.locator(".mew-hit-count").inner_text()
         search.press("Enter")
         book.page.until(
             lambda before=before: one.locator(".mew-hit-count").inner_text() != before, "the next hit"
         )
         book.page.until(lambda: hit.count() == 1, "its mark")
-<<<<<<< HEAD
-    assert number >= 3 and len(set(seen)) == number and still(hit) == seen[0]
-    search.press("Shift+Enter")
-    book.page.until(lambda: hit.count() and still(hit) == seen[-1], "the previous hit")
-=======
     assert number >= 3 and len(set(seen)) == number and timeless(hit) == seen[0]
     search.press("Shift+Enter")
     book.page.until(lambda: hit.count() and timeless(hit) == seen[-1], "the previous hit")
->>>>>>> perf
     assert search.evaluate("s => s === document.activeElement")
     book.click(one.get_by_role("button", name="Expand all"))
     # A line leads to its message in Messages, and a context leads back here.

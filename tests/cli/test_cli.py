@@ -241,7 +241,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     listener.until('"system/welcome"')
     first = start(*human)
     first.until("You are human in demo")
-    first.until(r"\bhuman joined|system/presence.*human|welcome human")
+    first.until(r"\bhuman joined|system/presence.*human|Welcome, human")
     second = start(*bot)
     second.until("You are bot in demo")
     text = f"hello {secrets.token_hex(6)}"

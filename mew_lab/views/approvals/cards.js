@@ -273,7 +273,7 @@ function valueParts(face, argument, index, routine = isRoutine(argument)) {
     face.closed.add(index);
     cell.open = make("button", {
       type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`,
-      "aria-label": `Expand all of ${shorten(argument.name)}, ${argument.folded}; required before approving`,
+      "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`,
       onclick: () => {
         cell.open.textContent = "Loading…";
         face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });

@@ -38,7 +38,7 @@ export function groupOf(cards, desk) {
     const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
     const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
-      part.open = make("button", { type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`, "aria-label": `Expand all of ${shorten(argument.name)}, ${argument.folded}; required before approving`, onclick: () => {
+      part.open = make("button", { type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`, "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`, onclick: () => {
         part.open.textContent = "Loading…";
         for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
       } });

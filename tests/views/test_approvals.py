@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pages import picture
 from seat import Seat
@@ -253,6 +253,11 @@ BASIC = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=("Cs",)),
     | st.lists(BASIC | st.integers(), max_size=20)
     | st.dictionaries(BASIC, st.lists(BASIC, max_size=3))
 )
+@example(value="\n")
+@example(value="\n0")
+@example(value="0\n")
+@example(value="\\n\\\n\r\n")
+@settings(deadline=None)
 def test_the_lines_of_a_value_hold_all_of_it_and_nothing_unseen(value: Any) -> None:
     lines = lines_of(json.dumps(value, ensure_ascii=False))
     assert all(line == visible(line) for line in lines)

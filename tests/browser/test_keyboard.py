@@ -42,7 +42,7 @@ def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[...
         "button Keys",
         "button Messages",
         "History",
-        "separator",
+        "Width of the approvals",
     ):
         assert stop.split(" ", 1)[-1] in named or stop in named, (stop, named)
     # Approvals come before the parts in the tabs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,6 +168,11 @@ def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Not
     harmless(book, view(book, 1), allowed=ALLOWED, asked=asked)
     assert "\u202e" not in view(book, 1).inner_text()
     assert book.run(2).text(2).startswith("[]")
+
+
+def timeless(line: Locator) -> str:
+    """The text of a line without how long it has waited so far."""
+    return re.sub(r"for [\d.:]+( s)?", "", line.inner_text())
 
 
 def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(

@@ -250,7 +250,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
         assert one.until(text)
     second.type('/propose eye/look {"at": 1}')
     id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
-    first.until("look(at=1)")
+    first.until(r"look\(at=1\)")
     first.type(f"/reject {id} not now")
     first.until(r"rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")

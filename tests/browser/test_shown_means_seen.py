@@ -396,7 +396,8 @@ def test_what_a_warning_is_about_is_not_among_the_details(scene: Callable[..., S
 def test_a_view_whose_kernel_is_silent_has_nothing_to_press(scene: Callable[..., Scene]) -> None:
     it = scene()
     it.seat.propose("git_log", {"repo_path": "."})
-    it.seat.propose("write_file", {"path": "x", "content": TEXT})
+    # Without a warning, so that it stands below.
+    it.seat.propose("write_file", {"path": "x", "content": TEXT}, warnings=())
     it.page.until(lambda: it.card() and it.is_armed(), "the card to arm")
     it.card().locator("button.mew-approve").focus()
     it.page.pause(2.8)

@@ -235,9 +235,7 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     meter.wait_for()
     assert meter.get_attribute("aria-valuetext") == "500 of 8\u202f000 tokens, 6 %"
     path = focus_path(book, view)
-    assert (
-        path[:2] == ["button Pause agents", "button Invite…"] and "button Permissions of human: " in path[3]
-    )
+    assert path[:2] == ["button Pause agents", "button Invite…"] and "permissions of hum" in path[3]
     assert len(path) == 3 + 2 * 6
     agent = row(book, 2, "agent")
     agent.locator("button.mew-menu-button").focus()

@@ -1,7 +1,6 @@
 // Which part of the time the charts show, and in how many bars.
 
 const LENGTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600];
-const LEAST_FIT = 10; // seconds
 const FINE = 3600; // seconds that are known one by one; before them there are minutes
 
 // `zoom` is a part that the reader has chosen, `length` the last so many seconds, or 0 for all that there is: then the
@@ -9,10 +8,9 @@ const FINE = 3600; // seconds that are known one by one; before them there are m
 export function barsOf({ zoom, length, now, firstSecond, lastSecond, firstMinute, most }) {
   const whole = lastSecond + 1 - firstMinute <= FINE ? firstSecond : firstMinute;
   const [from, to] = zoom ? [zoom.since, zoom.until] : length ? [now - length, now] : [whole, lastSecond + 1];
-  // A space of a second is no slab: what is fitted is some seconds at least.
-  const span = Math.max(zoom ? 1 : LEAST_FIT, to - from), fine = from >= lastSecond - FINE || lastSecond - firstMinute <= FINE;
+  const span = Math.max(1, to - from), fine = from >= lastSecond - FINE || lastSecond - firstMinute <= FINE;
   const size = LENGTHS.find((size) => (fine || size >= 60) && span / size <= most) ?? LENGTHS.at(-1);
-  const first = Math.floor(from / size) * size, bars = Math.max(1, Math.ceil((from + span - first) / size));
+  const first = Math.floor(from / size) * size, bars = Math.max(1, Math.ceil((to - first) / size));
   return { length: size, first, end: first + bars * size, bars, fine };
 }
 

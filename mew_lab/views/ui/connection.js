@@ -117,6 +117,7 @@ export function connect(model, root, on) {
       if (item.t === "snapshot") {
         if (item.view !== view) continue;
         answered = whole = true;
+        root.dataset.met = "";
         attempts = 0;
         nonce = item.nonce ?? null;
         say("");

@@ -20,7 +20,7 @@ VIEW = "export function render() {}\n\n" + END
 
 def code_of(source: str) -> str:
     """The source without strings, comments, regular expressions and the fixed text of templates."""
-    lexical = r"//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|(?<=[(,=:\[!&|?{};\n ])/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
+    lexical = r"//[^\n]*|/\*[\s\S]*?\*/|\"(?:\\.|[^\"\\\n])*\"|(?<=[(,=:\[!&|?{};\n ])/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*"
     text = re.sub(lexical, '""', source)
     while (
         inner := re.sub(r"`[^`]*`", lambda t: " ".join(re.findall(r"\$\{([^{}`]*)\}", t[0])), text)

@@ -146,9 +146,11 @@ function render({ model, el }) {
     return { name, facet: group, panel, button };
   }
 
-  // The name of a participant as the reader knows it. A participant that is called "you" would be taken for the reader.
+  // The name of a participant as the reader knows it. A participant that is called "you" or "gateway" would be taken for
+  // the reader, or for the gateway.
   function you(name) {
-    return name === me && !senders.tallies.has("you") ? "you" : name === "system:gateway" ? "gateway" : name;
+    const short = name === me ? "you" : name === "system:gateway" ? "gateway" : "";
+    return short && !senders.tallies.has(short) ? short : name;
   }
 
   // The rows have no gap, so the place of one is known.
@@ -630,8 +632,15 @@ function render({ model, el }) {
     return `${cleared.join(" and ")}, so that message ${seq} is in sight.`;
   }
 
-  // A link from another part: to a message by its id, or to the messages of a time.
-  function showTarget({ id, seq = 0, since, until }) {
+  // A link from another part: to a message by its id or number, to the messages of a time, or to those of a filter.
+  function showTarget({ id, seq = 0, since, until, filter: wanted }) {
+    if (wanted !== undefined) {
+      unfilter();
+      filter.value = wanted;
+      refilter();
+      table.focus({ preventScroll: true });
+      return true;
+    }
     if (since !== undefined) {
       unfilter();
       setPeriod({ since, until });

@@ -173,11 +173,13 @@ function render({ model, el }) {
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
-    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
+    const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
-    if (group && !group.changed(card)) {
+    const ends = group && !group.changed(card);
+    if (ends && stays) group.ended = true;
+    else if (ends) {
       groups.delete(group);
       group.leave();
       if (focused) (next ?? card.node).focus({ preventScroll: true });
@@ -196,22 +198,31 @@ function render({ model, el }) {
     return [...list.children].filter((node) => node.matches(":hover") || node.contains(document.activeElement)).at(-1) ?? null;
   }
 
+  function isHeld(node, held) {
+    return Boolean(held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING));
+  }
+
   // An entry is a table of cards, or a card that is in none.
   function entriesOf() {
     const open = [...cards.values()].filter((card) => isOpen(card.data) && !card.group);
     return sortEntries([
       ...open.map((card) => ({ node: card.node, card, warnings: card.data.warnings.length, seq: card.data.seq, brief: card.brief })),
-      ...[...groups].map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
+      ...[...groups].filter((group) => !group.ended).map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
     ]);
   }
 
   function place() {
     const entries = entriesOf(), held = heldNode();
     for (const card of cards.values()) {
-      if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
+      if (!card.kept || isHeld(card.node, held)) continue;
       card.kept = false;
       card.node.style.minHeight = card.node.style.marginBottom = "";
       decided.prepend(card.node);
+    }
+    for (const group of groups) {
+      if (!group.ended || isHeld(group.node, held)) continue;
+      groups.delete(group);
+      group.leave();
     }
     const wanted = entries.map((entry) => entry.node), now = [...list.children];
     const order = placeEntries(now, wanted, held);

@@ -106,6 +106,18 @@ const HOVERS = {
   took: tookHover,
 };
 
+// The names of the columns to show: the reader's choice, as far as there are such columns, else `standard`.
+export function readNames(own, known, standard) {
+  const names = (own ?? []).filter((name) => known.some((column) => column.name === name));
+  return names.length ? [...new Set(names)] : standard;
+}
+
+// The widths that the settings hold, without those that are none, and within the bounds of a drag.
+export function readWidths(kept) {
+  const pairs = Object.entries(kept ?? {}).filter(([, width]) => Number.isFinite(width));
+  return Object.fromEntries(pairs.map(([name, width]) => [name, Math.round(Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, width)))]));
+}
+
 // The columns that fit into so many pixels; equal choices have equal `key`s. With the standard columns, what a message says
 // takes at least half of the width: some columns give way, then the sender and the addressees are shortened. `widths` are
 // those that the reader has chosen.

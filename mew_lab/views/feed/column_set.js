@@ -3,7 +3,7 @@
 
 import { make } from "../ui/elements.js";
 import { menuButton } from "../ui/menu.js";
-import { LEAST_WIDTH, MOST_WIDTH, fitting } from "./cells.js";
+import { LEAST_WIDTH, MOST_WIDTH, fitting, readNames, readWidths } from "./cells.js";
 import { isNatural, nextOrder, readOrder } from "./order.js";
 
 const STEP = 8, ECHO = 1000;
@@ -28,7 +28,7 @@ export function columnSet({ table, room, changed, keep }) {
   let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1;
 
   const byName = (name) => known.find((column) => column.name === name);
-  const shownNames = () => own ?? names;
+  const shownNames = () => readNames(own, known, names);
 
   function store() {
     const value = { ...(own ? { shown: own } : {}), ...(Object.keys(sizes).length ? { widths: sizes } : {}), ...(isNatural(order) ? {} : { sort: order }) };
@@ -167,7 +167,7 @@ export function columnSet({ table, room, changed, keep }) {
       const shownBefore = JSON.stringify([own, sizes]), before = order;
       const list = Array.isArray(value.shown) ? value.shown.filter((name) => typeof name === "string") : [];
       if (!byCode) own = list.length ? list : null;
-      sizes = Object.fromEntries(Object.entries(value.widths ?? {}).filter(([, width]) => Number.isFinite(width)));
+      sizes = readWidths(value.widths);
       order = readOrder(value.sort);
       // Headings that stay the same are not drawn anew: one of them may hold the focus.
       const others = JSON.stringify([own, sizes]) !== shownBefore, sorts = order.by !== before.by || order.desc !== before.desc;

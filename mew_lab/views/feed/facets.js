@@ -126,7 +126,8 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
         tallies.set(value, (tally = new Tally()));
         if (!standing.includes(value) && (all || standing.length < MOST_CHIPS)) {
           standing.push(value);
-          const later = order && [...group.children].find((child) => order.indexOf(child.dataset.value) > order.indexOf(value));
+          // What is in sight keeps its place: a new value goes to its own one when the list is opened anew.
+          const later = order && !group.isConnected && [...group.children].find((child) => order.indexOf(child.dataset.value) > order.indexOf(value));
           group.insertBefore(buttonOf(value), later || more);
         }
       }
@@ -144,6 +145,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
       chosen.clear();
       for (const button of buttons.values()) button.setAttribute("aria-pressed", "false");
     },
+    nameOf: (name) => look(name).text,
     has: (row) => !chosen.size || chosen.has(key(row)),
     rank, paint,
   };

@@ -18,7 +18,7 @@ const TRAITS = new Set([
 const WINDOWS = [["Fit", 0], ["5 min", 300], ["1 h", 3600]];
 const KEYS = [["← →", "Previous or next bar or point"], ["Shift+← →", "Select a time in the bars"], ["Enter", "Show the exchange of the point"], ["Escape", "Clear the selected time"]];
 const ENDED_WORDS = { answered: "answered", fulfilled: "approved", rejected: "rejected", withdrawn: "withdrawn" };
-const LEFT = 52, RIGHT = 8;
+const LEFT = 52, RIGHT = 8, WIDEST = 48;
 const HOW = { answered: ["●", "is-mcp"], fulfilled: ["●", "is-capability"], rejected: ["×", "is-error"], withdrawn: ["○", "is-participant"] };
 const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7]);
 
@@ -307,8 +307,8 @@ function render({ model, el }) {
       let d = "";
       sums.forEach((bar, n) => {
         if (!bar[place]) return;
-        const tall = (bar[place] / view.length) * scale, wide = Math.max(1, each - (each > 4 ? 1 : 0.25));
-        d += `M${(LEFT + n * each).toFixed(1)} ${(floor - heights[n]).toFixed(1)}h${wide.toFixed(1)}v${(-tall).toFixed(1)}h${(-wide).toFixed(1)}z`;
+        const tall = (bar[place] / view.length) * scale, wide = clamp(each - (each > 4 ? 1 : 0.25), 1, WIDEST);
+        d += `M${(LEFT + n * each + Math.max(0, each - 1 - wide) / 2).toFixed(1)} ${(floor - heights[n]).toFixed(1)}h${wide.toFixed(1)}v${(-tall).toFixed(1)}h${(-wide).toFixed(1)}z`;
         heights[n] += tall;
       });
       if (d) nodes.push(shape("path", { class: `filled is-${name}`, d }));
@@ -470,7 +470,7 @@ function render({ model, el }) {
   function ends(view, width, y) {
     const from = shape("text", { class: "faint", x: LEFT, y }), to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
     from.textContent = clockTime(view.first);
-    to.textContent = clockTime(Math.min(view.end, now()));
+    to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, now()) : view.end);
     return [from, to];
   }
 

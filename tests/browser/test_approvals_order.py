@@ -117,6 +117,28 @@ def test_nothing_moves_under_the_pointer_or_the_focus(scene: Callable[..., Scene
     assert second.id in {card.id for card in it.seat.pending()}
 
 
+@pytest.mark.threat(15)
+def test_a_table_that_another_person_decides_moves_nothing_below_it(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    for bed in ("north", "east", "west"):
+        it.seat.propose("alike", {"bed": bed})
+    alike = list(it.seat.cards.values())
+    it.page.until(it.open.locator("table.mew-rows").count, "the table")
+    it.propose("other")
+    it.page.until(lambda: it.open.count() == 2, "the card below the table")
+    card = it.open.nth(1)
+    card.hover()
+    place = card.bounding_box()
+    for one in alike:
+        it.decide(one)
+    it.page.until(lambda: it.open.first.locator("tr.mew-rowpast").count() == 3, "the decisions")
+    it.page.pause(0.5)
+    assert card.bounding_box() == place
+    it.page.tab.mouse.move(990, 790)
+    it.wait_tools("other")
+    it.page.until(lambda: it.past.count() == 3, "the decided ones below")
+
+
 def test_after_a_decision_the_keyboard_is_at_the_next_card(scene: Callable[..., Scene]) -> None:
     it = scene()
     for tool in ("first", "second"):

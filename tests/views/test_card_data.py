@@ -78,6 +78,7 @@ def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
         ({"state": "done", "by": "human by policy wary"}, "Approved automatically (policy “wary”)"),
         ({"state": "rejected", "by": "human by policy wary"}, "Rejected automatically (policy “wary”)"),
         ({"state": "rejected", "by": "ann", "outcome": "unsafe"}, "Rejected by ann: unsafe"),
+        ({"state": "fulfilled", "by": "you"}, "Approved by “you”"),
         ({"state": "withdrawn", "by": "agent"}, "Withdrawn by agent"),
         ({"state": "lapsed", "outcome": "too many"}, "Expired: too many"),
         ({"state": "done", "by": "human", "failed": True, "outcome": "x: KeyError"}, "Approved by you: tool failed: x: KeyError"),

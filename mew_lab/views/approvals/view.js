@@ -50,7 +50,8 @@ function render({ model, el }) {
   const link = connect(model, root, {
     from: () => 0,
     off: () => {
-      if (root.contains(document.activeElement)) document.activeElement.closest(".mew-card")?.focus();
+      const here = document.activeElement;
+      if (root.contains(here)) /** @type {HTMLElement | null} */ (here.closest(".mew-card"))?.focus();
       tidy();
     },
     item(item) {
@@ -94,8 +95,8 @@ function render({ model, el }) {
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
-      if (decision !== "reject" && card.picker) message.target = card.picker.value;
+      const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...target };
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();
@@ -172,11 +173,13 @@ function render({ model, el }) {
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
-    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
+    const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
-    if (group && !group.changed(card)) {
+    const ends = group && !group.changed(card);
+    if (ends && stays) group.ended = true;
+    else if (ends) {
       groups.delete(group);
       group.leave();
       if (focused) (next ?? card.node).focus({ preventScroll: true });
@@ -195,22 +198,31 @@ function render({ model, el }) {
     return [...list.children].filter((node) => node.matches(":hover") || node.contains(document.activeElement)).at(-1) ?? null;
   }
 
+  function isHeld(node, held) {
+    return Boolean(held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING));
+  }
+
   // An entry is a table of cards, or a card that is in none.
   function entriesOf() {
     const open = [...cards.values()].filter((card) => isOpen(card.data) && !card.group);
     return sortEntries([
       ...open.map((card) => ({ node: card.node, card, warnings: card.data.warnings.length, seq: card.data.seq, brief: card.brief })),
-      ...[...groups].map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
+      ...[...groups].filter((group) => !group.ended).map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
     ]);
   }
 
   function place() {
     const entries = entriesOf(), held = heldNode();
     for (const card of cards.values()) {
-      if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
+      if (!card.kept || isHeld(card.node, held)) continue;
       card.kept = false;
       card.node.style.minHeight = card.node.style.marginBottom = "";
       decided.prepend(card.node);
+    }
+    for (const group of groups) {
+      if (!group.ended || isHeld(group.node, held)) continue;
+      groups.delete(group);
+      group.leave();
     }
     const wanted = entries.map((entry) => entry.node), now = [...list.children];
     const order = placeEntries(now, wanted, held);
@@ -409,7 +421,11 @@ function render({ model, el }) {
     if (!root.clientHeight) return;
     // All cards are measured before anything is written: a new layout for each card would block the page.
     looks += 1;
-    const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
+    /** @type {Map<unknown, any>} */
+    const known = new Map();
+    known.set("pane", frame.pane());
+    known.set("no", looks);
+    const items = [];
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group || card.brief) continue;
       lookAt(card.face, known);

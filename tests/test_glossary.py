@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from .glossary import DOCUMENTS, EXCEPTIONS, PARTS, TERMS
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.describe import describe, reword_refusal
+from mew_lab.protocol.permit import Capability, CapabilitySet
+
+from .glossary import DOCUMENTS, EXCEPTIONS, ON_THE_WIRE, PARTS, TERMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mew_lab"
@@ -129,6 +133,26 @@ def test_a_rival_is_found_in_a_document_and_not_in_its_code(tmp_path: Path) -> N
 @pytest.mark.parametrize("part", PARTS)
 def test_no_sentence_of_a_room_uses_another_word(part: str) -> None:
     assert rivals_in(part) == []
+
+
+@pytest.mark.parametrize("wire", ON_THE_WIRE)
+def test_a_sentence_of_the_wire_reads_in_the_words_of_the_screen(wire: str) -> None:
+    assert reword_refusal(wire) == ON_THE_WIRE[wire]
+    error = {"error": "invalid_request", "message": wire}
+    assert describe("system/error", error) == f"invalid_request: {ON_THE_WIRE[wire]}"
+    assert reword_refusal(f"bot said: {wire}") == f"bot said: {wire}"  # within a text of somebody else
+
+
+@pytest.mark.parametrize(
+    "pattern", [["chat"], {}, {"kind": "chat", "payload": []}, {"kind": "chat", "zzz": 1}]
+)
+def test_what_is_wrong_with_a_permission_reads_in_the_words_of_the_screen(pattern: object) -> None:
+    with pytest.raises(ConfigError) as fault:
+        Capability.of(pattern)  # type: ignore[arg-type]
+    nothing = CapabilitySet([]).permit("chat", [], {}).nearest
+    for sentence in (str(fault.value), nothing):
+        assert not any(rival.search(reword_refusal(sentence)) for _, rival in RIVALS)
+        assert any(rival.search(sentence) for _, rival in RIVALS)
 
 
 def test_each_exception_is_still_needed() -> None:

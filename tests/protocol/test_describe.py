@@ -59,7 +59,7 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
             {"recipient": "bot", "capabilities": [{"kind": "mcp/request"}], "reason": "safe so far"},
             "Allows bot mcp/request (safe so far)",
         ),
-        ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "Revokes grant g-1 from bot"),
+        ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "Revokes permission g-1 from bot"),
         ("space/invite", {"participant_id": "new", "initial_capabilities": []}, "Invites new with nothing"),
         ("space/kick", {"participant_id": "bad"}, "Removes bad"),
         ("system/presence", {"event": "join", "participant": {"id": "git"}}, "git joined"),

@@ -1,7 +1,7 @@
 """The words of mew_lab: one word for one thing, wherever a person reads it, and the rivals that are not used for it.
 
 A newcomer can read this page first: eight words name all that a space is made of. `test_glossary.py` reads every
-sentence of the rooms in `PARTS` and fails on a rival. The specification and the code may say it in other words: a
+sentence of the rooms in `PARTS`, and the prose of `DOCUMENTS`, and fails on a rival. The specification and the code may say it in other words: a
 `capability` is the JSON of a permission, a `fulfilment` the request by which an approval is sent, and an `envelope` the
 JSON of a message. Only the sentences on a screen are held to this page.
 """
@@ -57,6 +57,9 @@ PARTS = (
     "views/tools",
     "views/ui",
 )
+
+# What a person reads beside the screen. Code in it, within backticks or a fence, is left out.
+DOCUMENTS = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "notebooks/**/*.ipynb")
 
 # Sentences that have to say a rival: a part of the text, and the reason.
 EXCEPTIONS: dict[str, str] = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .glossary import EXCEPTIONS, PARTS, TERMS
+from .glossary import DOCUMENTS, EXCEPTIONS, PARTS, TERMS
 
-PACKAGE = Path(__file__).parents[1] / "mew_lab"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mew_lab"
 SENTENCE = re.compile(r"[A-Za-z’']{2,}[,;:.]? +[A-Za-z“\"'{]|[a-z]{2,}\s*$")
 RIVALS = [(term.word, re.compile(rf"\b(?:{term.rivals})\b", re.IGNORECASE)) for term in TERMS if term.rivals]
 
@@ -70,6 +72,57 @@ def rivals_in(part: str) -> list[str]:
         if not any(known in text for known in EXCEPTIONS)
         for word, pattern in RIVALS
         if (match := pattern.search(text))
+    ]
+
+
+def prose_of(text: str) -> str:
+    """A text of Markdown without its code: fenced blocks, then what stands within backticks, then addresses of links."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`\n]*`", "…", text))
+
+
+def paragraphs(path: Path) -> Iterator[tuple[str, str]]:
+    """The place and the prose of each paragraph of a document; of a notebook, of its texts and its comments in code."""
+    if path.suffix != ".ipynb":
+        for n, text in enumerate(prose_of(path.read_text(encoding="utf-8")).split("\n\n"), 1):
+            yield f"{path.name}, paragraph {n}", text
+        return
+    for n, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        comments = "\n".join(re.findall(r"(?:^|\s)# (.*)", source))
+        yield f"{path.name}, cell {n}", prose_of(source) if cell["cell_type"] == "markdown" else comments
+
+
+def rivals_in_document(path: Path) -> list[str]:
+    return [
+        f"{place}: {match[0]!r} where {word!r} is meant: {' '.join(text.split())[:160]}"
+        for place, text in paragraphs(path)
+        for word, pattern in RIVALS
+        if (match := pattern.search(text))
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_document_uses_another_word(document: str) -> None:
+    paths = sorted(ROOT.glob(document))
+    assert paths
+    assert [found for path in paths for found in rivals_in_document(path)] == []
+
+
+def test_a_rival_is_found_in_a_document_and_not_in_its_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("A `capability` is code.\n\n```yaml\ncapabilities: []\n```\n\nAn envelope is not.\n")
+    book = tmp_path / "book.ipynb"
+    cells = [
+        {"cell_type": "markdown", "source": ["All\n", "members are here.\n"]},
+        {"cell_type": "code", "source": ["members = 2  # the envelope of it\n"]},
+    ]
+    book.write_text(json.dumps({"cells": cells}))
+    found = [*rivals_in_document(page), *rivals_in_document(book)]
+    assert [line.partition(" where")[0] for line in found] == [
+        "page.md, paragraph 3: 'envelope'",
+        "book.ipynb, cell 0: 'members'",
+        "book.ipynb, cell 1: 'envelope'",
     ]
 
 

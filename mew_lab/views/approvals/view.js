@@ -50,7 +50,8 @@ function render({ model, el }) {
   const link = connect(model, root, {
     from: () => 0,
     off: () => {
-      if (root.contains(document.activeElement)) document.activeElement.closest(".mew-card")?.focus();
+      const here = document.activeElement;
+      if (root.contains(here)) /** @type {HTMLElement | null} */ (here.closest(".mew-card"))?.focus();
       tidy();
     },
     item(item) {
@@ -94,8 +95,8 @@ function render({ model, el }) {
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
-      if (decision !== "reject" && card.picker) message.target = card.picker.value;
+      const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...target };
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();
@@ -432,7 +433,11 @@ function render({ model, el }) {
     if (!root.clientHeight) return;
     // All cards are measured before anything is written: a new layout for each card would block the page.
     looks += 1;
-    const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
+    /** @type {Map<unknown, any>} */
+    const known = new Map();
+    known.set("pane", frame.pane());
+    known.set("no", looks);
+    const items = [];
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group || card.brief) continue;
       lookAt(card.face, known);

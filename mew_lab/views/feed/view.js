@@ -9,6 +9,7 @@ import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
+import { showPopover } from "../ui/popover.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing } from "./cells.js";
 import { columnSet } from "./column_set.js";
@@ -45,8 +46,8 @@ function render({ model, el }) {
   const body = make("tbody");
   const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Messages", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" });
   const spacer = make("div", { class: "mew-spacer" }, table);
-  const scroller = make("div", { class: "mew-scroller" }, spacer);
   const empty = make("div", { class: "mew-empty" });
+  const scroller = make("div", { class: "mew-scroller" }, spacer, empty);
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
 
@@ -56,27 +57,37 @@ function render({ model, el }) {
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
-  const openers = [["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
+  const openers = [["Kind", families], ["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
   const columns = columnSet({ table, room: () => scroller.clientWidth, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept) });
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
-  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox);
+  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-tools" }, ...openers.map((opener) => opener.button), plumbing), span);
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
-    make("div", { class: "mew-tools" }, families.group, ...openers.map((opener) => opener.button), span, make("span", { class: "mew-gap" }), plumbing),
-    reason, ...openers.map((opener) => opener.panel), scroller, empty, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint);
+    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
+  /** @type {import("./cells.js").Row[]} */
+  let rows = [], shown = rows, held = [];
+  /** @type {import("./filter.js").RowFilter | null} */
+  let meant = null;
+  let ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, oldest = 1, meant = null, fitted = { key: null }, offset = 0, height = HEIGHTS.comfortable;
+  let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
   let hidesPlumbing = true, plumbings = 0, period = null, needle = "", found = [], searching = null, me = "";
-  const lines = new Map(), arrivals = [], followed = new Map();
+  /** @type {Pick<import("./cells.js").Fit, "key" | "list">} */
+  let fitted = { key: "", list: [] };
+  /** @type {Map<number, HTMLTableRowElement>} */
+  const lines = new Map();
+  /** @type {Map<number, number[]>} */
+  const followed = new Map();
+  /** @type {[at: number, rows: number][]} */
+  const arrivals = [];
   const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle }) });
 
   const sizes = new ResizeObserver(() => paintSoon());
@@ -103,7 +114,7 @@ function render({ model, el }) {
       else if (item.t === "columns") columns.take(item);
       else if (item.view !== link.view) return;
       else if (item.t === "raw") showDetail(item);
-      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.title = item.text;
+      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.setAttribute("title", item.text);
     },
     settings(settings) {
       const tall = HEIGHTS[settings.density] ?? HEIGHTS.comfortable;
@@ -123,16 +134,17 @@ function render({ model, el }) {
   known.id = `${link.view}-known`;
   filter.setAttribute("list", known.id);
 
-  // The panel of a choice among many, and the button that shows it.
+  // A button that names the chosen values of a facet, and shows all of them above the list.
   function opener(name, group) {
-    const panel = make("div", { class: "mew-panel-line", hidden: true }, make("span", { class: "mew-small", "aria-hidden": true, text: name }), group.group);
-    const button = make("button", { type: "button", class: "mew-opener", "aria-expanded": "false", text: `${name} ▾`, onclick: () => {
-      panel.hidden = !panel.hidden;
-      button.setAttribute("aria-expanded", String(!panel.hidden));
+    const panel = make("div", { class: "mew-facet-panel", role: "dialog", "aria-label": name }, group.group);
+    const value = make("span", { class: "mew-opener-value mew-any", text: ": all" });
+    const button = make("button", { type: "button", class: "mew-opener", "aria-label": `${name}: all`, "aria-haspopup": "dialog", "aria-expanded": "false", onclick: () => {
+      if (button.mewClosePopover) return void button.mewClosePopover(true);
       group.rank();
       group.paint(slotNow());
-    } });
-    return { name, facet: group, panel, button };
+      showPopover(panel, button);
+    } }, make("span", { text: name }), value, make("span", { class: "mew-opener-mark", text: " ▾" }));
+    return { facet: group, panel, button, value };
   }
 
   // The name of a participant as the reader knows it. A participant that is called "you" or "gateway" would be taken for
@@ -283,7 +295,7 @@ function render({ model, el }) {
     return facets.every((facet) => facet.has(row)) && (meant === null || meant(row)) && (period === null || (row[TIME] >= period.since && row[TIME] < period.until));
   }
 
-  // Plumbing that the reader asks for is shown: by a word or a kind in the filter, or by a chip of its kind.
+  // Plumbing that the reader asks for is shown: by a word or a kind in the filter, or by its kind in the menu.
   function asksFor(row) {
     return (meant?.asks ?? false) || (families.chosen.size > 0 && !row[KIND].startsWith("mcp/"));
   }
@@ -322,7 +334,8 @@ function render({ model, el }) {
       const at = selected ? indexOf(selected) : -1;
       if (!following && at >= 0) place(at * height);
     }
-    fitted = { key: null };
+    // The lines in the page keep their columns until they are drawn anew.
+    fitted = { ...fitted, key: "" };
     paintSoon();
   }
 
@@ -344,9 +357,11 @@ function render({ model, el }) {
     write(reason, reasonText);
     reason.hidden = !reasonText;
     hint.hidden = true;
-    for (const { name, facet: opener, button } of openers) {
-      const names = [...opener.chosen];
-      write(button, names.length ? `${name}: ${names[0].slice(0, 24)}${names.length > 1 ? ` +${names.length - 1}` : ""} ▾` : `${name} ▾`);
+    for (const { facet: group, button, value } of openers) {
+      const names = [...group.chosen].map(group.nameOf);
+      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all", names.join(", "));
+      value.classList.toggle("mew-any", !names.length);
+      button.setAttribute("aria-label", button.textContent.replace(" ▾", ""));
       button.classList.toggle("mew-chosen", names.length > 0);
     }
     sift();
@@ -504,8 +519,7 @@ function render({ model, el }) {
 
   function paintFacets() {
     const now = slotNow();
-    families.paint(now);
-    for (const { facet: opener, panel } of openers) if (!panel.hidden) opener.paint(now);
+    for (const { facet: group, panel } of openers) if (panel.isConnected) group.paint(now);
   }
 
   let emptiness = "";

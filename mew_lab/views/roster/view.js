@@ -116,6 +116,7 @@ function render({ model, el }) {
     return true;
   }
 
+  /** @type {(data: any, admit?: (data: any) => boolean) => void} */
   function put(data, admit = () => true) {
     const row = rows.get(data.id) ?? (admit(data) ? build(data) : null);
     if (!row) return;

@@ -19,8 +19,17 @@ test("the last minutes end now, and a zoom shows its part alone", () => {
   assert.deepEqual(barsOf(about({ zoom: { since: 50005, until: 50010 } })), { length: 1, first: 50005, end: 50010, bars: 5, fine: true });
 });
 
+test("a single second stands in the middle of ten, and so does a session of a few", () => {
+  const view = (lastSecond) => barsOf(about({ firstSecond: 50000, lastSecond }));
+  assert.deepEqual(view(50000), { length: 1, first: 49995, end: 50005, bars: 10, fine: true });
+  assert.deepEqual([view(50002).first, view(50002).end], [49996, 50006]);
+  assert.deepEqual([view(50009).first, view(50009).end], [50000, 50010]);
+  // A part that the reader has chosen is no longer than chosen.
+  assert.equal(barsOf(about({ zoom: { since: 50000, until: 50001 } })).bars, 1);
+});
+
 test("there is at least one bar", () => {
-  assert.deepEqual(barsOf(about({ firstSecond: 50000, lastSecond: 50000 })).bars, 1);
+  assert.deepEqual(barsOf(about({ zoom: { since: 50000, until: 50000 } })).bars, 1);
 });
 
 test("a marked time is of whole bars, at least one, and within what is shown", () => {

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .glossary import EXCEPTIONS, PARTS, TERMS
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.describe import describe, reword_refusal
+from mew_lab.protocol.permit import Capability, CapabilitySet
 
-PACKAGE = Path(__file__).parents[1] / "mew_lab"
+from .glossary import DOCUMENTS, EXCEPTIONS, ON_THE_WIRE, PARTS, TERMS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "mew_lab"
 SENTENCE = re.compile(r"[A-Za-z’']{2,}[,;:.]? +[A-Za-z“\"'{]|[a-z]{2,}\s*$")
 RIVALS = [(term.word, re.compile(rf"\b(?:{term.rivals})\b", re.IGNORECASE)) for term in TERMS if term.rivals]
 
@@ -73,9 +79,80 @@ def rivals_in(part: str) -> list[str]:
     ]
 
 
+def prose_of(text: str) -> str:
+    """A text of Markdown without its code: fenced blocks, then what stands within backticks, then addresses of links."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`\n]*`", "…", text))
+
+
+def paragraphs(path: Path) -> Iterator[tuple[str, str]]:
+    """The place and the prose of each paragraph of a document; of a notebook, of its texts and its comments in code."""
+    if path.suffix != ".ipynb":
+        for n, text in enumerate(prose_of(path.read_text(encoding="utf-8")).split("\n\n"), 1):
+            yield f"{path.name}, paragraph {n}", text
+        return
+    for n, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        comments = "\n".join(re.findall(r"(?:^|\s)# (.*)", source))
+        yield f"{path.name}, cell {n}", prose_of(source) if cell["cell_type"] == "markdown" else comments
+
+
+def rivals_in_document(path: Path) -> list[str]:
+    return [
+        f"{place}: {match[0]!r} where {word!r} is meant: {' '.join(text.split())[:160]}"
+        for place, text in paragraphs(path)
+        for word, pattern in RIVALS
+        if (match := pattern.search(text))
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_document_uses_another_word(document: str) -> None:
+    paths = sorted(ROOT.glob(document))
+    assert paths
+    assert [found for path in paths for found in rivals_in_document(path)] == []
+
+
+def test_a_rival_is_found_in_a_document_and_not_in_its_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("A `capability` is code.\n\n```yaml\ncapabilities: []\n```\n\nAn envelope is not.\n")
+    book = tmp_path / "book.ipynb"
+    cells = [
+        {"cell_type": "markdown", "source": ["All\n", "members are here.\n"]},
+        {"cell_type": "code", "source": ["members = 2  # the envelope of it\n"]},
+    ]
+    book.write_text(json.dumps({"cells": cells}))
+    found = [*rivals_in_document(page), *rivals_in_document(book)]
+    assert [line.partition(" where")[0] for line in found] == [
+        "page.md, paragraph 3: 'envelope'",
+        "book.ipynb, cell 0: 'members'",
+        "book.ipynb, cell 1: 'envelope'",
+    ]
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_no_sentence_of_a_room_uses_another_word(part: str) -> None:
     assert rivals_in(part) == []
+
+
+@pytest.mark.parametrize("wire", ON_THE_WIRE)
+def test_a_sentence_of_the_wire_reads_in_the_words_of_the_screen(wire: str) -> None:
+    assert reword_refusal(wire) == ON_THE_WIRE[wire]
+    error = {"error": "invalid_request", "message": wire}
+    assert describe("system/error", error) == f"invalid_request: {ON_THE_WIRE[wire]}"
+    assert reword_refusal(f"bot said: {wire}") == f"bot said: {wire}"  # within a text of somebody else
+
+
+@pytest.mark.parametrize(
+    "pattern", [["chat"], {}, {"kind": "chat", "payload": []}, {"kind": "chat", "zzz": 1}]
+)
+def test_what_is_wrong_with_a_permission_reads_in_the_words_of_the_screen(pattern: object) -> None:
+    with pytest.raises(ConfigError) as fault:
+        Capability.of(pattern)  # type: ignore[arg-type]
+    nothing = CapabilitySet([]).permit("chat", [], {}).nearest
+    for sentence in (str(fault.value), nothing):
+        assert not any(rival.search(reword_refusal(sentence)) for _, rival in RIVALS)
+        assert any(rival.search(sentence) for _, rival in RIVALS)
 
 
 def test_each_exception_is_still_needed() -> None:

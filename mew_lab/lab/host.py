@@ -39,6 +39,7 @@ from mew_lab.lab.peer_logs import PeerLogs
 from mew_lab.lab.resuming import SERVED, SETTINGS, Past
 from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
@@ -439,7 +440,8 @@ class Host:
         try:
             self.gateway.enrol(self.name, participant, capabilities)
         except ValueError as fault:
-            raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
+            why = reword_refusal(str(fault))
+            raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {why}") from None
 
     def token_file(self, participant: str) -> Path:
         """The file with a token of the participant, readable by this process's user alone; written where there is none.

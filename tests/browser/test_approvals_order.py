@@ -117,6 +117,57 @@ def test_nothing_moves_under_the_pointer_or_the_focus(scene: Callable[..., Scene
     assert second.id in {card.id for card in it.seat.pending()}
 
 
+@pytest.mark.threat(15)
+@pytest.mark.parametrize("width", [1000, 300])
+def test_a_flood_with_banners_moves_nothing_under_the_pointer(
+    scene: Callable[..., Scene], width: int
+) -> None:
+    it = scene(width=width, height=660)
+    for tool in ("first", "second"):
+        it.propose(tool)
+    it.wait_tools("first", "second")
+    button = it.open.nth(1).locator("button.mew-approve")
+    button.hover()
+    place = button.bounding_box()
+    it.seat.banner = lambda: "A policy decides some of the requests."
+    for n in range(12):
+        it.propose(f"more{n}", warnings=("one",) * (n % 3))
+    for n in range(200):
+        it.seat.propose("alike", {"n": n})
+    for card in list(it.seat.cards.values())[2:8]:
+        it.decide(card, on_screen=0.2)
+    shown = it.page.tab.locator("section.mew-approvals")
+    it.page.until(lambda: int(shown.get_attribute("data-open") or 0) > 150, "the flood")
+    it.page.pause(0.5)
+    assert button.bounding_box() == place
+    it.page.tab.mouse.move(1, 1)
+    it.page.until(lambda: it.page.tab.locator(".mew-banner:visible").count() == 2, "both banners, afterwards")
+    box = it.page.tab.locator(".mew-header").evaluate("n => [n.scrollHeight, n.clientHeight]")
+    assert box[0] <= box[1], "all of the header"
+
+
+@pytest.mark.threat(15)
+def test_a_table_that_another_person_decides_moves_nothing_below_it(scene: Callable[..., Scene]) -> None:
+    it = scene()
+    for bed in ("north", "east", "west"):
+        it.seat.propose("alike", {"bed": bed})
+    alike = list(it.seat.cards.values())
+    it.page.until(it.open.locator("table.mew-rows").count, "the table")
+    it.propose("other")
+    it.page.until(lambda: it.open.count() == 2, "the card below the table")
+    card = it.open.nth(1)
+    card.hover()
+    place = card.bounding_box()
+    for one in alike:
+        it.decide(one)
+    it.page.until(lambda: it.open.first.locator("tr.mew-rowpast").count() == 3, "the decisions")
+    it.page.pause(0.5)
+    assert card.bounding_box() == place
+    it.page.tab.mouse.move(990, 790)
+    it.wait_tools("other")
+    it.page.until(lambda: it.past.count() == 3, "the decided ones below")
+
+
 def test_after_a_decision_the_keyboard_is_at_the_next_card(scene: Callable[..., Scene]) -> None:
     it = scene()
     for tool in ("first", "second"):

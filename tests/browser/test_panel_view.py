@@ -84,6 +84,25 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
         shows(name)
 
 
+def test_the_menu_of_a_participant_leads_to_its_messages(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    whole = book.area(1).locator("section.mew-panel")
+    avatar = whole.locator("li.mew-row[data-id='bot'] button.mew-avatar")
+    avatar.wait_for()
+    book.click(whole.locator("[role=tab][data-part=chat]"))
+    book.click(avatar)
+    book.click(whole.locator(".mew-flyout button.mew-menu-button"))
+    book.click(whole.get_by_role("menuitem", name="Show messages"))
+    feed = whole.locator("section.mew-feed")
+    book.page.until(
+        lambda: feed.locator("input[placeholder^=Filter]").input_value() == "from:bot", "the filter"
+    )
+    assert whole.get_by_role("tab", selected=True).get_attribute("data-part") == "feed"
+    assert whole.locator(".mew-toast:visible").count() == 0
+    routes = feed.locator("tbody tr").evaluate_all("all => all.map(r => r.innerText)")
+    assert routes and all("bot" in route for route in routes)
+
+
 def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[..., Notebook]) -> None:
     """A button that moves when it arms disarms again: at such a width nobody could ever click it."""
     book = notebook([SETUP, "lab.view.approvals"]).run(0).run(1)

@@ -78,6 +78,7 @@ def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
         ({"state": "done", "by": "human by policy wary"}, "Approved automatically (policy “wary”)"),
         ({"state": "rejected", "by": "human by policy wary"}, "Rejected automatically (policy “wary”)"),
         ({"state": "rejected", "by": "ann", "outcome": "unsafe"}, "Rejected by ann: unsafe"),
+        ({"state": "fulfilled", "by": "you"}, "Approved by “you”"),
         ({"state": "withdrawn", "by": "agent"}, "Withdrawn by agent"),
         ({"state": "lapsed", "outcome": "too many"}, "Expired: too many"),
         ({"state": "done", "by": "human", "failed": True, "outcome": "x: KeyError"}, "Approved by you: tool failed: x: KeyError"),
@@ -201,7 +202,10 @@ def units(text: str, start: int, end: int) -> str:
 def spelt(shown: str) -> str:
     """A text that stands in JSON, as a warning spells it: what cannot be seen by its number, all else as it is."""
     plain = re.sub(r"(?<!\\)((?:\\\\)*)\\U([0-9a-f]{8})", lambda m: m[1] + chr(int(m[2], 16)), shown)
-    return one_line(json.loads(f'"{plain}"'), 10_000)
+    # A warning that cuts its quotation may end within the number of a character.
+    rest = re.search(r"(?<!\\)(?:\\\\)*(\\(?:U[0-9a-f]{0,7}|u[0-9a-f]{0,3}))\Z", plain)
+    whole, end = (plain[: rest.start(1)], rest[1]) if rest else (plain, "")
+    return one_line(json.loads(f'"{whole}"'), 10_000) + end
 
 
 @pytest.mark.threat(16)
@@ -220,6 +224,7 @@ def spelt(shown: str) -> str:
 @example("~", HARMFUL[0], str)
 @example("\\", HARMFUL[3], str)
 @example("\x08\u061b", HARMFUL[0], str)
+@example("00\x1b\x08\x08𐦼\U00018cd6\U00018d09", HARMFUL[0], str)
 def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     before: str, harm: str, wrap: object
 ) -> None:

@@ -53,7 +53,7 @@ def test_an_unknown_setting_is_refused_with_the_known_ones(kept: tuple[Preferenc
         kept[0].change("colour", "red")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "[" * 100_000, "\x00\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "[" * 60_000, "\x00\xff"])
 def test_a_broken_file_gives_the_defaults_and_can_be_replaced(
     kept: tuple[Preferences, Path], text: str
 ) -> None:
@@ -63,6 +63,32 @@ def test_a_broken_file_gives_the_defaults_and_can_be_replaced(
     assert settings.read() == DEFAULTS
     settings.change("time", "utc")
     assert settings.read() == DEFAULTS | {"time": "utc"}
+
+
+DEEP = '{"a":' * 600 + "1" + "}" * 600
+
+
+@pytest.mark.parametrize("table", [DEEP, '{"\\ud800": 1}', '{"side": NaN}', '{"side": 1e999}'])
+def test_a_table_that_no_page_can_be_sent_is_the_default(kept: tuple[Preferences, Path], table: str) -> None:
+    settings, path = kept
+    path.parent.mkdir()
+    path.write_text(f'{{"time": "utc", "splitters": {table}}}', "utf-8")
+    assert settings.read() == DEFAULTS | {"time": "utc"}
+
+
+def test_a_file_that_is_too_long_is_not_replaced_and_a_change_holds_in_this_kernel(
+    kept: tuple[Preferences, Path],
+) -> None:
+    settings, path = kept
+    path.parent.mkdir()
+    path.write_text(before := json.dumps({"later": "x" * 70_000, "time": "utc"}), "utf-8")
+    with pytest.raises(MewError, match="more than 65536 bytes"):
+        settings.change("density", "compact")
+    assert path.read_text("utf-8") == before
+    assert settings.read() == DEFAULTS | {"density": "compact"}
+    path.write_text('{"time": "utc"}', "utf-8")
+    settings.change("hidePlumbing", False)
+    assert json.loads(path.read_text("utf-8")) == {"time": "utc", "density": "compact", "hidePlumbing": False}
 
 
 def test_what_others_keep_in_the_file_stays(kept: tuple[Preferences, Path]) -> None:
@@ -88,6 +114,20 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(MewError, match="could not be kept"):
         Preferences(lambda: tmp_path / "file" / "mew_lab.json").change("time", "utc")
+
+
+def test_a_change_that_cannot_be_kept_reaches_the_views_all_the_same(
+    browser: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    unwritable = Preferences(lambda: tmp_path / "file" / "mew_lab.json")
+    monkeypatch.setattr("mew_lab.views.ui.live.preferences", unwritable)
+    page = browser(LiveWidget())
+    assert page.appear()["settings"] == DEFAULTS
+    page.send({"t": "setting", "view": "v", "name": "density", "value": "compact"})
+    page.until(lambda: page.of("settings"))
+    assert page.of("settings")[0]["settings"] == DEFAULTS | {"density": "compact"}
+    assert "could not be kept" in str(page.view.faults[-1])
 
 
 def test_a_change_in_one_view_reaches_all_of_them(browser: Callable[[Any], Any]) -> None:

@@ -94,6 +94,26 @@ def test_what_looks_the_same_is_not_stored_again() -> None:
     assert [output["data"]["text/html"] for output in kernel.outputs] == ["one", "two"]
 
 
+def test_a_slow_drawing_is_not_stored_after_the_last_one() -> None:
+    kernel, begun, go_on = Publisher(), threading.Event(), threading.Event()
+
+    def draw() -> tuple[object, dict[str, str]]:
+        if threading.current_thread() is threading.main_thread():
+            return "the end", {"text/html": "the end"}
+        begun.set()
+        assert go_on.wait(10)
+        return "earlier", {"text/html": "earlier"}
+
+    stored = StoredPicture(kernel.publish, draw, print, "id")
+    slow = threading.Thread(target=stored.store)
+    slow.start()
+    assert begun.wait(10)
+    stored.store(last=True)
+    go_on.set()
+    slow.join(10)
+    assert [output["data"]["text/html"] for output in kernel.outputs] == ["the end"]
+
+
 def test_the_end_of_a_space_stores_at_once_and_says_so(kernel: Publisher) -> None:
     view = Counter()
     view._ipython_display_()

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mew_lab.errors import MewError, Refused
+from mew_lab.errors import ConfigError, MewError, Refused
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
@@ -34,7 +34,7 @@ from mew_lab.ledger.grants import Revocation
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.describe import describe
+from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.text import local_time
 from mew_lab.protocol.visible import one_line
@@ -248,7 +248,11 @@ class LimitedGrants:
         Spec: §3.6.1.
         """
         wanted = tuple(dict(pattern) for pattern in patterns)
-        CapabilitySet(wanted)
+        try:
+            CapabilitySet(wanted)
+        except ConfigError as fault:
+            why = reword_refusal(str(fault))
+            raise ConfigError(f"cannot grant to {to[:80]!r}: {why}", key=fault.key) from None
         if not wanted:
             raise MewError(f"cannot grant an empty list to {to[:80]!r}: give at least one pattern")
         if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):

@@ -117,6 +117,7 @@ export function groupOf(cards, desk) {
   async function send(decision, reason) {
     const wanted = ticked().map((card) => [card.data.id, card.data.digest]);
     if (!wanted.length) return;
+    group.own = true;
     desk.hold();
     face.card.sent = performance.now();
     arm(face);

@@ -64,6 +64,8 @@ def decision_words(card: Card, *, me: str = "") -> str:
     if is_policy:
         return f"{words} automatically (policy “{one_line(policy, 40)}”)"
     by = "you" if me and card.by == me else one_line(card.by, 64)
+    if by == "you" and card.by != me:  # another participant that is called so
+        by = "“you”"
     # How long the person looked is told of her own decisions alone.
     after = f" after {card.on_screen:.1f} s" if by and card.on_screen is not None else ""
     return f"{words} by {by}{after}" if by else words

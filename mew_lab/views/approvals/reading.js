@@ -165,19 +165,23 @@ export function readerOf(node, name, text = node.textContent) {
 }
 
 // Marks the characters from `start` to `end` of a node's text, and nothing else in its view; returns the first mark.
+/** @type {(node: HTMLElement, start: number, end: number) => HTMLElement | null} */
 export function markRange(node, start, end) {
   for (const old of (node.closest(".mew") ?? node).querySelectorAll("mark")) {
     const around = old.parentNode;
     old.replaceWith(...old.childNodes);
     around.normalize();
   }
-  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), hits = [];
-  for (let at = 0, text = walk.nextNode(); text && at < end; text = walk.nextNode()) {
+  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  /** @type {{ text: Text, from: number, to: number }[]} */
+  const hits = [];
+  for (let at = 0; at < end && walk.nextNode();) {
+    const text = /** @type {Text} */ (walk.currentNode);
     const from = Math.max(0, start - at), to = Math.min(text.length, end - at);
-    if (from < to) hits.push([text, from, to]);
+    if (from < to) hits.push({ text, from, to });
     at += text.length;
   }
-  const marks = hits.map(([text, from, to]) => {
+  const marks = hits.map(({ text, from, to }) => {
     const middle = text.splitText(from), mark = make("mark", { class: "mew-mark" });
     middle.splitText(to - from);
     middle.replaceWith(mark);

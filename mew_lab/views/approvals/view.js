@@ -47,13 +47,14 @@ function render({ model, el }) {
   const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
     from: () => 0,
     off: () => {
-      if (root.contains(document.activeElement)) document.activeElement.closest(".mew-card")?.focus();
+      const here = document.activeElement;
+      if (root.contains(here)) /** @type {HTMLElement | null} */ (here.closest(".mew-card"))?.focus();
       tidy();
     },
     item(item) {
@@ -97,8 +98,8 @@ function render({ model, el }) {
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more };
-      if (decision !== "reject" && card.picker) message.target = card.picker.value;
+      const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...target };
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();
@@ -132,10 +133,6 @@ function render({ model, el }) {
     // The card of one proposal, in the cell that waits for it.
     root.classList.toggle("mew-one", Boolean(item.only));
     header.node.hidden = Boolean(item.only);
-    banner.hidden = !item.banner;
-    write(banner, item.banner);
-    hurry.hidden = !item.hurry;
-    write(hurry, item.hurry ? `${item.hurry} Read the next one twice.` : "");
     for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
     clearInterval(pings);
     pings = item.waiting ? setInterval(() => link.send({ t: "ping", view: link.view }), 1000) : null;
@@ -175,11 +172,14 @@ function render({ model, el }) {
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
-    const stays = !group && !card.own && held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING), height = node.getBoundingClientRect().height;
+    const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
+    moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
-    if (group && !group.changed(card)) {
+    const ends = group && !group.changed(card);
+    if (ends && stays) group.ended = true;
+    else if (ends) {
       groups.delete(group);
       group.leave();
       if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
@@ -209,22 +209,31 @@ function render({ model, el }) {
     return [...list.children].filter((node) => node.matches(":hover") || node.contains(document.activeElement)).at(-1) ?? null;
   }
 
+  function isHeld(node, held) {
+    return Boolean(held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING));
+  }
+
   // An entry is a table of cards, or a card that is in none.
   function entriesOf() {
     const open = [...cards.values()].filter((card) => isOpen(card.data) && !card.group);
     return sortEntries([
       ...open.map((card) => ({ node: card.node, card, warnings: card.data.warnings.length, seq: card.data.seq, brief: card.brief })),
-      ...[...groups].map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
+      ...[...groups].filter((group) => !group.ended).map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
     ]);
   }
 
   function place() {
     const entries = entriesOf(), held = heldNode();
     for (const card of cards.values()) {
-      if (!card.kept || (held && (held === card.node || held.compareDocumentPosition(card.node) & Node.DOCUMENT_POSITION_PRECEDING))) continue;
+      if (!card.kept || isHeld(card.node, held)) continue;
       card.kept = false;
       card.node.style.minHeight = card.node.style.marginBottom = "";
       decided.prepend(card.node);
+    }
+    for (const group of groups) {
+      if (!group.ended || isHeld(group.node, held)) continue;
+      groups.delete(group);
+      group.leave();
     }
     const wanted = entries.map((entry) => entry.node), now = [...list.children];
     const order = placeEntries(now, wanted, held);
@@ -235,6 +244,20 @@ function render({ model, el }) {
     for (const [node, top] of scrolled) if (node.scrollTop !== top) node.scrollTop = top;
     const at = held ? order.indexOf(held) : -1, full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
     for (const entry of entries) setBrief(entry.card, !full.has(entry));
+  }
+
+  // What stands above the list keeps its height while something is held, unless the person's own decision moves the list
+  // in any case: then a banner comes or goes, and the header takes the height that it needs.
+  function holdAbove() {
+    const held = heldNode() && !moves;
+    moves = false;
+    header.node.style.height = held ? `${header.node.offsetHeight}px` : "";
+    header.node.style.overflow = held ? "hidden" : "";
+    if (held) return;
+    banner.hidden = !known.banner;
+    write(banner, known.banner ?? "");
+    hurry.hidden = !known.hurry;
+    write(hurry, known.hurry ? `${known.hurry} Read the next one twice.` : "");
   }
 
   function release() {
@@ -398,6 +421,7 @@ function render({ model, el }) {
   }
 
   function tidy() {
+    holdAbove();
     gather();
     forget();
     place();
@@ -434,7 +458,11 @@ function render({ model, el }) {
     if (!root.clientHeight) return;
     // All cards are measured before anything is written: a new layout for each card would block the page.
     looks += 1;
-    const known = new Map([["pane", frame.pane()], ["no", looks]]), items = [];
+    /** @type {Map<unknown, any>} */
+    const known = new Map();
+    known.set("pane", frame.pane());
+    known.set("no", looks);
+    const items = [];
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group || card.brief) continue;
       lookAt(card.face, known);

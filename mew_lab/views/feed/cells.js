@@ -6,21 +6,47 @@ import { clockTime, duration, groupDigits } from "../ui/text.js";
 
 const NARROW = 800, LEAST_WHAT = 160, LEAST_ROUTE = 72;
 export const LEAST_WIDTH = 32, MOST_WIDTH = 800;
-export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] = Array.from({ length: 15 }, (_, n) => n);
+export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
 
+/**
+ * What became of the call of a row: "waiting", "answered", …; after how many seconds; 1 where the row is an approval.
+ * @typedef {[state: string, took: number, approves: number]} CallState
+ */
+/**
+ * A row as the kernel packs it. A row without a call has no last value.
+ * @typedef {[seq: number, time: number, from: string, to: string, kind: string, what: string, context: string, answers: number, verdict: string,
+ *   size: number, also: number[], id: string, tool: string, flags: number, call?: CallState]} Row
+ */
+/**
+ * A column, as columns.py defines it. A `width` of 0 takes the remaining width.
+ * @typedef {{ name: string, title: string, width: number, align: "left" | "right", hover: string, code: boolean, narrow: number, least: number, about: string }} Column
+ */
+/**
+ * The columns that fit into a view, with their widths. Equal choices of columns have equal keys.
+ * @typedef {{ list: Column[], width: (column: Column) => number, key: string, least: number }} Fit
+ */
+/**
+ * What the text of a cell depends on besides its row.
+ * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string }} CellContext
+ */
+
+/** @type {(row: Row) => boolean} */
 export function isPlumbing(row) {
   return (row[FLAGS] & 1) === 1;
 }
 
+/** @type {(row: Row) => boolean} */
 export function isFailure(row) {
   return (row[FLAGS] & 2) === 2;
 }
 
+/** @type {(row: Row) => boolean} */
 export function isDenied(row) {
   return row[VERDICT].startsWith("✗");
 }
 
 // The numbers of the rows that a packed row answers, in its own order.
+/** @type {(row: Row) => number[]} */
 export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[ALSO] ?? [])];
 }
@@ -28,30 +54,35 @@ export function answersOf(row) {
 const STATES = { waiting: "No answer yet", answered: "Answered after", failed: "Failed after", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
 
 // How long the call of a row took: "44 ms", "waiting", or nothing where the row holds no call.
+/** @type {(row: Row) => string} */
 export function tookText(row) {
-  const [state, took] = row[CALL] ?? [];
+  const [state, took] = row[CALL] ?? ["", 0];
   return !state ? "" : state === "waiting" ? "waiting" : duration(took);
 }
 
+/** @type {(row: Row) => string} */
 function tookHover(row) {
-  const [state, took] = row[CALL] ?? [];
+  const [state, took] = row[CALL] ?? ["", 0];
   if (!state) return "";
   if (state === "failed" && row[KIND] === "mcp/proposal") return `Approved after ${duration(took)}; the tool failed`;
   return state === "waiting" ? STATES.waiting : `${STATES[state] ?? state} ${duration(took)}`;
 }
 
 // What stands before the sentence of a row: the denial, or whose approval it is.
+/** @type {(row: Row, me: string) => string} */
 export function prefixOf(row, me) {
   if (isDenied(row)) return "Denied";
   return row[CALL]?.[2] ? (row[FROM] === me ? "Approved by you" : "Approved") : "";
 }
 
+/** @type {(row: Row, you?: (name: string) => string) => string} */
 export function routeText(row, you = (name) => name) {
   const to = row[TO].split(", "), [first] = to;
   return row[TO] ? `${you(row[FROM])} → ${you(first)}${to.length > 1 ? ` +${to.length - 1}` : ""}` : you(row[FROM]);
 }
 
 // The text of a column or a tooltip for a row, by the names of columns.py.
+/** @type {Record<string, (row: Row, about: CellContext) => string>} */
 const VALUES = {
   seq: (row) => String(row[SEQ]),
   time: (row) => clockTime(row[TIME]),
@@ -68,15 +99,29 @@ const VALUES = {
   verdict: (row) => row[VERDICT],
   size: (row) => groupDigits(row[SIZE]),
 };
+/** @type {Record<string, (row: Row, about: CellContext) => string>} */
 const HOVERS = {
   route: (row) => `${row[FROM]} → ${row[TO] || "everybody"}`,
   what: (row, { me }) => [isDenied(row) ? `Denied: ${row[VERDICT].slice(2)}` : prefixOf(row, me), row[WHAT]].filter(Boolean).join(" · "),
   took: tookHover,
 };
 
+// The names of the columns to show: the reader's choice, as far as there are such columns, else `standard`.
+export function readNames(own, known, standard) {
+  const names = (own ?? []).filter((name) => known.some((column) => column.name === name));
+  return names.length ? [...new Set(names)] : standard;
+}
+
+// The widths that the settings hold, without those that are none, and within the bounds of a drag.
+export function readWidths(kept) {
+  const pairs = Object.entries(kept ?? {}).filter(([, width]) => Number.isFinite(width));
+  return Object.fromEntries(pairs.map(([name, width]) => [name, Math.round(Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, width)))]));
+}
+
 // The columns that fit into so many pixels; equal choices have equal `key`s. With the standard columns, what a message says
 // takes at least half of the width: some columns give way, then the sender and the addressees are shortened. `widths` are
 // those that the reader has chosen.
+/** @type {(columns: Column[], room: number, choices?: { widths?: Record<string, number> }) => Fit} */
 export function fitting(columns, room, { widths = {} } = {}) {
   const narrow = room < NARROW;
   const list = columns.filter((column) => room >= column.least);
@@ -91,6 +136,7 @@ export function fitting(columns, room, { widths = {} } = {}) {
 }
 
 // The text with the places of `needle` marked; `needle` is in lower case.
+/** @type {<N extends HTMLElement>(node: N, text: string, needle: string) => N} */
 export function markText(node, text, needle) {
   const lower = text.toLowerCase();
   if (!needle || lower.length !== text.length || !lower.includes(needle)) {
@@ -108,7 +154,8 @@ export function markText(node, text, needle) {
 }
 
 // `followed` maps the number of a row to those of its answers; `jump(seq)` goes to a row; `look()` returns what the cells
-// depend on besides: { began, me, you, needle }.
+// depend on besides.
+/** @param {{ followed: Map<number, number[]>, jump: (seq: number) => void, look: () => Omit<CellContext, "followed"> }} on */
 export function cellsOf({ followed, jump, look }) {
   function fillFollows(cell, seq) {
     const answers = followed.get(seq);
@@ -121,6 +168,7 @@ export function cellsOf({ followed, jump, look }) {
   }
 
   // Columns that show more than text.
+  /** @type {Record<string, (cell: HTMLElement, row: Row, about: CellContext) => unknown>} */
   const FILL = {
     what(cell, row, about) {
       const { label } = family(row[KIND]), said = `${label} · ${row[KIND] || "unreadable"}`;
@@ -145,6 +193,7 @@ export function cellsOf({ followed, jump, look }) {
     follows: (cell, row) => fillFollows(cell, row[SEQ]),
   };
 
+  /** @type {(cell: HTMLElement, column: Column, row: Row) => void} */
   function fillCell(cell, column, row) {
     const about = { followed, ...look() };
     const hover = column.hover ? (HOVERS[column.hover] ?? VALUES[column.hover])(row, about) : "";
@@ -155,6 +204,7 @@ export function cellsOf({ followed, jump, look }) {
 
   return {
     follows: fillFollows,
+    /** @type {(line: HTMLElement, row: Row, fit: Pick<Fit, "list">) => void} */
     fill(line, row, { list }) {
       for (const column of list) {
         const cell = make("td", { class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}` });
@@ -163,10 +213,11 @@ export function cellsOf({ followed, jump, look }) {
       }
     },
     // Draws the cells anew that depend on the call of the row.
+    /** @type {(line: HTMLElement, row: Row, fit: Pick<Fit, "list">) => void} */
     refreshCall(line, row, { list }) {
       list.forEach((column, n) => {
         if (column.name !== "took" && column.name !== "what") return;
-        const cell = line.children[n];
+        const cell = /** @type {HTMLElement} */ (line.children[n]);
         cell.replaceChildren();
         fillCell(cell, column, row);
       });

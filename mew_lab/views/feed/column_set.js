@@ -3,19 +3,32 @@
 
 import { make } from "../ui/elements.js";
 import { menuButton } from "../ui/menu.js";
-import { LEAST_WIDTH, MOST_WIDTH, fitting } from "./cells.js";
+import { LEAST_WIDTH, MOST_WIDTH, fitting, readNames, readWidths } from "./cells.js";
 import { isNatural, nextOrder, readOrder } from "./order.js";
 
 const STEP = 8, ECHO = 1000;
 
 // `room()` is the width of the view, `changed(what)` is called after a change of "order", "columns" or "widths", and
 // `keep(value)` keeps the reader's choice.
+/** @typedef {{ shown?: string[], widths?: Record<string, number>, sort?: import("./order.js").Order }} KeptColumns */
+/** @typedef {"order" | "columns" | "widths"} ColumnChange */
+/** @param {{ table: HTMLTableElement, room: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void }} on */
 export function columnSet({ table, room, changed, keep }) {
   const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
-  let known = [], names = [], standard = [], byCode = false, own = null, sizes = {}, order = readOrder(null), fit = null, drawn = "", storedAt = -Infinity, fittedRoom = -1;
+  /** @type {import("./cells.js").Column[]} */
+  let known = [];
+  /** @type {string[]} */
+  let names = [], standard = [];
+  /** @type {string[] | null} */
+  let own = null;
+  /** @type {Record<string, number>} */
+  let sizes = {};
+  /** @type {import("./cells.js").Fit | null} */
+  let fit = null;
+  let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1;
 
   const byName = (name) => known.find((column) => column.name === name);
-  const shownNames = () => own ?? names;
+  const shownNames = () => readNames(own, known, names);
 
   function store() {
     const value = { ...(own ? { shown: own } : {}), ...(Object.keys(sizes).length ? { widths: sizes } : {}), ...(isNatural(order) ? {} : { sort: order }) };
@@ -111,7 +124,7 @@ export function columnSet({ table, room, changed, keep }) {
       if (col) col.style.width = width ? `${width}px` : "auto";
       heads.children[n]?.querySelector(".mew-sep")?.setAttribute("aria-valuenow", String(width));
     });
-    for (const node of [table, table.parentNode]) node.style.minWidth = `${fit.least}px`;
+    for (const node of [table, table.parentElement]) node.style.minWidth = `${fit.least}px`;
   }
 
   return {
@@ -147,13 +160,14 @@ export function columnSet({ table, room, changed, keep }) {
       changed("columns");
     },
     // The reader's choice, as it was kept.
+    /** @type {(value: KeptColumns) => void} */
     restore(value) {
       // The settings come back to the view that changed them, perhaps after a later change.
       if (performance.now() - storedAt < ECHO) return;
       const shownBefore = JSON.stringify([own, sizes]), before = order;
       const list = Array.isArray(value.shown) ? value.shown.filter((name) => typeof name === "string") : [];
       if (!byCode) own = list.length ? list : null;
-      sizes = Object.fromEntries(Object.entries(value.widths ?? {}).filter(([, width]) => Number.isFinite(width)));
+      sizes = readWidths(value.widths);
       order = readOrder(value.sort);
       // Headings that stay the same are not drawn anew: one of them may hold the focus.
       const others = JSON.stringify([own, sizes]) !== shownBefore, sorts = order.by !== before.by || order.desc !== before.desc;

@@ -13,6 +13,7 @@ export function detailPane(on) {
 
   // The parts that show this message, too.
   function elsewhere(row) {
+    /** @type {[text: string, part: string, target: import("../ui/links.js").Target][]} */
     const targets = [];
     if (!row) return targets;
     targets.push(["Show in timeline", "timeline", { id: row[ID] }]);
@@ -98,7 +99,7 @@ export function detailPane(on) {
 
   function refresh(item) {
     const [list, length] = steps(item), story = pane.querySelector(".mew-story");
-    const at = story.contains(document.activeElement) ? document.activeElement.dataset.seq : null;
+    const at = story.querySelector(":focus")?.getAttribute("data-seq");
     story.replaceChildren(list, make("div", { class: "mew-small", text: lengthText(item, length) }));
     if (at) (list.querySelector(`[data-seq="${at}"]`) ?? textNode()).focus({ preventScroll: true });
   }

@@ -30,6 +30,7 @@ export class Tally {
 }
 
 // The outline of the bars; the colour is the style sheet's, so it follows the theme.
+/** @type {(bars: number[]) => string} */
 export function outline(bars) {
   const most = Math.max(1, ...bars), points = ["0 100%"];
   bars.forEach((bar, n) => {
@@ -40,12 +41,28 @@ export function outline(bars) {
 }
 
 // `label` names the group, `key` returns the value of a row (empty: none), `order` is the fixed order of the buttons, if any.
+/**
+ * @param {object} choices
+ * @param {string} choices.label
+ * @param {(row: import("./cells.js").Row) => string} choices.key
+ * @param {boolean} [choices.all] whether every value has a button, also one without rows
+ * @param {string[] | null} [choices.order]
+ * @param {(name: string) => { text: string, about?: string, css: string }} choices.look
+ * @param {() => void} choices.changed
+ */
 export function facet({ label, key, all = false, order = null, look, changed }) {
-  const tallies = new Map(), chosen = new Set(), buttons = new Map();
+  /** @type {Map<string, Tally>} */
+  const tallies = new Map();
+  /** @type {Set<string>} */
+  const chosen = new Set();
+  /** @type {Map<string, HTMLButtonElement>} */
+  const buttons = new Map();
   const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
   const more = make("button", { type: "button", class: "mew-more", "aria-expanded": "false", hidden: true, onclick: () => { wide = !wide; rank(); paint(drawn); more.focus(); } });
   group.append(more);
-  let standing = [], wide = false, drawn = 0;
+  /** @type {string[]} */
+  let standing = [];
+  let wide = false, drawn = 0;
 
   function names() {
     return [...tallies.keys()].sort((a, b) => tallies.get(b).count - tallies.get(a).count || (a < b ? -1 : 1));
@@ -86,7 +103,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
       }
       if (moved || fresh) {
         const shape = outline(tally ? tally.last(now) : []);
-        const spark = button.children[2];
+        const spark = /** @type {HTMLElement} */ (button.children[2]);
         if (spark.dataset.shape !== shape) {
           spark.dataset.shape = shape;
           spark.style.clipPath = shape;

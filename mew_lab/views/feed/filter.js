@@ -18,8 +18,11 @@ function verdictText(packed) {
 // Returns a predicate of a packed row; throws an Error whose message the person reads. Its `asks` tells whether the text
 // asks for rows by what they are. `now` is in seconds of the epoch, `zone` the seconds by which the clock of the reader is
 // ahead of UTC.
+/** @typedef {((row: import("./cells.js").Row) => boolean) & { asks: boolean }} RowFilter */
+/** @type {(text: string, clock?: { now?: number, zone?: number }) => RowFilter} */
 export function compileFilter(text, { now = 0, zone = 0 } = {}) {
   const terms = filterTerms(text, now, zone);
+  /** @type {RowFilter} */
   const passes = (row) => {
     const [seq, t, from, to, kind, what, context, , packed, , , id = "", tool = ""] = row;
     const verdict = verdictText(packed), texts = { from, to, kind, tool, id, context, verdict };
@@ -67,6 +70,7 @@ function filterTerms(text, now, zone) {
 }
 
 // What may complete the last word of a filter, such as `from:bo`: the text with each of the values that begin so.
+/** @type {(text: string, values: Record<string, Iterable<string>>) => string[]} */
 export function completeFilter(text, values) {
   const match = /^(.*?)(-?)(from|to|kind|tool):("?)([^\s"]*)$/is.exec(text);
   if (!match) return [];

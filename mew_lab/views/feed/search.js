@@ -3,12 +3,14 @@
 import { FROM, KIND, SEQ, TO, WHAT } from "./cells.js";
 
 // The numbers of the rows with these words, in the order of the rows; `needle` is in lower case.
+/** @type {(rows: import("./cells.js").Row[], needle: string) => number[]} */
 export function findRows(rows, needle) {
   if (!needle) return [];
   return rows.filter((row) => `${row[FROM]} → ${row[TO]} ${row[KIND]} ${row[WHAT]}`.toLowerCase().includes(needle)).map((row) => row[SEQ]);
 }
 
 // The place of the next match: after `place` (an index of `shown`), or before it; it goes round at the end.
+/** @type {(shown: import("./cells.js").Row[], found: number[], seq: number, back: boolean) => number | null} */
 export function nextMatch(shown, found, seq, back) {
   if (!found.length) return null;
   const at = found.indexOf(seq);

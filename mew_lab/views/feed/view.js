@@ -71,12 +71,23 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  let rows = [], shown = rows, held = [], ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
+  /** @type {import("./cells.js").Row[]} */
+  let rows = [], shown = rows, held = [];
+  /** @type {import("./filter.js").RowFilter | null} */
+  let meant = null;
+  let ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, oldest = 1, meant = null, fitted = { key: null }, offset = 0, height = HEIGHTS.comfortable;
+  let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
   let hidesPlumbing = true, plumbings = 0, period = null, needle = "", found = [], searching = null, me = "";
-  const lines = new Map(), arrivals = [], followed = new Map();
+  /** @type {Pick<import("./cells.js").Fit, "key" | "list">} */
+  let fitted = { key: "", list: [] };
+  /** @type {Map<number, HTMLTableRowElement>} */
+  const lines = new Map();
+  /** @type {Map<number, number[]>} */
+  const followed = new Map();
+  /** @type {[at: number, rows: number][]} */
+  const arrivals = [];
   const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle }) });
 
   const sizes = new ResizeObserver(() => paintSoon());
@@ -103,7 +114,7 @@ function render({ model, el }) {
       else if (item.t === "columns") columns.take(item);
       else if (item.view !== link.view) return;
       else if (item.t === "raw") showDetail(item);
-      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.title = item.text;
+      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.setAttribute("title", item.text);
     },
     settings(settings) {
       const tall = HEIGHTS[settings.density] ?? HEIGHTS.comfortable;
@@ -136,9 +147,11 @@ function render({ model, el }) {
     return { facet: group, panel, button, value };
   }
 
-  // The name of a participant as the reader knows it. A participant that is called "you" would be taken for the reader.
+  // The name of a participant as the reader knows it. A participant that is called "you" or "gateway" would be taken for
+  // the reader, or for the gateway.
   function you(name) {
-    return name === me && !senders.tallies.has("you") ? "you" : name === "system:gateway" ? "gateway" : name;
+    const short = name === me ? "you" : name === "system:gateway" ? "gateway" : "";
+    return short && !senders.tallies.has(short) ? short : name;
   }
 
   // The rows have no gap, so the place of one is known.
@@ -321,7 +334,8 @@ function render({ model, el }) {
       const at = selected ? indexOf(selected) : -1;
       if (!following && at >= 0) place(at * height);
     }
-    fitted = { key: null };
+    // The lines in the page keep their columns until they are drawn anew.
+    fitted = { ...fitted, key: "" };
     paintSoon();
   }
 
@@ -620,8 +634,15 @@ function render({ model, el }) {
     return `${cleared.join(" and ")}, so that message ${seq} is in sight.`;
   }
 
-  // A link from another part: to a message by its id, or to the messages of a time.
-  function showTarget({ id, seq = 0, since, until }) {
+  // A link from another part: to a message by its id or number, to the messages of a time, or to those of a filter.
+  function showTarget({ id, seq = 0, since, until, filter: wanted }) {
+    if (wanted !== undefined) {
+      unfilter();
+      filter.value = wanted;
+      refilter();
+      table.focus({ preventScroll: true });
+      return true;
+    }
     if (since !== undefined) {
       unfilter();
       setPeriod({ since, until });

@@ -1,5 +1,7 @@
 // Makes the pattern of a permission from the choices of the sentence "Allow … to … with … for …".
 
+import { JsonNumber, readJson } from "../ui/json.js";
+
 export const METHOD_WORDS = [
   ["tools/call", "call tool"], ["tools/list", "list tools"], ["resources/read", "read resources"], ["resources/list", "list resources"],
   ["prompts/get", "get prompts"], ["prompts/list", "list prompts"],
@@ -17,18 +19,31 @@ export function composePattern(method, tool = "", fixed = "") {
     const params = {};
     if (wanted && wanted !== "*") params.name = wanted;
     if (fixed.trim()) {
-      let values;
+      let values, exact;
       try {
-        values = JSON.parse(fixed);
+        [values, exact] = [JSON.parse(fixed), readJson(fixed)];
       } catch (error) {
         return { fault: 'The arguments are not JSON. Write an object, such as {"repo_path": "."}.' };
       }
       if (values === null || typeof values !== "object" || Array.isArray(values)) return { fault: 'The arguments must be an object, such as {"repo_path": "."}.' };
+      const inexact = findInexact(exact);
+      if (inexact) return { fault: `The number ${inexact} has too many digits for this form. Write the pattern under “Advanced”.` };
       if (Object.keys(values).length) params.arguments = values;
     }
     if (Object.keys(params).length) payload.params = params;
   }
   return { pattern: { kind: "mcp/request", payload, ...(owner && owner !== "*" ? { to: owner } : {}) } };
+}
+
+// The first number that the page would change, as it is written; empty where there is none.
+function findInexact(value) {
+  if (value instanceof JsonNumber) {
+    const [, digits, rest] = /^-?(\d+)(.*)$/.exec(value.text);
+    const exact = rest ? Number.isFinite(Number(value.text)) && (digits + rest).replace(/e.*/i, "").length <= 16 : Number.isSafeInteger(Number(digits));
+    return exact ? "" : value.text;
+  }
+  const inside = value instanceof Map ? [...value.values()] : Array.isArray(value) ? value : [];
+  return inside.map(findInexact).find(Boolean) ?? "";
 }
 
 // The limits of a grant as its act takes them.

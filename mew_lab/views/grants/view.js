@@ -13,6 +13,31 @@ const GROUP_WORDS = { mine: "Granted by you", granted: "Granted by others", conf
 const ARMING = 500, PAGE = 200, PAUSE = 250, OWN_PATTERN = "own";
 let MEW_EDITORS = 0;
 
+/**
+ * A permission as a row of the table, from model.py. `after` is the key of the row that stands before it.
+ * @typedef {object} Permission
+ * @property {string} key
+ * @property {string} who
+ * @property {string} holder
+ * @property {string} phrase
+ * @property {string} pattern
+ * @property {string} origin
+ * @property {string} group
+ * @property {string} granter
+ * @property {string} grant
+ * @property {string} whole
+ * @property {string} ends
+ * @property {number | null} since
+ * @property {string} against why it cannot be revoked, or nothing
+ * @property {boolean} undoable
+ * @property {string | null} [after]
+ */
+/**
+ * The nodes of a row. `revoke` is null while the reader is asked whether to revoke.
+ * @typedef {{ node: HTMLTableRowElement, data: Permission, holder: HTMLElement, words: HTMLElement, code: HTMLElement, from: HTMLElement, since: HTMLElement,
+ *   drawer: HTMLElement, twist: HTMLElement, may: HTMLButtonElement, cell: HTMLTableCellElement, revoke: HTMLButtonElement | null }} PermissionRow
+ */
+
 function render({ model, el }) {
   const own = `mew-grants-${MEW_EDITORS++}-`;
   const root = make("section", { class: "mew mew-grants", "aria-label": "Permissions" });
@@ -33,8 +58,11 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
 
+  /** @type {Map<string, PermissionRow>} */
   const rows = new Map();
-  let head = { holders: [], total: 0, groups: [] }, choices = [], tools = [], form = null, probes = 0, timer = null, ids = 0, looked = false;
+  let head = { holders: [], total: 0, groups: [] }, choices = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
+  /** @type {ReturnType<typeof makeForm> | null} */
+  let form = null;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
@@ -90,7 +118,9 @@ function render({ model, el }) {
     }
   }
 
-  function put(data, before, admit) {
+  // Changes the row of a permission; a new one is shown after the row `before` if `admit` is true.
+  /** @type {(data: Permission, before?: ChildNode | null, admit?: boolean) => void} */
+  function put(data, before = null, admit = false) {
     let row = rows.get(data.key);
     if (!row && !admit) return;
     if (!row) {
@@ -122,7 +152,7 @@ function render({ model, el }) {
 
   function build(data) {
     const id = `${own}${ids++}`;
-    const row = { holder: make("bdi", { class: "mew-code" }), words: make("bdi"), code: make("code", { dir: "ltr" }), from: make("td", { class: "mew-from" }), since: make("td", { class: "mew-since mew-num" }) };
+    const row = /** @type {PermissionRow} */ ({ holder: make("bdi", { class: "mew-code" }), words: make("bdi"), code: make("code", { dir: "ltr" }), from: make("td", { class: "mew-from" }), since: make("td", { class: "mew-since mew-num" }) });
     row.drawer = make("div", { class: "mew-pattern", id, hidden: true }, row.code);
     row.twist = make("span", { class: "mew-twist", "aria-hidden": "true", text: "▸" });
     row.may = make("button", { type: "button", class: "mew-may", "aria-expanded": "false", "aria-controls": id, onclick: () => {
@@ -191,33 +221,38 @@ function render({ model, el }) {
 
   // The form is one sentence. Its choices write the pattern, which "Advanced" shows and lets a person write.
 
-  function toggleForm() {
-    if (form) return closeForm();
-    form = { probed: null };
+  // The parts of the form. `probed` is the permission whose effect is shown; another one is not sent.
+  function makeForm() {
     const option = ([value, text]) => make("option", { value, text });
-    form.to = make("select", { "aria-label": "Who is allowed", onchange: () => probe(0) });
-    setOptions(form.to, [["", "participant"], ...head.holders]);
-    form.what = make("select", { "aria-label": "What is allowed", onchange: () => choose() }, ...METHOD_WORDS.map(option),
+    const to = make("select", { "aria-label": "Who is allowed", onchange: () => probe(0) });
+    setOptions(to, [["", "participant"], ...head.holders]);
+    const what = make("select", { "aria-label": "What is allowed", onchange: () => choose() }, ...METHOD_WORDS.map(option),
       make("optgroup", { label: "Other permissions" }, ...choices.map(([text, phrase, profiles]) => make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) }))),
       make("option", { value: OWN_PATTERN, text: "a pattern of your own" }));
-    form.tool = make("input", { type: "text", maxlength: 200, "aria-label": "Tool", placeholder: "participant/tool, or any", list: `${own}tools`, oninput: () => compose(PAUSE) });
-    form.known = make("datalist", { id: `${own}tools` });
-    form.look = doer("Refresh", lookUp, { class: "mew-quiet", title: "Asks every participant for its tools", "aria-label": "Refresh the list of tools" });
-    form.with = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["these", "these arguments"]));
-    form.fixed = make("input", { type: "text", class: "mew-code", maxlength: 2000, "aria-label": "Arguments as JSON", placeholder: '{"repo_path": "."}', dir: "ltr", spellcheck: "false", hidden: true, oninput: () => compose(PAUSE) });
-    form.until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
-    form.until.value = "u10";
-    form.text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "Pattern as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => { form.what.value = OWN_PATTERN; showChoices(); probe(PAUSE); } });
-    form.advanced = make("details", { class: "mew-advanced" }, make("summary", { text: "Advanced" }), form.text);
-    form.answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }));
-    form.send = doer("Allow", sendGrant, { class: "mew-give mew-primary" });
-    set(form.send, "aria-disabled", "true");
-    form.tools = make("span", { class: "mew-piece" }, form.tool, form.known, form.look);
-    form.args = make("span", { class: "mew-piece" }, "with ", form.with, form.fixed);
-    form.box = make("div", { class: "mew-ask", role: "group", "aria-label": "Allow" },
-      make("div", { class: "mew-sentence" }, make("span", { class: "mew-piece" }, "Allow ", form.to), make("span", { class: "mew-piece" }, " to ", form.what), form.tools, form.args, make("span", { class: "mew-piece" }, " for ", form.until)),
-      form.answer, form.advanced, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), form.send));
-    form.box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeForm(); });
+    const tool = make("input", { type: "text", maxlength: 200, "aria-label": "Tool", placeholder: "participant/tool, or any", list: `${own}tools`, oninput: () => compose(PAUSE) });
+    const known = make("datalist", { id: `${own}tools` });
+    const look = doer("Refresh", lookUp, { class: "mew-quiet", title: "Asks every participant for its tools", "aria-label": "Refresh the list of tools" });
+    const which = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["these", "these arguments"]));
+    const fixed = make("input", { type: "text", class: "mew-code", maxlength: 2000, "aria-label": "Arguments as JSON", placeholder: '{"repo_path": "."}', dir: "ltr", spellcheck: "false", hidden: true, oninput: () => compose(PAUSE) });
+    const until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
+    until.value = "u10";
+    const text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "Pattern as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => { what.value = OWN_PATTERN; showChoices(); probe(PAUSE); } });
+    const advanced = make("details", { class: "mew-advanced" }, make("summary", { text: "Advanced" }), text);
+    const answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }));
+    const send = doer("Allow", sendGrant, { class: "mew-give mew-primary" });
+    set(send, "aria-disabled", "true");
+    const tools = make("span", { class: "mew-piece" }, tool, known, look);
+    const args = make("span", { class: "mew-piece" }, "with ", which, fixed);
+    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Allow" },
+      make("div", { class: "mew-sentence" }, make("span", { class: "mew-piece" }, "Allow ", to), make("span", { class: "mew-piece" }, " to ", what), tools, args, make("span", { class: "mew-piece" }, " for ", until)),
+      answer, advanced, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), send));
+    box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeForm(); });
+    return { probed: /** @type {{ to: string, pattern: string } | null} */ (null), box, to, what, tool, known, tools, which, fixed, args, until, text, advanced, answer, send };
+  }
+
+  function toggleForm() {
+    if (form) return closeForm();
+    form = makeForm();
     place.replaceChildren(form.box);
     setTools();
     showChoices();
@@ -253,14 +288,14 @@ function render({ model, el }) {
     form.tools.hidden = !asks;
     form.tool.placeholder = calls ? "participant/tool, or any" : "participant/, or any";
     form.args.hidden = !calls;
-    form.fixed.hidden = form.with.value !== "these";
+    form.fixed.hidden = form.which.value !== "these";
   }
 
   function compose(after) {
     showChoices();
     const chosen = form.what.value;
     if (chosen === OWN_PATTERN) return;
-    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.with.value === "these" ? form.fixed.value : "");
+    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.which.value === "these" ? form.fixed.value : "");
     form.text.value = fault ? "" : JSON.stringify(pattern);
     probe(after);
     if (fault) form.answer.replaceChildren(make("div", { class: "mew-no", text: fault }));

@@ -116,6 +116,7 @@ function render({ model, el }) {
     return true;
   }
 
+  /** @type {(data: any, admit?: (data: any) => boolean) => void} */
   function put(data, admit = () => true) {
     const row = rows.get(data.id) ?? (admit(data) ? build(data) : null);
     if (!row) return;
@@ -285,7 +286,8 @@ function render({ model, el }) {
   }
 
   async function showMessages(row) {
-    if (!(await openIn(root, "feed", { filter: `from:${row.data.id}` }))) toast("No view of the messages is on this page: lab.view.feed shows them.");
+    const { id } = row.data, filter = `from:${/\s/.test(id) ? `"${id}"` : id}`;
+    if (!(await openIn(root, "feed", { filter }))) toast("No view of the messages is on this page: lab.view.feed shows them.");
   }
 
   function closePlace(row, back) {

@@ -14,12 +14,45 @@ const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", 
 const TRAITS = new Set([
   "class", "cx", "cy", "d", "data-seq", "height", "r", "rx", "text-anchor", "transform", "width", "x", "x1", "x2", "y", "y1", "y2",
 ]);
+/** @type {[label: string, seconds: number][]} */
 const WINDOWS = [["Fit", 0], ["5 min", 300], ["1 h", 3600]];
 const KEYS = [["← →", "Previous or next bar or point"], ["Shift+← →", "Select a time in the bars"], ["Enter", "Show the exchange of the point"], ["Escape", "Clear the selected time"]];
 const ENDED_WORDS = { answered: "answered", fulfilled: "approved", rejected: "rejected", withdrawn: "withdrawn" };
 const LEFT = 52, RIGHT = 8, WIDEST = 48;
 const HOW = { answered: ["●", "is-mcp"], fulfilled: ["●", "is-capability"], rejected: ["×", "is-error"], withdrawn: ["○", "is-participant"] };
-const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = Array.from({ length: 8 }, (_, n) => n);
+const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7]);
+
+/**
+ * A chart with a place that the mouse and the arrows mark. `say` describes a place, `at` and `height_at` are where it is
+ * drawn, `near` is the place at a point of the drawing, `time` is the time at its `x`, `choose` takes a place.
+ * @typedef {object} Chart
+ * @property {HTMLElement} box
+ * @property {HTMLElement} line
+ * @property {number} height
+ * @property {number} count how many places there are
+ * @property {number} place the marked one, or -1
+ * @property {string} rest the line while no place is marked
+ * @property {(place: number) => string} say
+ * @property {(place: number) => number} at
+ * @property {(place: number) => number} [height_at]
+ * @property {(x: number, y?: number) => number} near
+ * @property {(x: number) => number} [time]
+ * @property {(place: number) => void} [choose]
+ * @property {(width: number, nodes: Node[]) => void} draw
+ * @property {() => void} settle
+ */
+/**
+ * A call that has ended, as the kernel packs it.
+ * @typedef {[asked: number, asker: string, answer: number, when: number, took: number, ended: string, by: string, label: string]} Point
+ */
+/**
+ * What the kernel tells of all calls of a strip; `oldest` holds those that wait the longest.
+ * @typedef {{ of: number, p50?: number, p95?: number, mine?: number, waiting: number, oldest: [seq: number, since: number, who: string, what: string][] }} Told
+ */
+/**
+ * A chart of points, one for each call; `seen` are those of the time that is shown.
+ * @typedef {Chart & { part: HTMLElement, marks: string, ended: string, points: Map<number, Point>, told: Told, took: HTMLElement, oldest: HTMLButtonElement, seen: Point[] }} Strip
+ */
 
 function shape(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
@@ -36,6 +69,15 @@ function makeDrawing([tag, attributes, inside]) {
   if (typeof inside === "string") node.textContent = inside;
   else node.append(...inside.map(makeDrawing));
   return node;
+}
+
+// Keeps the last `most` entries.
+/** @type {(map: Map<number, unknown>, most: number) => void} */
+function forgetOldest(map, most) {
+  for (const key of map.keys()) {
+    if (map.size <= most) break;
+    map.delete(key);
+  }
 }
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -132,10 +174,7 @@ function render({ model, el }) {
   // A call is answered once, so a point that arrives again is the same.
   function add(part, fresh) {
     for (const point of fresh) part.points.set(point[ASKED], point);
-    for (const key of part.points.keys()) {
-      if (part.points.size <= 1000) break;
-      part.points.delete(key);
-    }
+    forgetOldest(part.points, 1000);
   }
 
   function put(item) {
@@ -144,7 +183,8 @@ function render({ model, el }) {
     offset = item.now - performance.now() / 1000;
     for (const [start, counts] of item.seconds) seconds.set(start, counts);
     for (const [start, counts] of item.minutes) minutes.set(start, counts);
-    for (const [map, most] of [[seconds, 3600], [minutes, 1440]]) for (const key of map.keys()) { if (map.size <= most) break; map.delete(key); }
+    forgetOldest(seconds, 3600);
+    forgetOldest(minutes, 1440);
     for (const [name, part] of Object.entries(strips)) part.told = item.told[name];
   }
 
@@ -310,8 +350,9 @@ function render({ model, el }) {
 
   // --- answers and decisions ---
 
+  /** @type {(name: string, key: string) => Strip} */
   function makeStrip(name, key) {
-    const part = makeChart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96);
+    const part = /** @type {Strip} */ (makeChart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96));
     part.marks = key === "request" ? "● answered" : "● approved  × rejected  ○ withdrawn";
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
@@ -369,18 +410,20 @@ function render({ model, el }) {
 
   // --- shared by all charts: a cursor for the mouse and the keyboard, and a line that describes the marked place ---
 
+  /** @type {(label: string, height: number) => Chart} */
   function makeChart(label, height) {
     const svg = shape("svg", { class: "mew-drawing", "aria-hidden": "true", height });
     const cursor = shape("path", { class: "cursor" });
     const box = make("div", { class: "mew-chart", role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "" }, svg);
     const line = make("div", { class: "mew-line", dir: "ltr" });
-    const self = { box, line, height, count: 0, place: -1, rest: "", say: () => "", at: () => 0, near: () => -1 };
-    self.draw = (width, nodes) => {
+    /** @type {Chart} */
+    const self = { box, line, height, count: 0, place: -1, rest: "", say: () => "", at: () => 0, near: () => -1, draw, settle };
+    function draw(width, nodes) {
       svg.setAttribute("width", width);
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.replaceChildren(...nodes, cursor);
-    };
-    self.settle = () => {
+    }
+    function settle() {
       if (self.place >= self.count) self.place = -1;
       const marked = self.place >= 0, text = marked ? self.say(self.place) : self.rest;
       write(line, text);
@@ -389,7 +432,7 @@ function render({ model, el }) {
       for (const [name, value] of [["aria-valuemax", Math.max(0, self.count - 1)], ["aria-valuenow", Math.max(0, self.place)], ["aria-valuetext", text]]) {
         if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
       }
-    };
+    }
     const put = (place) => {
       self.place = place;
       self.settle();

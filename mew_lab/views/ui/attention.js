@@ -6,8 +6,10 @@ const TITLE_MARK = /^\(\d+\)\s*/;
 
 // `shown()` tells whether what waits is in sight, `show()` brings it there. Several views in a page share its title, so each
 // keeps its count in the page.
+/** @type {(on: { shown: () => boolean, show: () => void, toast: import("./toast.js").Toast }) => { set(waiting: number): void, end(): void }} */
 export function attention({ shown, show, toast }) {
-  const key = {}, counts = (document.mewWaiting ??= new Map());
+  const page = /** @type {Document & { mewWaiting?: Map<object, number> }} */ (document);
+  const key = {}, counts = (page.mewWaiting ??= new Map());
   let told = 0;
   function set(waiting) {
     counts.set(key, waiting);

@@ -2,8 +2,9 @@
 
 A view is `<part>/view.js`, which imports modules from its own folder and from `ui/`. `front_end` joins them: each
 module once, after the modules that it imports, without its `import` lines and `export` keywords. The style sheet beside
-a module, such as `form.css` beside `form.js`, is included with it. The same sources give the same text. One module is
-not a file: `ui/family_table.js` and the accents of the families are generated from the table in `protocol/families.py`.
+a module, such as `form.css` beside `form.js`, is included with it. The same sources give the same text; comments and
+indentation are left out of it, for each view of a page carries all that it imports. One module is not a file:
+`ui/family_table.js` and the accents of the families are generated from the table in `protocol/families.py`.
 
 Joining is simple because the modules keep to few forms; any other form raises a `ValueError`:
 
@@ -136,6 +137,15 @@ def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str
     return f"{text}\n\n{_DEFAULT}\n", tuple(ordered)
 
 
+def _leave_out_comments(text: str) -> str:
+    """The text without blank lines, indentation, and comments that have lines of their own.
+
+    What a line says is not read, so a comment after code stays, and no string of a module may run over two lines.
+    """
+    comments = re.compile(r"^[ ]*(?:/\*(?:(?!\*/).)*\*/[ ]*|//[^\n]*)$", re.MULTILINE | re.DOTALL)
+    return "\n".join(line.lstrip(" ") for line in comments.sub("", text).splitlines() if line.strip()) + "\n"
+
+
 def family_table() -> str:
     """The families of kinds as the ES module `ui/family_table.js`."""
     families = [{"name": family.name, "label": family.label} for family in FAMILIES]
@@ -168,7 +178,7 @@ def _sources() -> Mapping[str, str]:
 
 @cache
 def front_end(part: str) -> tuple[str, str]:
-    """The ES module and the style sheet of a view, such as `feed`, as anywidget takes them.
+    """The ES module, without comments and indentation, and the style sheet of a view, such as `feed`, for anywidget.
 
     Raises:
         ValueError: where its modules cannot be joined; the sentence names the module.
@@ -176,4 +186,4 @@ def front_end(part: str) -> tuple[str, str]:
     text, paths = join_modules(f"{part}/view.js", _sources())
     sheets = [VIEWS / STORED_PICTURE, *((VIEWS / path).with_suffix(".css") for path in paths)]
     styles = [sheet.read_text("utf-8") for sheet in sheets if sheet.is_file()]
-    return text, "\n".join([family_css(), *styles])
+    return _leave_out_comments(text), "\n".join([family_css(), *styles])

@@ -408,9 +408,8 @@ class LiveWidget(anywidget.AnyWidget):
         try:
             preferences.change(str(message.get("name")), message.get("value"))
         except MewError as refusal:
-            # The views go on with what they show; nothing but the memory of it is lost.
+            # What could not be kept holds in this kernel; what is not valid changes nothing.
             self.fault(refusal)
-            return
         item = {"t": "settings", "settings": preferences.read()}
         for widget in tuple(_widgets):
             widget.post(item)

@@ -3,8 +3,21 @@
 import { make } from "./elements.js";
 import { showPopover } from "./popover.js";
 
+/**
+ * One item of a menu.
+ * @typedef {object} MenuItem
+ * @property {string} text
+ * @property {string} [about] a line of help
+ * @property {(event: Event) => void} run gets the event of the press
+ * @property {string | false} [disabled] the reason why it cannot be chosen now
+ * @property {boolean} [danger]
+ * @property {string} [key] the key that does the same
+ * @property {boolean} [checked]
+ */
+
 // `getItems()` gives the items when the menu opens: `{ text, about, run(event), disabled, danger, key, checked }`. `disabled`
 // is the reason, as a sentence, that is shown in place of `about`. `run` gets the event of the press.
+/** @type {(label: string, getItems: () => MenuItem[], attributes?: Record<string, unknown>) => HTMLButtonElement} */
 export function menuButton(label, getItems, attributes = {}) {
   const button = make("button", {
     type: "button", text: label, "aria-haspopup": "menu", "aria-expanded": "false", ...attributes,
@@ -18,10 +31,12 @@ export function menuButton(label, getItems, attributes = {}) {
   return button;
 }
 
+/** @type {(anchor: import("./popover.js").Opener, items: MenuItem[]) => void} */
 export function openMenu(anchor, items) {
   if (anchor.mewClosePopover) return void anchor.mewClosePopover(true);
   if (anchor.getAttribute("aria-disabled") === "true") return;
   const menu = make("div", { class: "mew-menu-list", role: "menu", "aria-label": anchor.getAttribute("aria-label") || anchor.textContent.trim() });
+  /** @type {(focusBack: boolean) => void} */
   let close = () => {};
   menu.append(...items.map((item) => {
     const checks = item.checked !== undefined;

@@ -1,8 +1,11 @@
 // Shows an element above everything else, beside the element that opened it. The top layer of the page keeps it whole
 // where its part scrolls or clips; a browser without the popover API shows it below its opener.
 
+/** @typedef {HTMLElement & { mewClosePopover?: (focusBack: boolean) => void }} Opener an element that opens a popover */
+
 // Returns `close(focusBack)`. It closes by itself with Escape, a press elsewhere, and when its opener is gone. `back` gets
 // the focus then; `closed()` is called once.
+/** @type {(node: HTMLElement, anchor: Opener, choices?: { back?: HTMLElement, closed?: () => void }) => (focusBack: boolean) => void} */
 export function showPopover(node, anchor, { back = anchor, closed = () => {} } = {}) {
   anchor.mewClosePopover?.(false);
   node.classList.add("mew-popover");
@@ -38,10 +41,13 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
     if (!anchor.isConnected || !anchor.getClientRects().length) close(false);
     else if (layered) placeBeside(node, anchor);
   };
+  /** @type {[EventTarget, string, EventListener][]} */
   const listeners = [[document, "pointerdown", away], [node, "keydown", key], [window, "scroll", follow], [window, "resize", follow]];
   for (const [target, kind, run] of listeners) target.addEventListener(kind, run, true);
   anchor.mewClosePopover = close;
-  (node.querySelector("[autofocus]") ?? node.querySelector("button, input, select, textarea, [tabindex]") ?? node).focus({ preventScroll: true });
+  /** @type {HTMLElement} */
+  const first = node.querySelector("[autofocus]") ?? node.querySelector("button, input, select, textarea, [tabindex]") ?? node;
+  first.focus({ preventScroll: true });
   return close;
 }
 

@@ -1,8 +1,8 @@
 """Keeps the settings of a user's views in one small file, which all kernels of the user share.
 
 The file is `mew_lab.json` in Jupyter's configuration folder, JSON, readable by its owner alone. A setting that the file
-does not hold, or that has a wrong value, has its default. Values of other programs and later versions are kept. A file
-that cannot be read or written changes nothing but what is remembered.
+does not hold, or that has a wrong value, has its default. Values of other programs and later versions are kept: a file
+that cannot be read, or is longer than ours can be, is not written. A change that could not be kept holds in this kernel.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ __all__ = ["SETTINGS", "Preferences", "preferences", "preferences_path"]
 
 MAX_BYTES = 64 * 1024
 MAX_VALUE = 4096  # characters of JSON of one setting
+MAX_PARTS = 200  # objects and lists in one setting: a deeper value could not be sent to a page
 
 
 def _is_table(value: object) -> bool:
-    return isinstance(value, dict) and len(json.dumps(value)) <= MAX_VALUE
+    """Whether the value is a small object that can be sent to a page."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(value, dict) and len(text) <= MAX_VALUE and text.count("{") + text.count("[") <= MAX_PARTS
+    )
 
 
 # Each setting: its default, and whether a value is valid.
@@ -53,12 +62,17 @@ class Preferences:
 
     def __init__(self, path: Callable[[], Path] = preferences_path) -> None:
         self._path = path
-        # Guards the file against two threads of this process.
+        # Guards the two below against two threads of this process: the file, and the changes that it could not keep.
         self._lock = threading.Lock()
+        self._unkept: dict[str, object] = {}
 
     def read(self) -> dict[str, Any]:
         """All settings by name, as the file has them now."""
-        stored = self._load()
+        try:
+            stored = self._load()
+        except (OSError, ValueError):
+            stored = {}
+        stored |= self._unkept
         return {
             name: stored[name] if name in stored and is_valid(stored[name]) else default
             for name, (default, is_valid) in SETTINGS.items()
@@ -76,19 +90,34 @@ class Preferences:
             raise MewError(f"The setting {name!r} does not take this value.")
         path = self._path()
         with self._lock:
+            self._unkept[name] = value
             try:
                 # Read again: another kernel may have changed another setting.
-                self._save(path, self._load() | {name: value})
-            except OSError as error:
+                self._save(path, self._load() | self._unkept)
+            except (OSError, ValueError, RecursionError) as error:
+                why = getattr(error, "strerror", None) or error
                 raise MewError(
-                    f"The setting {name!r} could not be kept in {path}: {error.strerror or error}."
+                    f"The setting {name!r} could not be kept in {path}: {why}. It holds until this kernel ends."
                 ) from None
+            self._unkept.clear()
 
     def _load(self) -> dict[str, Any]:
+        """What the file holds; nothing where there is no file, or no JSON in it.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: It is too long.
+        """
         try:
             with self._path().open("rb") as file:
-                stored = json.loads(file.read(MAX_BYTES))
-        except (OSError, ValueError, RecursionError):
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return {}
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"the file has more than {MAX_BYTES} bytes")
+        try:
+            stored = json.loads(data)
+        except (ValueError, RecursionError):
             return {}
         return stored if isinstance(stored, dict) else {}
 

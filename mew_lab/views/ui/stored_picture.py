@@ -50,6 +50,7 @@ class StoredPicture:
         self._due = 0.0
         self._stored = 0.0
         self._ended = False
+        self._drawings = 0  # how many were begun; an older one is not published after a newer one
         self._last: object = None  # what was published last
 
     def show(self, bundle: Mapping[str, str]) -> None:
@@ -75,11 +76,14 @@ class StoredPicture:
             self._timer = None
             self._stored = time.monotonic()
             self._ended = self._ended or last
+            self._drawings += 1
+            drawing = self._drawings
         try:
             seen, bundle = self._draw()
-            if seen != self._last:
-                self._last = seen
-                self._publish(data=dict(bundle), metadata={}, transient=self._transient, update=True)
+            with self._lock:
+                if drawing == self._drawings and seen != self._last:
+                    self._last = seen
+                    self._publish(data=dict(bundle), metadata={}, transient=self._transient, update=True)
         except Exception as error:
             self._fault(error)
 

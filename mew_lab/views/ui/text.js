@@ -52,10 +52,15 @@ export function shorten(text, most = 64) {
   return `${signs.slice(0, head).join("")}…${signs.slice(head + 1 - most).join("")}`;
 }
 
+// The units of a duration: their name, their length in seconds, and the value from which on the next one is used.
+/** @type {[string, number, number][]} */
+const DURATION_UNITS = [["s", 1, 99.5], ["min", 60, 99.5], ["h", 3600, 47.5], ["d", 86400, Infinity]];
+
 // "250 ms", "3.2 s", "12 min", "3 h", "2 d".
+/** @type {(seconds: number) => string} */
 export function duration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
-  for (const [unit, size, most] of [["s", 1, 99.5], ["min", 60, 99.5], ["h", 3600, 47.5], ["d", 86400, Infinity]]) {
+  for (const [unit, size, most] of DURATION_UNITS) {
     const value = seconds / size;
     if (value < most) return `${value < 9.95 ? String(Math.round(value * 10) / 10) : Math.round(value)} ${unit}`;
   }

@@ -3,7 +3,13 @@
 
 import { make } from "./elements.js";
 
+/**
+ * Shows a line, and returns the function that takes it away.
+ * @typedef {(text: string, choices?: { action?: { text: string, run: () => void } | null, seconds?: number, tone?: string }) => () => void} Toast
+ */
+
 // Returns `toast(text, { action: { text, run }, seconds, tone })`; a new one takes the place of the last one.
+/** @type {(root: HTMLElement) => Toast} */
 export function makeToaster(root) {
   const place = make("div", { class: "mew-toasts", role: "status", "aria-live": "polite" });
   root.append(place);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, routeText, tookText } from "../../../mew_lab/views/feed/cells.js";
+import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, readNames, readWidths, routeText, tookText } from "../../../mew_lab/views/feed/cells.js";
 
 // The standard columns, with the widths of columns.py.
 const COLUMNS = [
@@ -65,4 +65,15 @@ test("the flags of a row tell plumbing and failures", () => {
   const told = (flags) => [isPlumbing(row({ 13: flags })), isFailure(row({ 13: flags }))];
   assert.deepEqual([0, 1, 2, 3].map(told), [[false, false], [true, false], [false, true], [true, true]]);
   assert.deepEqual([isDenied(row()), isDenied(row({ 8: "✗ paused" }))], [false, true]);
+});
+
+test("kept columns of another version give way to the standard ones, and a column stands once", () => {
+  const known = [{ name: "seq" }, { name: "what" }];
+  assert.deepEqual(readNames(["what", "later", "what"], known, ["seq"]), ["what"]);
+  for (const own of [null, [], ["later"]]) assert.deepEqual(readNames(own, known, ["seq"]), ["seq"]);
+});
+
+test("kept widths are within the bounds of a drag", () => {
+  assert.deepEqual(readWidths({ what: 1e9, from: -5, kind: 120.4, to: "wide", took: null }), { what: 800, from: 32, kind: 120 });
+  for (const kept of [null, undefined, "wide", 7, []]) assert.deepEqual(readWidths(kept), {});
 });

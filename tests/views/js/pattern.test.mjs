@@ -34,3 +34,10 @@ test("each limit is one of minutes, uses, the session, or none", () => {
   assert.deepEqual(read.session, { minutes: null, uses: null, session: true });
   assert.deepEqual(read[""], { minutes: null, uses: null, session: false });
 });
+
+test("a number that the page would change is a fault, and one that it keeps is granted", () => {
+  for (const fixed of ['{"id": 12345678901234567890}', '{"a": {"b": [1, 0.12345678901234567890]}}', '{"a": 1e999}']) assert.match(composePattern("tools/call", "git/x", fixed).fault ?? "", /too many digits/);
+  for (const fixed of ['{"id": 9007199254740991}', '{"a": -0.25, "b": [1e3]}']) assert.deepEqual(composePattern("tools/call", "git/x", fixed).pattern.payload.params.arguments, JSON.parse(fixed));
+});
+
+test("a name that is given twice is a fault", () => assert.ok(composePattern("tools/call", "git/x", '{"a": 1, "a": 2}').fault));

@@ -196,7 +196,7 @@ def test_no_option_takes_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "SOME_TOKEN"], "127.0.0.1:1"),
         (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "give one with --as ID"),
-        (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
+        (["serve", "--enrol", "bot=emperor"], "There is no profile 'emperor'"),
         (["serve", "--space", "a\nb"], "a\\nb"),
         (
             ["serve", "--space-config", "none.yaml"],
@@ -255,7 +255,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     first.until(r"rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")
     second.type("/nonsense")
-    second.until("mew-lab join: there is no command /nonsense")
+    second.until("mew-lab join: There is no command /nonsense")
     second.type("/quit")
     assert second.ends() == 0
     listener.until('"leave"')
@@ -454,7 +454,7 @@ def test_the_demo_without_git_is_one_sentence(start: Any, tmp_path: Path) -> Non
     demo = start("demo", environment={"PATH": str(tmp_path / "empty")})
     assert demo.ends() == 1
     assert demo.lines == [
-        "mew-lab demo: the demo needs git, which is not on PATH; install git and run the demo again"
+        "mew-lab demo: The demo needs git, which is not on PATH; install git and run the demo again"
     ]
 
 

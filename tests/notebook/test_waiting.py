@@ -541,7 +541,7 @@ def test_an_agent_asked_where_nobody_decides_ends_the_wait_with_a_sentence(
     assert "offline model" in one.passes('print(await lab.ask("helper", "Who are you?"))')
     # What somebody else proposed has nothing to do with the answer.
     one.passes('reader, before = lab.join("reader"), bot.call("notebook/add", a=1, b=2)')
-    assert one.run('lab.ask("reader", "Well?").result(1.5)').error.startswith("NoReply: nobody answered chat")
+    assert one.run('lab.ask("reader", "Well?").result(1.5)').error.startswith("NoReply: Nobody answered chat")
     one.passes("before.withdraw()")
     ran = one.run('p = lab.ask("helper", "What is the sum of 2 and 3?")\nprint(await p)')
     assert ran.error.startswith("CannotWait: this notebook runs without a person"), ran

@@ -252,7 +252,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
     first.until(r"look\(at=1\)")
     first.type(f"/reject {id} not now")
-    first.until(r"rejected \(not now\): bot asks eye to run look")
+    first.until(r"Rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")
     second.type("/nonsense")
     second.until("mew-lab join: There is no command /nonsense")
@@ -410,7 +410,7 @@ def test_an_agent_of_another_process_answers_as_its_settings_say(start: Any, tmp
 
 def test_an_agent_that_cannot_join_says_why_in_one_line(start: Any, tmp_path: Path) -> None:
     nowhere = start("agent", "--space", "demo")
-    assert nowhere.ends() == 1 and "no gateway is named" in nowhere.lines[-1]
+    assert nowhere.ends() == 1 and "No gateway is named" in nowhere.lines[-1]
     (tmp_path / "bad.yaml").write_text("maxIteration: 3\n")
     bad = start("agent", "bad.yaml")
     assert bad.ends() == 1 and "did you mean 'maxIterations'" in bad.lines[-1]

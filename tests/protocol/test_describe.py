@@ -27,6 +27,19 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ("mcp/request", {"method": "tools/call"}, "a tool without a name"),
         ("mcp/proposal", {"method": "tools/list"}, "Wants to run tools/list"),
         ("mcp/request", {"method": "tools/list"}, "tools/list"),
+        (
+            "mcp/request",
+            {"method": "prompts/get", "params": {"name": "plan", "arguments": {"bed": "north"}}},
+            "prompts/get plan bed=north",
+        ),
+        (
+            "mcp/request",
+            {
+                "method": "tools/call",
+                "params": {"name": "sum", "arguments": {f"a{n}": n for n in range(13)}},
+            },
+            f"sum({', '.join(f'a{n}={n}' for n in range(12))}, …)",
+        ),
         ("mcp/request", {"method": "resources/read", "params": {"uri": "a://b"}}, "resources/read uri=a://b"),
         (
             "mcp/request",

@@ -14,19 +14,62 @@ const ARMING = 500;
 const SHORT = 40;
 const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–" };
 
+/**
+ * An argument as a row, from `argument` of model.py. `folded` is the size of a value whose text is only its beginning, `last`
+ * the comparison with the last call, and `how` that of an edit with the proposal.
+ * @typedef {{ pointer: string, name: string, text: string, key: string, routine: boolean, what?: string, folded?: string, last?: [how: string, value: string], how?: string }} Argument
+ */
+/**
+ * A card as the kernel gives it, from `card_data` of model.py.
+ * @typedef {object} CardData
+ * @property {string} id sent back with a decision, as is `digest`
+ * @property {number} seq
+ * @property {string} digest
+ * @property {string} short the digest, shortened
+ * @property {string} name the id, shortened
+ * @property {string} proposer
+ * @property {string} from the whole id of the proposer
+ * @property {string[]} to
+ * @property {string} method
+ * @property {string} tool
+ * @property {Argument[]} arguments
+ * @property {string[]} gone arguments of the last call that this one does not have
+ * @property {string} shape equal for similar calls
+ * @property {any[]} warnings
+ * @property {string} refusal
+ * @property {string} why
+ * @property {number} since
+ * @property {string} state "open", "deciding", or what was decided
+ * @property {string} about
+ * @property {string[]} hints
+ * @property {string} readOnly
+ * @property {string} decision
+ * @property {string} by
+ * @property {number | null} at
+ * @property {number | null} onScreen
+ * @property {string} outcome
+ * @property {boolean} failed
+ * @property {string} sent
+ * @property {string} call
+ */
+
+/** @type {(data: CardData) => boolean} */
 export function isOpen(data) {
   return data.state === "open" || data.state === "deciding";
 }
 
 // The addressees, as the kernel gives them: shortened and counted. A row has all of them.
+/** @type {(data: CardData) => string} */
 export function whomOf(data) {
   return data.to.length ? data.to.join(", ") : "anybody";
 }
 
+/** @type {(data: CardData) => string} */
 function sentence(data) {
   return `${data.proposer} wants to run ${data.tool || data.method} on ${whomOf(data)}`;
 }
 
+/** @type {(data: CardData) => HTMLElement} */
 export function titleOf(data) {
   const line = make("span", { class: "mew-says" });
   line.append(make("bdi", { class: "mew-who", text: data.proposer }), " wants to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
@@ -35,6 +78,7 @@ export function titleOf(data) {
 }
 
 // The second line: where it runs, what the tool says of itself, and `more`.
+/** @type {(data: CardData, ...more: (Node | string)[]) => HTMLElement} */
 export function aboutOf(data, ...more) {
   const line = make("div", { class: "mew-sub" }, make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })));
   if (data.about) line.append(make("bdi", { class: "mew-about", title: "How the tool describes itself", text: `“${data.about}”` }));
@@ -44,6 +88,7 @@ export function aboutOf(data, ...more) {
 }
 
 // A long name of a proposer is cut in the title and is in no row, so it must be opened here.
+/** @type {(data: CardData, face: any) => HTMLElement[]} */
 export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
@@ -80,11 +125,13 @@ function inSight(node, around) {
 }
 
 // Whether the kernel says that a row needs no reading. Such a row is sent like every other, and is shown on request.
+/** @type {(argument: Argument) => boolean} */
 export function isRoutine(argument) {
   return Boolean(argument.routine && (argument.how ?? "same") === "same");
 }
 
 // What such a row is, in words, before its place in the request.
+/** @type {(argument: Argument) => string} */
 function routineName(argument) {
   return make("th", { scope: "row" }, `${argument.what} `, make("span", { class: "mew-code mew-dim", dir: "ltr", text: argument.name }));
 }
@@ -565,6 +612,7 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
   ask();
 }
 
+/** @param {CardData} data */
 export function cardOf(data, desk) {
   const says = sentence(data);
   const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
@@ -594,6 +642,7 @@ function briefLine(card) {
   return briefLineOf(data, `${data.tool || data.method}(${shorten(values, 120)})`, data.warnings.length, "Review", card);
 }
 
+/** @type {(data: CardData, text: string, risks: number, review: string, card: any) => HTMLElement} */
 export function briefLineOf(data, text, risks, review, card) {
   const line = make("div", { class: "mew-brief-line", hidden: true }, make("bdi", { class: "mew-who", text: data.proposer }), make("bdi", { class: "mew-brief-call mew-code", dir: "ltr", text }));
   if (risks) line.append(make("span", { class: "mew-brief-warning", text: countOf(risks, "warning") }));
@@ -616,6 +665,7 @@ export function settle(card, deciding) {
 }
 
 // What became of a decided card: "ran", "tool failed" and so on, with the result.
+/** @type {(data: CardData) => string} */
 function resultOf(data) {
   if (data.failed) return `tool failed: ${data.outcome}`;
   if (data.state === "done") return data.outcome ? `ran: ${data.outcome}` : "ran";

@@ -3,13 +3,17 @@
 
 export const MOST_FULL = 3;
 
+/** @typedef {{ warnings: number, seq: number, brief?: boolean }} Entry a card, or a table of cards */
+
 // Entries are cards and tables of cards, each with `warnings` (a number) and `seq`.
+/** @type {<E extends Entry>(entries: E[]) => E[]} */
 export function sortEntries(entries) {
   return [...entries].sort((a, b) => b.warnings - a.warnings || a.seq - b.seq);
 }
 
 // The order in which the nodes are to stand. `now` are the nodes in the list, `wanted` all nodes in the order of `sortEntries`,
 // `held` the last node that may not move, or null.
+/** @type {<N>(now: N[], wanted: N[], held: N | null) => N[]} */
 export function placeEntries(now, wanted, held) {
   const fixed = held ? now.slice(0, now.indexOf(held) + 1) : [];
   return [...fixed, ...wanted.filter((node) => !fixed.includes(node))];
@@ -17,7 +21,8 @@ export function placeEntries(now, wanted, held) {
 
 // Which entries are shown in full: all of a few, else one, the first, and those that were opened before. `brief` of an entry
 // is undefined while it is new. `mayGrow(entry)` says whether showing it in full moves nothing that is held.
-export function chooseFull(entries, mayGrow = (/** @type {any} */ _entry) => true) {
+/** @type {<E extends Entry>(entries: E[], mayGrow?: (entry: E) => boolean) => Set<E>} */
+export function chooseFull(entries, mayGrow = () => true) {
   const few = entries.length <= MOST_FULL;
   const full = new Set(entries.filter((entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry)))));
   if (!full.size && entries.length) full.add(entries.find(mayGrow) ?? entries[0]);

@@ -44,7 +44,7 @@ function render({ model, el }) {
   const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, watch = null, ticks = null, pings = null, looks = 0, later = null;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -130,10 +130,6 @@ function render({ model, el }) {
     // The card of one proposal, in the cell that waits for it.
     root.classList.toggle("mew-one", Boolean(item.only));
     header.node.hidden = Boolean(item.only);
-    banner.hidden = !item.banner;
-    write(banner, item.banner);
-    hurry.hidden = !item.hurry;
-    write(hurry, item.hurry ? `${item.hurry} Read the next one twice.` : "");
     for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
     clearInterval(pings);
     pings = item.waiting ? setInterval(() => link.send({ t: "ping", view: link.view }), 1000) : null;
@@ -174,6 +170,7 @@ function render({ model, el }) {
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
     const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
+    moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
@@ -233,6 +230,20 @@ function render({ model, el }) {
     for (const [node, top] of scrolled) if (node.scrollTop !== top) node.scrollTop = top;
     const at = held ? order.indexOf(held) : -1, full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
     for (const entry of entries) setBrief(entry.card, !full.has(entry));
+  }
+
+  // What stands above the list keeps its height while something is held, unless the person's own decision moves the list
+  // in any case: then a banner comes or goes, and the header takes the height that it needs.
+  function holdAbove() {
+    const held = heldNode() && !moves;
+    moves = false;
+    header.node.style.height = held ? `${header.node.offsetHeight}px` : "";
+    header.node.style.overflow = held ? "hidden" : "";
+    if (held) return;
+    banner.hidden = !known.banner;
+    write(banner, known.banner ?? "");
+    hurry.hidden = !known.hurry;
+    write(hurry, known.hurry ? `${known.hurry} Read the next one twice.` : "");
   }
 
   function release() {
@@ -386,6 +397,7 @@ function render({ model, el }) {
   }
 
   function tidy() {
+    holdAbove();
     gather();
     forget();
     place();

@@ -28,7 +28,9 @@ function render({ model, el, host, signal }) {
   el.replaceChildren(root);
   const announce = announcer(root), toast = makeToaster(root);
   const drawn = new Map(), tabOf = new Map();
-  let chosen = "", settings = { splitters: {} }, counts = { participants: 0, messages: 0, waiting: 0 };
+  /** @type {import("../ui/connection.js").Settings} */
+  let settings = { splitters: {} };
+  let chosen = "", counts = { participants: 0, messages: 0, waiting: 0 };
 
   const splitters = [
     makeSplitter({ label: "Width of the participants", min: 56, max: 400, start: 56, place: strip, direction: 1, changed: (px) => setWidth("strip", px) }),

@@ -11,6 +11,49 @@
 import { make } from "./elements.js";
 import { setClockUtc } from "./text.js";
 
+/**
+ * anywidget's model of a view, as far as it is used here. `widget_manager.kernel` is JupyterLab's object of the kernel.
+ * @typedef {object} Model
+ * @property {(message: object) => void} send
+ * @property {(name: string, receive: (message: any) => void) => void} on
+ * @property {(name: string, receive: (message: any) => void) => void} off
+ * @property {{ kernel?: any }} [widget_manager]
+ */
+/**
+ * The settings of the user, as preferences.py keeps them.
+ * @typedef {object} Settings
+ * @property {"comfortable" | "compact"} [density]
+ * @property {"local" | "utc"} [time]
+ * @property {boolean} [hidePlumbing]
+ * @property {import("../feed/column_set.js").KeptColumns} [feedColumns]
+ * @property {{ strip?: number, side?: number }} [splitters]
+ */
+/**
+ * What a view does with what arrives. `item` gets the items that messages.py of the part declares.
+ * @typedef {object} Handlers
+ * @property {() => number} from
+ * @property {(item: any) => void} item
+ * @property {() => void} [done] called after each message with items
+ * @property {(settings: Settings) => void} [settings]
+ * @property {() => void} [off]
+ * @property {boolean} [rests] whether the view ignores what arrives while it is out of the layout
+ */
+/**
+ * The answer of an act: a sentence, and a value for the view.
+ * @typedef {{ said: string, value: any }} Answer
+ */
+/**
+ * @typedef {object} Link
+ * @property {string} view the id of this view
+ * @property {(message: object) => boolean} send returns whether the message was sent
+ * @property {() => void} ask requests a snapshot
+ * @property {(name: string, choices?: object, tell?: (text: string) => void) => Promise<Answer | null>} act
+ * @property {(text: string, kind?: "alert" | "status") => void} notice
+ * @property {() => boolean} isOff
+ * @property {(name: keyof Settings, value: unknown) => boolean} setSetting
+ * @property {() => void} end
+ */
+
 const KERNEL_GONE = "The kernel of this view is gone. Run the cell again.";
 const KERNEL_QUIET = "The kernel does not answer. The view continues when the running cell has ended; if no cell runs, run this cell again.";
 const KERNEL_SILENT = 2500;
@@ -18,6 +61,7 @@ const LINK_WORDS = { waiting: "Connecting", connected: "Connected", gone: "Disco
 const KERNEL_ENDED = ["restarting", "autorestarting", "dead", "terminating"];
 
 // JupyterLab's object for the kernel of a view; null in a front end without one.
+/** @type {(model: Model) => any} */
 function kernelOf(model) {
   try {
     return model.widget_manager?.kernel ?? null;
@@ -27,6 +71,7 @@ function kernelOf(model) {
 }
 const LOST = "A message of the kernel was lost, so it is not known whether this was done. Check what is shown now before you try again.";
 
+/** @type {(model: Model, root: HTMLElement, on: Handlers) => Link} */
 export function connect(model, root, on) {
   const view = Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join("");
   const silence = make("div", { class: "mew-silence", role: "status", hidden: true });
@@ -158,6 +203,7 @@ export function connect(model, root, on) {
     const state = over ? "over" : why ? "gone" : answered ? "connected" : "waiting";
     if (root.dataset.link === state) return;
     root.dataset.link = state;
+    /** @type {HTMLElement | null} */
     const pill = root.querySelector(".mew-connection");
     if (pill?.closest(".mew") !== root) return;
     pill.dataset.state = state;

@@ -14,12 +14,14 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 // Sets the text and the tooltip of a node. An equal text is not set again, for a screen reader would read it again.
+/** @type {(node: HTMLElement, text: string, hover?: string) => void} */
 export function write(node, text, hover) {
   if (node.textContent !== text) node.textContent = text;
   if (hover !== undefined && node.title !== hover) node.title = hover;
 }
 
 // Announces changes to screen readers, politely and at most once a second.
+/** @type {(root: HTMLElement) => (text: string) => void} */
 export function announcer(root) {
   const line = make("div", { class: "mew-heard", "aria-live": "polite", role: "status" });
   root.append(line);
@@ -33,6 +35,7 @@ export function announcer(root) {
 }
 
 // JupyterLab's shortcuts must not get keys that were pressed in a view: `d d` would delete the cell.
+/** @type {(root: HTMLElement) => void} */
 export function keepKeys(root) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
@@ -40,12 +43,14 @@ export function keepKeys(root) {
 
 // Whether the keyboard focus is within a node, or nowhere. A slow action moves the focus in these cases alone, for the
 // reader may write something elsewhere by now.
+/** @type {(node: Node) => boolean} */
 export function atHand(node) {
   const here = document.activeElement;
   return !here || here === document.body || node.contains(here);
 }
 
 // A button that does something in Python. While that is under way, the button ignores clicks and keeps the focus.
+/** @type {(text: string, run: (event: Event) => unknown, attributes?: Record<string, any>) => HTMLButtonElement} */
 export function doer(text, run, attributes = {}) {
   const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {
     if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;

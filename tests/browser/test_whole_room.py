@@ -1,0 +1,140 @@
+"""The control room as a whole: a kernel that is gone is gone in every part, tabs keep their line, drawings their theme."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator
+from real_lab import Notebook
+from scenes import ADDING, BUSY, PROPOSE
+
+CLOCKS = "r => [...r.querySelectorAll('.mew-age, .mew-waiting, time')].filter(n => n.checkVisibility()).map(n => n.textContent)"
+RESTART = "() => { jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); return performance.now(); }"
+
+
+@pytest.mark.threat(5, 15)
+def test_three_seconds_after_a_restart_every_part_is_dimmed_and_stands_still(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([BUSY, "%mew panel", "lab.view.roster"]).run(0, deadline=60).run(1).run(2)
+    room, roster = book.area(1).locator("section.mew-panel"), book.area(2).locator("section.mew-roster")
+    book.page.until(lambda: "3 need your approval" in room.inner_text(), "what waits")
+    book.page.until(lambda: room.locator("button.mew-approve").count(), "a card")
+    roster.locator("li.mew-row").first.wait_for()
+    headers = [room.locator("> .mew-header .mew-connection"), roster.locator(".mew-connection").first]
+    for header in headers:
+        book.page.until(
+            lambda header=header: header.get_attribute("aria-label") == "Connected", "a connection"
+        )
+    book.tab.evaluate(RESTART)
+    started = book.tab.evaluate("performance.now()")
+    for header in headers:
+        book.page.until(
+            lambda header=header: header.get_attribute("aria-label") == "Disconnected", "the header to say so"
+        )
+    assert book.tab.evaluate("performance.now()") - started < 3000
+    parts = book.tab.locator("section.mew[data-link]")
+    assert parts.count() >= 4
+    for part in parts.all():
+        assert part.get_attribute("data-link") == "gone", part.get_attribute("class")
+        dimmed = "r => [...r.children].filter(n => n.checkVisibility() && !n.matches('.mew-gone, .mew-notices, .mew-heard, .mew-silence'))"
+        within = part.locator("xpath=ancestor::section[contains(@class,'mew-panel')]").count()
+        if not within:
+            seen = part.evaluate(f"r => ({dimmed})(r).map(n => Number(getComputedStyle(n).opacity))")
+            assert seen and max(seen) <= 0.5, part.get_attribute("class")
+    clocks = room.evaluate(CLOCKS)
+    book.page.pause(2.2)
+    assert clocks and room.evaluate(CLOCKS) == clocks
+    told = book.tab.locator(".mew-gone:visible").all_inner_texts()
+    assert told and all("un the cell again" in text for text in told)
+    assert room.locator("button.mew-approve:visible").count() == 0
+    book.page.shot("room-restart", room)
+
+
+@pytest.mark.parametrize("width", [1600, 1200, 360])
+def test_the_tabs_keep_one_line_when_their_numbers_come_and_go(
+    notebook: Callable[..., Notebook], width: int
+) -> None:
+    book = notebook([BUSY, "%mew panel"]).run(0, deadline=60).run(1)
+    room = book.area(1).locator("section.mew-panel")
+    room.evaluate("(r, width) => { r.style.width = width + 'px'; }", width)
+    tabs = room.get_by_role("tab")
+    book.page.until(lambda: tabs.count() == 7, "the tabs")
+    numbered = tabs.filter(has=book.tab.locator(".mew-badge"))
+    book.page.until(
+        lambda: numbered.count() > 0 or any(c.isdigit() for c in "".join(tabs.all_inner_texts())),
+        "a number on a tab",
+    )
+
+    def lines() -> set[float]:
+        return {round(top) for top in tabs.evaluate_all("t => t.map(b => b.getBoundingClientRect().top)")}
+
+    sheet = room.locator(".mew-sheets")
+    before = sheet.bounding_box()
+    assert len(lines()) == 1
+    tabs.evaluate_all(
+        "t => t.forEach(b => { b.append(document.createElement('i')); b.lastChild.textContent = ' 12 345 new'; })"
+    )
+    assert len(lines()) == 1
+    after = sheet.bounding_box()
+    assert before is not None and after is not None and abs(after["y"] - before["y"]) < 1
+    # What does not fit is reached by scrolling within the line.
+    last = tabs.last
+    last.scroll_into_view_if_needed()
+    box, frame = last.bounding_box(), room.bounding_box()
+    assert (
+        box is not None and frame is not None and box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+    )
+
+
+PIXELS = """async png => {
+  const image = new Image();
+  image.src = "data:image/png;base64," + png;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height), ink = canvas.getContext("2d");
+  ink.drawImage(image, 0, 0);
+  const data = ink.getImageData(0, 0, image.width, image.height).data;
+  let light = 0, dark = 0;
+  for (let n = 0; n < data.length; n += 4) {
+    const grey = (data[n] * 299 + data[n + 1] * 587 + data[n + 2] * 114) / 1000;
+    light += grey > 190;
+    dark += grey < 70;
+  }
+  return [light / (data.length / 4), dark / (data.length / 4)];
+}"""
+
+
+def shares(book: Notebook, picture: Locator) -> list[float]:
+    """The shares of light and of dark pixels in what is seen."""
+    png = base64.b64encode(picture.screenshot(animations="disabled")).decode()
+    found: list[float] = book.tab.evaluate(PIXELS, png)
+    return found
+
+
+def test_a_drawing_as_the_value_of_a_cell_follows_the_theme_and_can_be_read_in_a_narrow_window(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([f"{ADDING}\n{PROPOSE}", "lab.view.timeline.select(lab.proposals()[0].id)"]).run(0).run(1)
+    picture = book.area(1).locator("img").first
+    picture.wait_for()
+    light, dark = shares(book, picture)
+    assert light > 0.8 > dark, "dark ink on a light ground"
+    book.page.theme("dark")
+    try:
+        book.page.until(lambda: shares(book, picture)[1] > 0.8, "a dark ground")
+        light, dark = shares(book, picture)
+        assert 0.003 < light < 0.2, "light ink on a dark ground"
+        book.page.shot("drawing-dark", picture)
+    finally:
+        book.page.theme("light")
+    size = book.tab.viewport_size
+    assert size is not None
+    book.tab.set_viewport_size({"width": 360, "height": 700})
+    try:
+        box, drawn = picture.bounding_box(), picture.evaluate("i => i.naturalWidth")
+        # Not shrunk until it cannot be read: what does not fit is scrolled.
+        assert box is not None and box["width"] >= 0.8 * min(drawn, 1000)
+    finally:
+        book.tab.set_viewport_size(size)

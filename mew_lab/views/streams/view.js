@@ -4,7 +4,7 @@ import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
-import { amount, clockHover, clockTime, elapsedTime, groupDigits } from "../ui/text.js";
+import { amount, clockHover, clockTime, countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
@@ -146,7 +146,7 @@ function render({ model, el }) {
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
     write(node.cells[6], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
-    write(node.cells[7], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
+    write(node.cells[7], row.reaches ? amount(bytes) : "–", countOf(bytes, "byte"));
     if (row.key === chosen) showFacts(row);
   }
 
@@ -227,8 +227,8 @@ function render({ model, el }) {
     if (item.before) write(parts.note, `${amount(item.before)} came before the part that is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
-      write(parts.note, `${groupDigits(skipped)} bytes skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
-      announce(`${groupDigits(skipped)} bytes skipped`);
+      write(parts.note, `${countOf(skipped, "byte")} skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
+      announce(`${countOf(skipped, "byte")} skipped`);
     }
     viewer.add(item);
   }

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
             return True
         if not sys.stdin.isatty():
             raise MewError(
-                "nothing was deleted: this needs a yes, and there is no terminal to ask on; give --yes"
+                "Nothing was deleted: this needs a yes, and there is no terminal to ask on; give --yes"
             )
         return shell.ask_yes_or_no("Delete them for ever?")
 

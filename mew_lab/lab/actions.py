@@ -135,7 +135,7 @@ class ParticipantActions:
         """
         verb = self._verbs.get(action)
         if verb is None or not target:
-            raise MewError(f"there is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
+            raise MewError(f"There is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
         return await verb(target, options)
 
     def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
@@ -278,7 +278,7 @@ def _list(names: Sequence[str]) -> str:
 def _reason(options: Mapping[str, Any]) -> str | None:
     reason = options.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MOST_REASON):
-        raise MewError(f"a reason must be a text of at most {MOST_REASON} characters")
+        raise MewError(f"A reason must be a text of at most {MOST_REASON} characters")
     return reason or None
 
 

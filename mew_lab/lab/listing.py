@@ -74,7 +74,7 @@ class Listing(_Settled):
             return self.rows[index]
         except IndexError:
             has = f"has {count_of(len(self.rows), 'row')}" if self.rows else f"is empty: {self.empty}"
-            raise NoSuchRow(f"there is no row {index}: {self.title or 'this listing'} {has}") from None
+            raise NoSuchRow(f"There is no row {index}: {self.title or 'this listing'} {has}") from None
 
     def __bool__(self) -> bool:
         return bool(self.rows)

@@ -97,7 +97,7 @@ class LoopThread:
         except RuntimeError:
             work.close()
             raise CannotWait(
-                "there are no threads here and no event loop runs; call this inside `async def` and await it"
+                "There are no threads here and no event loop runs; call this inside `async def` and await it"
             ) from None
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float, doing: str) -> T:
@@ -130,7 +130,8 @@ class LoopThread:
                 raise
             self._cancel(future)
             raise NoReply(
-                f"{doing} took longer than {timeout:g} s and was cancelled; try again with a longer `lab.timeout`",
+                f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s and was cancelled; "
+                "try again with a longer `lab.timeout`",
                 after_s=timeout,
                 waiting_for=doing,
             ) from None

@@ -95,7 +95,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
     offers = GrantOffers(lab, lab.granting)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
-    with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
+    with pytest.raises(MewError, match=r"Approved: .*; but nothing was granted to bot: .*capability/grant"):
         take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
     assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()
 
@@ -218,7 +218,7 @@ def test_threat_22_an_addressee_that_reads_like_a_pattern_means_itself_alone(
     ],
 )
 def test_threat_22_what_no_pattern_can_say_is_not_offered(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(MewError, match="cannot grant exactly this") as caught:
+    with pytest.raises(MewError, match="Cannot grant exactly this") as caught:
         narrowest(("git",), call(**arguments), values=True)
     assert says in str(caught.value)
 

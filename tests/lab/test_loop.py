@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_cancelled_and_says_so(loop: LoopThread) -> None:
         finally:
             cancelled.set()
 
-    with pytest.raises(NoReply, match=r"waiting for tea took longer than 0\.05 s") as caught:
+    with pytest.raises(NoReply, match=r"Waiting for tea took longer than 0\.05 s") as caught:
         loop.run(slow(), timeout=0.05, doing="waiting for tea")
     assert isinstance(caught.value, TimeoutError)
     assert cancelled.wait(5)

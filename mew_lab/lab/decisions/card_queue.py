@@ -189,7 +189,7 @@ class CardQueue:
         if len(matches) == 1:
             return matches[0]
         named = ", ".join(one_line(card.id, 100) for card in (matches or self.pending())[:MAX_NAMED])
-        what = f"cannot decide {prefix[:80]!r}"
+        what = f"Cannot decide {prefix[:80]!r}"
         if matches:
             raise MewError(
                 f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; name one by an entry of "

@@ -232,7 +232,7 @@ async def approve(
         typed = _require_shown(decisions, card, digest)
     else:
         raise MewError(
-            f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
+            f"Cannot approve a {type(what).__name__}: it does not carry what was shown. "
             "lab.approve(lab.proposals()[0]) approves the first open one"
         )
     done = decisions.carry_out(card.id, digest=card.digest, decision="approve", target=target, typed=typed)

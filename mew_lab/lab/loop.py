@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -46,6 +47,8 @@ class LoopThread:
         with self._lock:
             if self._loop is not None:
                 return self._loop
+            if sys.is_finalizing():  # a thread that is started now never runs, and its start waits for ever
+                raise RuntimeError("the interpreter is ending")
             loop = asyncio.new_event_loop()
             ready = threading.Event()
 

@@ -223,6 +223,17 @@ def test_threat_22_what_no_pattern_can_say_is_not_offered(arguments: dict[str, A
     assert says in str(caught.value)
 
 
+@pytest.mark.threat(22)
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("params", [None, {}, {"name": 7}, {"name": ["add", "x"]}, {"name": ""}])
+def test_threat_22_a_call_that_names_no_tool_grants_no_tool_at_all(
+    params: dict[str, Any] | None, values: bool
+) -> None:
+    asked = {"method": "tools/call", "params": params and {**params, "arguments": {"a": 1}}}
+    with pytest.raises(MewError, match="names no tool"):
+        narrowest(("git",), asked, values=values)
+
+
 def test_a_method_without_a_tool_and_several_addressees() -> None:
     payload = {"method": "resources/list", "params": None}
     assert narrowest(("a", "b"), payload, values=False) == {

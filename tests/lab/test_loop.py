@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -190,3 +192,10 @@ def test_the_loop_goes_on_while_the_main_thread_computes(loop: LoopThread) -> No
         sum(range(1000))
     task.cancel()
     assert len(beats) >= 20
+
+
+@pytest.mark.parametrize("view", ["tools", "panel"])
+def test_a_program_ends_that_still_holds_a_view(view: str) -> None:
+    program = f"import mew_lab; lab = mew_lab.up('demo', journal=None); held = lab.view.{view}; lab.down()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == ""

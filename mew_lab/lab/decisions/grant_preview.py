@@ -49,6 +49,10 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
     params = params if isinstance(params, Mapping) else {}
     wanted: dict[str, Any] = {"method": literal(str(payload.get("method", "")), "the method")}
     tool = params.get("name")
+    if payload.get("method") == "tools/call" and not (isinstance(tool, str) and tool):
+        raise MewError(
+            "cannot grant it: the request names no tool, and a pattern without one means every tool"
+        )
     inner: dict[str, Any] = {"name": literal(tool, "the tool's name")} if isinstance(tool, str) else {}
     if values:
         arguments = params.get("arguments")

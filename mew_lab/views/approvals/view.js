@@ -1,4 +1,5 @@
-// Open cards in the order of order.js, decided ones in a list below. The content of a card never changes. A decision is sent
+// Open cards in the order of order.js, decided ones in a list below, which in a panel is one line at the bottom edge until it
+// is opened; the open cards scroll above it. The content of a card never changes. A decision is sent
 // with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
 import { connect } from "../ui/connection.js";
@@ -34,17 +35,19 @@ function render({ model, el }) {
   const empty = emptyState("Nothing to approve. Requests that need you appear here.");
   const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
-  const recent = make("section", { class: "mew-recent", hidden: true }, make("div", { class: "mew-recent-head" }, make("b", { text: "Recent" }), counts, make("span", { class: "mew-gap" }), all), decided);
+  const latest = make("span", { class: "mew-past mew-latest" });
+  const toggle = make("button", { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) }, make("b", { text: "Recent" }), counts, latest);
+  const recent = make("section", { class: "mew-recent mew-none", "aria-label": "Decided requests" }, make("div", { class: "mew-recent-head" }, toggle, all), decided, ledger);
   const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
   header.filter.append(risky, together);
   header.actions.append(past);
-  root.append(header.node, waits, banner, hurry, list, empty, recent, ledger, notices);
+  root.append(header.node, make("div", { class: "mew-body" }, waits, banner, hurry, list, empty), recent, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -180,15 +183,26 @@ function render({ model, el }) {
     else if (ends) {
       groups.delete(group);
       group.leave();
-      if (focused) (next ?? card.node).focus({ preventScroll: true });
+      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
     } else if (!group && stays) {
       card.kept = true;
       card.node.style.minHeight = `${height}px`;
       card.node.style.marginBottom = "8px";
     } else if (!group) {
       decided.prepend(card.node);
-      if (focused) (next ?? card.node).focus({ preventScroll: true });
+      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
     }
+  }
+
+  // Where the keyboard goes to a decided card: its line, or the line that opens the list of them.
+  function placeOf(card) {
+    return showRecent ? card.node : toggle;
+  }
+
+  function showDecided(on) {
+    showRecent = on;
+    if (!on) showHistory = false;
+    history();
   }
 
   // The last entry in the list that the pointer or the focus is on.
@@ -266,6 +280,7 @@ function render({ model, el }) {
     const card = cards.get(id) ?? [...cards.values()].find(({ data }) => data.sent && data.sent === id);
     if (!card) return false;
     if (!isOpen(card.data)) {
+      showDecided(true);
       card.node.hidden = false;
       card.asked = true;
     } else setBrief(card.group ?? card, false);
@@ -372,8 +387,17 @@ function render({ model, el }) {
     past.setAttribute("aria-expanded", String(showHistory));
     write(past, `History (${done.length})`);
     write(all, `Show all ${done.length}`);
-    all.hidden = done.length <= RECENT || showHistory;
+    all.hidden = done.length <= RECENT || showHistory || !showRecent;
     ledger.hidden = !showHistory;
+    decided.hidden = !showRecent;
+    toggle.setAttribute("aria-expanded", String(showRecent));
+    toggle.title = showRecent ? "Hides the decided requests" : "Shows the decided requests";
+    counts.hidden = !showRecent;
+    latest.hidden = showRecent || !done.length;
+    if (!latest.hidden) {
+      latest.replaceChildren(...[...done.at(-1).node.childNodes].map((node) => node.cloneNode(true)));
+      latest.classList.toggle("mew-failed", done.at(-1).data.failed);
+    }
     if (!showHistory) return;
     const columns = ["Time", "Request", "From", "Decision", "Result"];
     const body = done.map((card) => card.data).reverse().slice(0, KEPT).map((data) => make("tr", { class: data.failed ? "mew-failed" : "" },
@@ -411,7 +435,8 @@ function render({ model, el }) {
     write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;
     write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
-    past.hidden = recent.hidden = !done.length;
+    past.hidden = !done.length;
+    recent.classList.toggle("mew-none", !done.length);
     history();
     empty.hidden = open.length > 0 || known.only;
     waits.hidden = !known.only;

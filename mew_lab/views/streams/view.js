@@ -10,7 +10,7 @@ import { plot } from "./plot.js";
 
 const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
 const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
-const HEADS = [["description", ""], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
+const HEADS = [["Description", ""], ["Owner", "mew-owner"], ["Writers", "mew-writers"], ["To", "mew-to"], ["Type", "mew-type"], ["State", "mew-state"], ["Frames", "mew-num mew-frames"], ["Bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["Age", "mew-num mew-age"]];
 const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
 const KEYS = [["↑ ↓ Home End", "Move in the list"], ["Enter", "Open or hide a stream"], ["← → Home End", "Read a value, on a plot"], ["Esc", "Close the form"]];
 const TYPES = ["text/plain", "text/x-numbers", "application/x-ndjson", "application/octet-stream", "image/png"];
@@ -277,10 +277,10 @@ function render({ model, el }) {
     write(parts.about, row.description);
     // A closed stream brings nothing more to pause.
     parts.pause.hidden = row.state !== "open";
-    const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
-    if (row.expected !== null) list.push(["expected", amount(row.expected)]);
-    if (row.late) list.push(["opened", "before you joined"]);
-    if (row.state !== "open") list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
+    const list = [["Owner", row.mine ? `${row.owner} (you)` : row.owner], ["Writers", row.writers.join(", ")], ["To", row.target.length ? row.target.join(", ") : "everybody"], ["Direction", row.direction], ["Type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
+    if (row.expected !== null) list.push(["Expected", amount(row.expected)]);
+    if (row.late) list.push(["Opened", "before you joined"]);
+    if (row.state !== "open") list.push(["State", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
     const texts = list.filter(([, text]) => text);
     if (parts.shown !== JSON.stringify(texts)) {
       parts.shown = JSON.stringify(texts);

@@ -187,6 +187,43 @@ def test_an_error_in_lower_case_is_found(tmp_path: Path) -> None:
     assert [line.partition(": ")[0] for line in found] == ["a.py:1", "a.py:4"]
 
 
+COUNTED = (
+    "participant message request proposal permission agent tool use row line character byte token call step part match "
+    "argument stream file target frame item sequence server restart field warning decision reply answer"
+).split()
+PLURAL = re.compile(rf"\A (?:more |earlier |past |open )?(?:{'|'.join(COUNTED)})e?s\b")
+# The number is a limit, or of things that are never one.
+ALWAYS_MANY = re.compile(
+    r"\A(?:[A-Z_. ]+|self\._most|limit|n|len\(files\)|len\(set\(to\)\)|len\(hit\[0\]\)|len\(name\)|len\(value\)"
+    r"|len\(raw\)|len\(text\)|len\(data\)|len\(line\)|len\(lines\)|len\(longest\)|sum\(map\(len, lines\)\)|size|uses|minutes|most)\Z"
+)
+
+
+def fixed_plurals(path: Path) -> list[str]:
+    """Where a number stands before a plural that no `count_of` chose, so that one thing would be "1 things"."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            for value, text in zip(node.values, node.values[1:], strict=False):
+                if isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant):
+                    number = ast.unparse(value.value)
+                    if PLURAL.match(str(text.value)) and not ALWAYS_MANY.match(number):
+                        found.append(f"{path.name}:{node.lineno}: {number}{str(text.value)[:40]}")
+    return found
+
+
+@pytest.mark.parametrize("room", ["lab", "notebook", "cli", "views"])
+def test_a_number_has_its_noun_in_singular_and_plural(room: str) -> None:
+    assert [found for path in sorted((PACKAGE / room).rglob("*.py")) for found in fixed_plurals(path)] == []
+
+
+def test_a_plural_that_one_thing_would_have_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "a = f'{len(rows)} more rows'\nb = f'{MOST} rows'\nc = f'{rows} of them'\n"
+    )
+    assert fixed_plurals(tmp_path / "a.py") == ["a.py:1: len(rows) more rows"]
+
+
 @pytest.mark.parametrize("wire", ON_THE_WIRE)
 def test_a_sentence_of_the_wire_reads_in_the_words_of_the_screen(wire: str) -> None:
     assert reword_refusal(wire) == ON_THE_WIRE[wire]

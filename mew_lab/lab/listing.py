@@ -92,7 +92,9 @@ class Listing(_Settled):
                 for row in cells
             ]
             if len(self.rows) > MOST_LINES:
-                lines.append(f"{len(self.rows) - MOST_LINES} earlier rows are not shown; .rows has all")
+                lines.append(
+                    f"Not shown: {count_of(len(self.rows) - MOST_LINES, 'earlier row')}; .rows has all"
+                )
         else:
             lines.append(self.empty)
         if self.note:

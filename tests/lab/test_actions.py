@@ -73,7 +73,7 @@ def test_a_status_is_told_in_a_sentence(lab: Lab, do: Do) -> None:
 def test_a_compaction_says_what_it_freed(lab: Lab, do: Do) -> None:
     controls = lab.seats["agent"].participant.controls
     lab.loop.call(lambda: controls.on_compact(lambda reason, target: Compacted(900, 12)))
-    assert do("compact", target_tokens=4000) == "agent has compacted: 900 tokens and 12 messages are free"
+    assert do("compact", target_tokens=4000) == "agent has freed 900 tokens and 12 messages"
     assert sent(lab, "participant/compact")["payload"] == {"target_tokens": 4000}
 
 

@@ -197,7 +197,7 @@ def test_every_deed_of_a_row_reaches_the_gateway(page: Page, bot: Seat) -> None:
     page.write(stream, b"a\n", b"b\n")
     page.browser.until(lambda: page.view.streaming.traffic(key)[0] == 2)
     saved = page.act("save", key=key, kind="json")
-    assert re.fullmatch(r"4 bytes of stream-1 are in .*/stream-1-\d{8}-\d{6}\.jsonl\.", saved["said"])
+    assert re.fullmatch(r"Wrote 4 bytes of stream-1 to .*/stream-1-\d{8}-\d{6}\.jsonl\.", saved["said"])
     assert [path.read_bytes() for path in Path.cwd().glob("stream-1-*.jsonl")] == [b"a\nb\n"]
     assert page.act("transfer", key=key, participant="bot")["said"] == "stream-1 belongs to bot now."
     assert page.act("close", key=page.act("open")["value"]["key"])["said"] == "stream-2 is closed."

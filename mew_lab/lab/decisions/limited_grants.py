@@ -36,7 +36,7 @@ from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import Capability, CapabilitySet
-from mew_lab.protocol.text import local_time
+from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ ENDS_HERE = (
 
 def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
     """The end of a grant as a short text; empty where it has none. `ends` is seconds of the epoch."""
-    words = [] if uses is None else [f"{used} of {uses} uses"]
+    words = [] if uses is None else [f"{used} of {count_of(uses, 'use')}"]
     if ends is not None:
         words.append(f"until {local_time(ends)}")
     return ", ".join(words)

@@ -7,7 +7,7 @@ import { announcer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
-import { clockHover, clockTime, countOf, elapsedTime } from "../ui/text.js";
+import { clockHover, clockTime, countOf, elapsedTime, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
@@ -177,6 +177,7 @@ function render({ model, el }) {
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
+    if (card.data.state === "rejected" && (group ? group.own : card.own)) toast(`Rejected. This cannot be undone, but ${shorten(card.data.proposer)} may propose it again.`);
     const ends = group && !group.changed(card);
     if (ends && stays) group.ended = true;
     else if (ends) {

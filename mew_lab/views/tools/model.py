@@ -179,7 +179,7 @@ class ToolCatalog:
         if participant and failed:
             raise failed[0]
         answered = len(answers) - len(failed)
-        return f"{answered} of {len(answers)} listed their tools; {len(self.listed.tools)} tools are known."
+        return f"{answered} of {len(answers)} listed their tools; known tools: {len(self.listed.tools)}."
 
     async def ask_offers(self, tab: Tab, participant: str = "") -> str:
         """Requests the resources or the prompts of one participant, or of all that answered for their tools."""

@@ -18,7 +18,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import ParticipantStanding, classify, standings
 from mew_lab.protocol.permit import CapabilitySet
-from mew_lab.protocol.text import count_of
+from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions"]
@@ -226,7 +226,7 @@ class ParticipantActions:
         if seconds is None:
             return f"{target} is paused until it is resumed"
         until = self._clock() + timedelta(seconds=seconds)
-        return f"{target} is paused until {until:%H:%M:%S} UTC"
+        return f"{target} is paused until {local_time(until.timestamp())}"
 
     async def _resume(self, target: str, options: Mapping[str, Any]) -> str:
         await self._controls.resume(target, reason=_reason(options))

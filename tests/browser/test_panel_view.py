@@ -185,7 +185,7 @@ def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[
     whole = panel(book, 1)
     feed, header = whole.locator("section.mew-feed"), whole.locator("> .mew-header")
     book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
-    choices = feed.locator(".mew-tools button")
+    choices = feed.locator(".mew-toolbar button")
     for width, room, bar in ((1600, 48, 48), (1200, 48, 80), (360, 84, 112)):
         whole.evaluate("(r, width) => { r.style.width = width + 'px'; }", width)
         book.page.until(

@@ -90,7 +90,7 @@ def test_a_card_shows_its_dangers_first_and_every_argument_whole() -> None:
     assert lines[2:] == ["  text", f"        {long}", "  n     3"]
     assert card_lines(card(arguments=(), warnings=()))[1:] == ["  no arguments"]
     cut = card_lines(card(arguments=(("text", long), ("n", "3"))), cut=True)
-    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5002 characters" in cut[2]
+    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5 002 characters" in cut[2]
 
 
 # --- a journal ---------------------------------------------------------------------------------------------------

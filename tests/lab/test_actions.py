@@ -234,5 +234,5 @@ def test_a_visitor_pauses_the_agents_of_a_space_elsewhere(lab: Lab) -> None:
 def test_a_pause_of_all_that_is_refused_says_of_whom(lab: Lab) -> None:
     lab.join("a", can="agent")
     lab.enrol("human", can=[{"kind": "chat"}, {"kind": "participant/pause", "to": "nobody"}])
-    with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agents \(0 done\)\. a: "):
+    with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agent \(0 done\)\. a: "):
         lab.pause_all()

@@ -65,7 +65,7 @@ def test_an_attribute_that_could_load_or_run_cannot_be_written(name: str) -> Non
 def test_a_megabyte_is_cut_and_the_rest_is_counted() -> None:
     html = lines("x" * 1_000_000)
     assert len(html) < 30_000
-    assert "not shown: 980\u202f000 more characters" in html
+    assert "not shown: 980 000 more characters" in html
 
 
 def test_a_table_shows_the_last_200_rows_and_says_so() -> None:

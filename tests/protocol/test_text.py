@@ -24,6 +24,7 @@ from mew_lab.protocol.text import (
     utf8_size,
     write_rfc3339,
 )
+from mew_lab.protocol.visible import visible
 
 texts = st.text(st.characters(), max_size=40)
 # A minute of an offset and a year within ours on either side of it.
@@ -147,5 +148,6 @@ def test_a_mended_text_can_be_sent_as_utf_8(text: str, mended: str) -> None:
 
 def test_a_number_agrees_with_its_noun_and_its_thousands_stand_apart() -> None:
     assert [count_of(n, "message") for n in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]
-    assert count_of(12800, "reply", "replies") == "12\u202f800 replies"
+    replies = count_of(12800, "reply", "replies")
+    assert replies == "12 800 replies" == visible(replies)  # no escape of a space in a view or a terminal
     assert count_of(1, "reply", "replies") == "1 reply"

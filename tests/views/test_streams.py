@@ -236,7 +236,7 @@ def test_no_path_comes_from_a_page(page: Page) -> None:
     page.write(page.lab.me.participant.streams.active["stream-1"], b"x")
     page.browser.until(lambda: page.view.streaming.traffic(key)[0] == 1)
     told = page.act("save", key=key, kind="../../x", folder="/tmp", file="../evil", path="/tmp/evil")
-    assert Path(told["said"].split(" are in ")[1].rstrip(".")).parent == Path.cwd()
+    assert Path(told["said"].split(" to ")[1].rstrip(".")).parent == Path.cwd()
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
     tool = params.get("name")
     if payload.get("method") == "tools/call" and not (isinstance(tool, str) and tool):
         raise MewError(
-            "cannot grant it: the request names no tool, and a pattern without one means every tool"
+            "Cannot grant it: the request names no tool, and a pattern without one means every tool"
         )
     inner: dict[str, Any] = {"name": literal(tool, "the tool's name")} if isinstance(tool, str) else {}
     if values:

@@ -62,7 +62,7 @@ function render({ model, el }) {
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
-  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-tools" }, ...openers.map((opener) => opener.button), plumbing), span);
+  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-toolbar" }, ...openers.map((opener) => opener.button), plumbing), span);
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,

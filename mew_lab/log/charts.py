@@ -20,6 +20,7 @@ from mew_lab.log.frames import FrameSource
 from mew_lab.log.pairs import How, Pair, spread
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES, family_index
+from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def talk(log: FrameSource) -> Drawing:
     frame = _frame(log, "talk")
     cells: Counter[tuple[str, str]] = Counter()
     for sender, whom, messages in zip(frame["from"], frame["to"], frame["messages"], strict=True):
-        cells[sender, whom] += int(messages)
+        cells[_member(sender), _member(whom) or "everybody"] += int(messages)
     if not cells:
         return _nothing("Envelopes by sender and addressee", "No messages yet.")
     busy: Counter[str] = Counter()
@@ -484,3 +485,7 @@ def _moment(seconds: float) -> str:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
         return f"{seconds:g} s"
+
+
+def _member(name: str) -> str:
+    return "gateway" if name == GATEWAY else name

@@ -1056,10 +1056,8 @@ TALK = FrameSpec(
     "talk",
     "one row for each sender and addressee",
     (
-        FrameColumn("from", "object", "", "the sender; gateway for the gateway", lambda r: r[0][0]),
-        FrameColumn(
-            "to", "object", "", "the addressee; everybody for a message without one", lambda r: r[0][1]
-        ),
+        FrameColumn("from", "object", "", "the sender", lambda r: r[0][0]),
+        FrameColumn("to", "object", "", "the addressee; empty for a message to everybody", lambda r: r[0][1]),
         FrameColumn("messages", "int64", "messages", "messages from one to the other", lambda r: r[1]),
     ),
 )

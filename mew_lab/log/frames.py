@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
-from mew_lab.log.ledger_rows import LedgerPass
+from mew_lab.log.ledger_rows import LedgerPass, rare_collection
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
@@ -120,11 +120,12 @@ class FrameMaker:
         Changes to it do not change the next one.
         """
         with self._lock:
-            for record in new(self._pass.places):
-                self._pass.observe(record)
-                if self._pass.due:
-                    for settled, rows in self._pass.settle().items():
-                        self._settled[settled].add(rows)
+            with rare_collection:
+                for record in new(self._pass.places):
+                    self._pass.observe(record)
+                    if self._pass.due:
+                        for settled, rows in self._pass.settle().items():
+                            self._settled[settled].add(rows)
             places, made = self._made.get(name, (-1, None))
             if made is None or places != self._pass.places:
                 made = self._make(name)
@@ -138,7 +139,7 @@ class FrameMaker:
         if name == "traffic":
             rows: list[Any] = sorted(self._pass.traffic.items())
         elif name == "talk":
-            rows = list(self._pass.talk.items())
+            rows = [*self._pass.talk.items()]
         else:
             rows = self._pass.rows[name]
         places = settled.places + [row.place for row in rows] if settled.places else []

@@ -24,7 +24,9 @@ Spec: §3.1 to §3.10; rulings R6, R17, R18.
 
 from __future__ import annotations
 
+import gc
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +45,6 @@ from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.space.events import Record
 
@@ -65,10 +66,13 @@ __all__ = [
     "TelemetryRow",
     "VerdictRow",
     "ledger_columns",
+    "rare_collection",
+    "whole_number",
 ]
 
 MAX_NOTES = 10_000  # notes whose message has not come yet
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
+NEW_OBJECTS = 200_000  # after which the collector of cyclic garbage runs, while a log is read
 SETTLE_ROWS = 8192  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 
@@ -251,6 +255,37 @@ class VerdictRow(LedgerRow):
     origin: PermissionOrigin
 
 
+class _RareCollection:
+    """Makes the collector of cyclic garbage run less often while a log is read.
+
+    A pass makes many objects that live for a while and no cycles, so half of its time would go into looking for them.
+    The setting is one for the whole process, hence the count of those that read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers = 0
+        self._before = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._before = gc.get_threshold()
+                if self._before[0]:  # 0: somebody has switched it off
+                    gc.set_threshold(max(NEW_OBJECTS, self._before[0]), *self._before[1:])
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if not self._readers:
+                gc.set_threshold(*self._before)
+
+
+rare_collection = _RareCollection()
+"""A context in which a log is read fast."""
+
+
 class LedgerPass:
     """Rows of everything that happened in a log, made in one pass.
 
@@ -260,15 +295,15 @@ class LedgerPass:
     Attributes:
         rows: The rows that may still change, by frame, in order.
         traffic: How many messages came in each second, by family: (second, index of the family) -> messages.
-        talk: How many messages each sender sent to each addressee; `everybody` for those without an addressee.
+        talk: How many messages came from each sender to each addressee; empty for everybody.
         places: The number of records so far.
         due: Whether `settle` should be called, to limit the memory.
     """
 
     def __init__(self, *, verdicts: bool = False) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in _SETTLED}
-        self.traffic: Counter[tuple[int, int]] = Counter()
-        self.talk: Counter[tuple[str, str]] = Counter()
+        self.traffic: dict[tuple[int, int], int] = {}
+        self.talk: dict[tuple[str, str], int] = {}
         self.places = 0
         self.due = False
         self._verdicts = verdicts
@@ -307,10 +342,12 @@ class LedgerPass:
             return
         entry = RecordedEntry(record)
         kind = entry.kind
-        self.traffic[math.floor(entry.t), family_index(kind)] += 1
-        sender = _shown_name(entry.sender)
-        for name in {_shown_name(name) for name in entry.to} if entry.to else ("everybody",):
-            self.talk[sender, name] += 1
+        # Every message of a log passes here, so counts are kept in plain dicts.
+        moment = math.floor(entry.t), family_index(kind)
+        self.traffic[moment] = self.traffic.get(moment, 0) + 1
+        to, talk = entry.to, self.talk
+        for name in to if len(to) == 1 else set(to) if to else ("",):
+            talk[entry.sender, name] = talk.get((entry.sender, name), 0) + 1
         self._count(entry)
         if record.grant and record.verdict == "accepted":
             grant = self._grants.get(record.grant)
@@ -360,6 +397,8 @@ class LedgerPass:
         elif record.event == "enrolled":
             origin = PermissionOrigin("configuration", profile=_profile_of(record.detail))
             self._profiles[record.participant] = origin
+            if record.participant in self._participants:
+                self._participants[record.participant].profile = origin.profile
         elif record.event == "decided":
             note = _read_note(record)
             if note is not None:
@@ -503,9 +542,10 @@ class LedgerPass:
             row.max_tokens = whole_number(entry.payload.get("max_tokens"))
 
     def _count(self, entry: RecordedEntry) -> None:
-        if entry.sender in GATEWAYS or entry.verdict == "sent":
+        if entry.verdict == "sent" or entry.sender in GATEWAYS:
             return
-        row = self._participant(entry.record.participant or entry.sender, entry.t)
+        name = entry.record.participant or entry.sender
+        row = self._participants.get(name) or self._participant(name, entry.t)
         row.last = entry.t
         if entry.refused:
             row.refused += 1
@@ -515,19 +555,17 @@ class LedgerPass:
             row.requests += 1
         elif entry.kind == "mcp/proposal":
             row.proposals += 1
-        for name in {self._names.get(name, name) for name in entry.to} if entry.to else ():
-            addressee = self._participants.get(name)
+        for to in entry.to if len(entry.to) < 2 else {self._names.get(to, to) for to in entry.to}:
+            addressee = self._participants.get(self._names.get(to, to))
             if addressee is not None:
                 addressee.addressed += 1
 
     def _participant(self, name: str, t: float) -> ParticipantRow:
         row = self._participants.get(name)
         if row is None:
-            row = self._participants[name] = ParticipantRow(name, first=t)
+            profile = self._profiles.get(name, UNKNOWN_ORIGIN).profile
+            row = self._participants[name] = ParticipantRow(name, profile=profile, first=t)
             self._add("participants", row)
-        known = self._profiles.get(name)
-        if known is not None:
-            row.profile = known.profile
         return row
 
     def _origin_of(self, record: Record) -> PermissionOrigin:
@@ -590,10 +628,6 @@ _SETTLED: Final[Mapping[str, Callable[[LedgerPass, Any], bool] | None]] = {
 def whole_number(value: object) -> int | None:
     """An integer of a message that fits into 64 bits; None for anything else."""
     return value if type(value) is int and -(2**63) <= value < 2**63 else None
-
-
-def _shown_name(name: str) -> str:
-    return "gateway" if name == GATEWAY else name
 
 
 def _text(value: object) -> str:
@@ -732,6 +766,7 @@ class MessageStates:
 def ledger_columns(records: Iterable[Record]) -> Iterator[MessageState]:
     """The final state of each message that opens a request, a proposal or anything else that the ledger tracks."""
     states = MessageStates()
-    for record in records:
-        states.observe(record)
+    with rare_collection:
+        for record in records:
+            states.observe(record)
     yield from states.take()

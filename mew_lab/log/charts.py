@@ -304,14 +304,14 @@ def talk(log: FrameSource) -> Drawing:
 def decisions(log: FrameSource) -> Drawing:
     """How long each person and each policy took to approve or reject a proposal, on a logarithmic scale."""
     frame = _frame(log, "decisions")
-    decided = frame[frame["proposal"] != ""]
+    decided = frame[frame["proposal"] != ""].fillna({"edited": False})
     title = "Decisions: ● approved, ○ approved with an edit, × rejected"
     if not len(decided):
         return _nothing(title, "Nothing was decided yet.")
     times: dict[str, list[tuple[float, How]]] = {}
     columns = ("decided_by", "policy", "decision_latency", "outcome", "edited")
     for by, policy, seconds, outcome, edited in zip(*(list(decided[name]) for name in columns), strict=True):
-        how: How = "rejected" if outcome == "rejected" else "withdrawn" if edited is True else "fulfilled"
+        how: How = "rejected" if outcome == "rejected" else "withdrawn" if edited else "fulfilled"
         times.setdefault(f"{by}, policy {policy}" if policy else by, []).append((seconds, how))
     names = sorted(times, key=lambda name: -len(times[name]))
     bounds = _decades([seconds for each in times.values() for seconds, _ in each])
@@ -354,7 +354,7 @@ def decisions(log: FrameSource) -> Drawing:
 def tokens(log: FrameSource) -> Drawing:
     """The tokens in the context of each participant that reports them, over time."""
     frame = _frame(log, "telemetry")
-    known = frame[frame["tokens"].notna()]
+    known = frame[frame["tokens"].notna()].fillna({"max_tokens": 0})
     title = "Tokens in the context of each participant"
     if not len(known):
         return _nothing(title, "No participant has reported its tokens.")
@@ -363,8 +363,8 @@ def tokens(log: FrameSource) -> Drawing:
     columns = ("from", "time", "tokens", "max_tokens")
     for name, moment, used, most in zip(*(list(known[column]) for column in columns), strict=True):
         points.setdefault(name, []).append((moment.timestamp(), max(0, int(used))))
-        if isinstance(most, int):
-            limits[name] = most
+        if most > 0:
+            limits[name] = int(most)
     names = sorted(points, key=lambda name: -max(used for _, used in points[name]))
     shown = names[:MOST_NAMES]
     low = min(t for name in shown for t, _ in points[name])

@@ -391,10 +391,8 @@ class LedgerPass:
             self._participant(record.participant, record.now.timestamp()).refused += 1
             if self._verdicts:
                 self._add("verdicts", VerdictRow(record, {}, UNKNOWN_ORIGIN))
-        if record.event == "joined" and record.verdict != "refused":
-            if record.detail and record.detail != record.participant:
-                self._names[record.detail] = record.participant
-        elif record.event == "enrolled":
+        _name_connection(self._names, record)
+        if record.event == "enrolled":
             origin = PermissionOrigin("configuration", profile=_profile_of(record.detail))
             self._profiles[record.participant] = origin
             if record.participant in self._participants:
@@ -630,6 +628,12 @@ def whole_number(value: object) -> int | None:
     return value if type(value) is int and -(2**63) <= value < 2**63 else None
 
 
+def _name_connection(names: dict[str, str], record: Record) -> None:
+    """Notes which participant an id of a connection means, as a `joined` states it."""
+    if record.event == "joined" and record.verdict != "refused" and record.detail:
+        names[record.detail] = record.participant
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -693,16 +697,19 @@ class MessageStates:
     """Computes the `MessageState` of each message that opens something, as the records come."""
 
     def __init__(self) -> None:
-        self._ledger = Ledger()
+        self._names: dict[str, str] = {}  # id of a connection -> participant
+        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
         self._place = 0
         self._changed: dict[int, MessageState] = {}
         self._rejected: BoundedDict[int, float] = BoundedDict(MAX_NOTES)  # latency of the first rejection
-        self._named: BoundedDict[str, int] = BoundedDict(MAX_NOTES)  # id of a stream's request, or of a grant
+        self._requested: BoundedDict[str, int] = BoundedDict(MAX_NOTES)  # id of a stream's request -> place
+        self._granted: BoundedDict[str, int] = BoundedDict(MAX_NOTES)
 
     def observe(self, record: Record) -> None:
         """Records the next record of the log."""
         self._place += 1
         if record.raw is None:
+            _name_connection(self._names, record)
             return
         # The place stands for `seq` within the ledger, so that each change leads back to its message.
         for change in self._ledger.observe(entry_of(record, self._place)):
@@ -725,12 +732,12 @@ class MessageStates:
         elif isinstance(change, StreamChange):
             entry, stream = change.entry, change.stream
             if entry is not None and entry.kind == "stream/request" and entry.id == stream.request_id:
-                self._named[entry.id] = entry.seq
-            self._set(self._named.get(stream.request_id, 0), stream.state)
+                self._requested[entry.id] = entry.seq
+            self._set(self._requested.get(stream.request_id, 0), stream.state)
         elif isinstance(change, GrantChange) and isinstance(change.item, Grant):
             if change.what == "granted":
-                self._named[change.item.id] = change.entry.seq
-            self._set(self._named.get(change.item.id, 0), change.item.state)
+                self._granted[change.item.id] = change.entry.seq
+            self._set(self._granted.get(change.item.id, 0), change.item.state)
 
     def _apply_call(self, change: Change) -> None:
         call, entry = change.call, change.entry

@@ -109,7 +109,7 @@ function render({ model, el }) {
   header.filter.append(spans, unzoom);
   root.append(
     header.node, legend, empty, charts,
-    make("div", { class: "mew-tools" }, which, show, clear, about), stage, steps, keep);
+    make("div", { class: "mew-toolbar" }, which, show, clear, about), stage, steps, keep);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);

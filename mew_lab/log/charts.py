@@ -348,7 +348,8 @@ def decisions(log: FrameSource) -> Drawing:
             css = "arrow" if how in ("rejected", "withdrawn") else "dots"
             shapes.append(shape("path", css=f"{css} drawn {_MARKS[how]}", d="".join(drawn)))
     lines += _hidden(len(names) - len(shown), "deciders")
-    return Drawing(title, "; ".join(lines), width, floor + 28, tuple(shapes), tuple(lines))
+    shapes.append(text_line(8, floor + 34, "● approved   ○ approved with an edit   × rejected", "faint"))
+    return Drawing(title, "; ".join(lines), width, floor + 44, tuple(shapes), tuple(lines))
 
 
 def tokens(log: FrameSource) -> Drawing:

@@ -839,7 +839,11 @@ GRANTS = FrameSpec(
             lambda r: _write_patterns(r.grant.capabilities),
         ),
         FrameColumn(
-            "left", "object", "", "those that no revoke has named", lambda r: _write_patterns(r.grant.left)
+            "left",
+            "object",
+            "",
+            "those of them that are left of it, a tuple",
+            lambda r: _write_patterns(r.grant.left if r.grant.stands else ()),
         ),
         FrameColumn("reason", "object", "", "the reason that was stated with it", lambda r: r.grant.reason),
         FrameColumn(

@@ -46,6 +46,7 @@ from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.profiles import OWNER
 from mew_lab.space.events import Record
 
 __all__ = [
@@ -666,10 +667,13 @@ def _read_note(record: Record) -> DecisionNote | None:
 
 
 def _profile_of(detail: str) -> str:
-    """The name of the profile whose permissions an `enrolled` lists; empty where it is none of them."""
+    """The name of the profile whose permissions an `enrolled` lists, those of an owner aside; empty for other lists."""
     enrolled = read_members(f'{{"can":{detail}}}') or {}
     listed = enrolled.get("can")
-    return next((name for name, patterns in PROFILES.items() if patterns == listed), "")
+    if not isinstance(listed, list):
+        return ""
+    own = [pattern for pattern in listed if pattern not in OWNER]
+    return next((name for name, patterns in PROFILES.items() if patterns in (listed, own)), "")
 
 
 # --- the columns of an index ---

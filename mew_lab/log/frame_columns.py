@@ -234,7 +234,11 @@ REQUESTS = FrameSpec(
             "pattern", "object", "", "the permission that let it pass, as JSON", lambda r: r.opened.pattern
         ),
         FrameColumn(
-            "grant", "object", "", "the id of the grant that gave that permission", lambda r: r.opened.grant
+            "grant",
+            "object",
+            "",
+            "the id of the message that gave that permission; empty for a configured one",
+            lambda r: r.opened.grant,
         ),
         FrameColumn("claims", "int64", "messages", "messages that refer to it and changed nothing", _claims),
     ),
@@ -289,7 +293,7 @@ PROPOSALS = FrameSpec(
             "state",
             "object",
             "",
-            "open, rejected, fulfilled (approved), answered, withdrawn, refused (by the gateway), claimed",
+            "`open`, `rejected`, `fulfilled` (approved), `answered`, `withdrawn`, `refused` (by the gateway), `claimed`",
             lambda r: r.state,
         ),
         FrameColumn(
@@ -489,7 +493,7 @@ DECISIONS = FrameSpec(
             "way",
             "object",
             "",
-            "why it was executed: own (a configured permission), grant, or proposal; empty where that was not seen",
+            "why it was executed: `own` (a configured permission), `grant` (a later one), `proposal`; empty where not seen",
             _way,
         ),
         FrameColumn(
@@ -503,7 +507,7 @@ DECISIONS = FrameSpec(
             "source",
             "object",
             "",
-            "the origin of that permission: configuration, grant, invitation; empty where not known",
+            "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
             lambda r: r.origin.source,
         ),
         FrameColumn(
@@ -513,10 +517,16 @@ DECISIONS = FrameSpec(
             "the profile with which its sender was configured; empty for any other list",
             lambda r: r.origin.profile,
         ),
-        FrameColumn("grant", "object", "", "the id of the grant or the invitation", lambda r: r.entry.grant),
+        FrameColumn(
+            "grant",
+            "object",
+            "",
+            "the id of the message that gave it; empty for a configured one",
+            lambda r: r.entry.grant,
+        ),
         FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
         FrameColumn(
-            "given_for", "object", "", "the reason that was stated with the grant", lambda r: r.origin.reason
+            "given_for", "object", "", "the reason that was stated with it", lambda r: r.origin.reason
         ),
         FrameColumn("given_at", "Int64", "", "its place in the journal", lambda r: r.origin.seq),
         FrameColumn(
@@ -817,7 +827,7 @@ PARTICIPANTS = FrameSpec(
 
 GRANTS = FrameSpec(
     "grants",
-    "one row for each grant that the gateway relayed",
+    "one row for each permission that a participant gave with `capability/grant`",
     (
         FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.seq),
         FrameColumn("time", _TIME, "UTC", "the time when it was given", lambda r: _time_at(r.grant.t)),
@@ -928,7 +938,7 @@ VERDICTS = FrameSpec(
             "source",
             "object",
             "",
-            "the origin of that permission: configuration, grant, invitation; empty where not known",
+            "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
             lambda r: r.origin.source,
         ),
         FrameColumn(
@@ -938,7 +948,13 @@ VERDICTS = FrameSpec(
             "the profile with which its sender was configured",
             lambda r: r.origin.profile,
         ),
-        FrameColumn("grant", "object", "", "the id of the grant or the invitation", lambda r: r.record.grant),
+        FrameColumn(
+            "grant",
+            "object",
+            "",
+            "the id of the message that gave it; empty for a configured one",
+            lambda r: r.record.grant,
+        ),
         FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
     ),
 )
@@ -1047,7 +1063,7 @@ TRAFFIC = FrameSpec(
             "family",
             "object",
             "",
-            "chat, mcp, proposal, error, reasoning, capability, participant, stream, system",
+            "`chat`, `mcp`, `proposal`, `error`, `reasoning`, `capability`, `participant`, `stream` or `system`",
             lambda r: FAMILIES[r[0][1]].name,
         ),
         FrameColumn(

@@ -24,6 +24,8 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter, MarkdownExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 
+from mew_lab.log.frame_columns import describe_frames
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -227,3 +229,10 @@ def test_a_lesson_that_reads_a_log_is_saved_with_its_charts() -> None:
         assert all("<script" not in chart and "prefers-color-scheme:dark" not in chart for chart in charts)
         both = ["".join(data["text/html"]) for data in outputs if "image/svg+xml" in data]
         assert all("mew-picture" in page for page in both), "as an image, for a page of either theme"
+
+
+def test_the_reference_lists_every_column_of_every_frame() -> None:
+    """Written by `python tests/notebooks/make_reference.py`."""
+    page = ROOT / "notebooks" / "reference" / "log.ipynb"
+    texts = "\n\n".join(cell.source for cell in nbformat.read(page, 4).cells)
+    assert describe_frames() in texts

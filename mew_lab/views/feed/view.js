@@ -703,7 +703,10 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && (pane.open || wanted)) return closeDetail();
+    if (event.key === "Escape" && (pane.open || wanted)) {
+      event.preventDefault();
+      return closeDetail();
+    }
     if (event.target === find && event.key === "Enter") return goToMatch(event.shiftKey);
     if (event.target !== table) return;
     const box = { "/": filter, f: find }[event.key];

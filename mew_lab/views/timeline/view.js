@@ -528,7 +528,10 @@ function render({ model, el }) {
   rate.box.addEventListener("pointermove", (event) => { if (grip && Math.abs(event.clientX - grip.x) > 4) markTime(grip.t, placeOf(event)); });
   rate.box.addEventListener("lostpointercapture", () => { grip = null; });
   rate.box.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && brush) return setBrush(null);
+    if (event.key === "Escape" && brush) {
+      event.preventDefault();
+      return setBrush(null);
+    }
     if (!event.shiftKey || !/^Arrow(Left|Right)$/.test(event.key) || rate.place < 0) return;
     // The marked place has moved by now; the time begins where it was at first.
     const at = scale.first + rate.place * scale.length, middle = at + scale.length / 2;

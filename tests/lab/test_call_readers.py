@@ -20,6 +20,7 @@ from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.log.entries import entries_of
+from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.log.pairs import pairs_of
 from mew_lab.log.replay import replay
 from mew_lab.space.events import Record
@@ -236,6 +237,7 @@ class Readers:
         for book in (ledger, self._replayed()):
             assert {call.id: call.state for call in book.proposals} == expected
             assert {call.id: call.state for call in book.requests} == waiting
+        self._check_frames(expected, waiting, proposals)
         handles = ("mcp/proposal", "mcp/request")  # another kind may come under an id that is taken
         number = {entry.id: entry.seq for entry in entries if entry.kind in handles and not entry.refused}
         decided = sorted(number[id] for id, one in proposals.items() if one.decisions)
@@ -248,6 +250,35 @@ class Readers:
         assert [entry.id for entry in self.stats.waiting("request")] == [
             id for id, state in waiting.items() if state == "waiting"
         ]
+
+    def _check_frames(
+        self, expected: dict[str, str], waiting: dict[str, str], truth: dict[str, Truth]
+    ) -> None:
+        log = self.lab.log
+        requests, proposals, decisions = log.requests(), log.proposals(), log.decisions()
+        relayed = [frame[~frame["state"].isin(["refused", "claimed"])] for frame in (requests, proposals)]
+        assert dict(zip(relayed[0]["id"], relayed[0]["state"], strict=True)) == waiting
+        assert dict(zip(relayed[1]["id"], relayed[1]["state"], strict=True)) == expected
+        fulfilled = {id: one.fulfilment for id, one in truth.items()}
+        assert dict(zip(relayed[1]["id"], relayed[1]["request"], strict=True)) == fulfilled
+        decided = {id for id, one in truth.items() if one.decisions}
+        assert {
+            id for id, t in zip(relayed[1]["id"], relayed[1]["latency"], strict=True) if t == t
+        } == decided
+        by_proposal = decisions[decisions["executed"] & (decisions["proposal"] != "")]
+        assert set(by_proposal["id"]) == {id for id in fulfilled.values() if id}
+        states = [
+            (state.place, state.state, state.latency, state.decided_by)
+            for state in ledger_columns(log.records)
+        ]
+        places = {r.seq: place for place, r in enumerate(log.records, 1) if r.raw is not None}
+        for frame in relayed:
+            for seq, state, latency in zip(frame["seq"], frame["state"], frame["latency"], strict=True):
+                [found] = [one for one in states if one[0] == places[seq]]
+                assert found[1] == state and found[2] == (latency if latency == latency else None)
+        deciders = {place: by for place, _, _, by in states}
+        for seq, by in zip(relayed[1]["seq"], relayed[1]["decided_by"], strict=True):
+            assert deciders[places[seq]] == by
 
     def _check_rows(self, expected: dict[str, str], waiting: dict[str, str]) -> None:
         [reasoning] = self.thoughts.sequences

@@ -94,9 +94,9 @@ def test_a_crowd_is_cut_to_the_busiest_and_said() -> None:
     assert len(ElementTree.fromstring(drawing.svg()).findall(f"{SPACE}line")) == 12
 
 
-@pytest.mark.parametrize("chart", [charts.rate, charts.latency, charts.talk])
+@pytest.mark.parametrize("chart", [charts.rate, charts.latency, charts.talk, charts.decisions, charts.tokens])
 def test_an_empty_log_says_so(chart: Any) -> None:
-    assert re.search("Nothing was|No messages", str(chart(log_of())))
+    assert re.search("Nothing was|No messages|No participant has", str(chart(log_of())))
 
 
 def test_an_exchange_that_never_ended_in_time_is_drawn_within_its_strip() -> None:
@@ -134,3 +134,105 @@ def test_a_bar_stands_for_messages_per_second_however_long_it_lasts() -> None:
     )
     assert chat[1] == pytest.approx(2 * less[1], abs=0.2) == pytest.approx(2 * mcp[1], abs=0.2)
     assert mcp[0] == pytest.approx(chat[0] - chat[1], abs=0.2), "it stands on the one before"
+
+
+CALL = {"method": "tools/call", "params": {"name": "add"}}
+
+
+def decided() -> Log:
+    """Two decisions of human, of 2 s and 8 s, the second with an edit; one rejection by eve after 50 ms."""
+    return log_of(
+        *((0, {"kind": "mcp/proposal", "to": ["git"], "payload": CALL}) for _ in range(3)),
+        (0.05, {"kind": "mcp/reject", "from": "eve", "correlation_id": ["e1"], "payload": {}}),
+        (
+            2,
+            {
+                "kind": "mcp/request",
+                "from": "human",
+                "to": ["git"],
+                "correlation_id": ["e2"],
+                "payload": CALL,
+            },
+        ),
+        (
+            8,
+            {
+                "kind": "mcp/request",
+                "from": "human",
+                "to": ["git"],
+                "correlation_id": ["e3"],
+                "payload": {**CALL, "params": {"name": "add", "arguments": {"a": 1}}},
+            },
+        ),
+    )
+
+
+def test_decision_times_have_a_strip_for_each_that_decided() -> None:
+    drawing = charts.decisions(decided())
+    assert drawing.lines == ("human: median 2 s, of 2, p95 8 s", "eve: median 50 ms, of 1, p95 50 ms")
+    assert len(paths(drawing, "dots")) == 1 and paths(drawing, "is-error")[0].endswith("l-6 6")
+    assert len(paths(drawing, "is-participant")) == 1, "the approval with an edit"
+
+
+def test_a_policy_is_a_decider_of_its_own() -> None:
+    log = log_of((0, {"kind": "mcp/proposal", "to": ["git"], "payload": CALL}))
+    note = {"proposal": "e1", "decision": "approve", "by": "policy calm", "request": "q"}
+    detail = json.dumps({**note, "policy": {"name": "calm", "text": "approves all"}})
+    log.observe(Record(2, START, "decided", "demo", "human", detail=detail))
+    raw = {
+        "id": "q",
+        "from": "human",
+        "kind": "mcp/request",
+        "to": ["git"],
+        "correlation_id": ["e1"],
+        "payload": CALL,
+    }
+    now = START + timedelta(seconds=1)
+    log.observe(Record(3, now, "received", "demo", "human", verdict="accepted", raw=json.dumps(raw)))
+    assert charts.decisions(log).lines == ("human, policy calm: median 1 s, of 1, p95 1 s",)
+
+
+def test_tokens_are_a_line_for_each_participant() -> None:
+    def status(t: float, name: str, tokens: Any, most: Any = None) -> tuple[float, dict[str, Any]]:
+        return t, {
+            "from": name,
+            "kind": "participant/status",
+            "payload": {"tokens": tokens, "max_tokens": most},
+        }
+
+    log = log_of(
+        status(0, "bot", 100, 8000),
+        status(5, "bot", 900, 8000),
+        status(9, "bot", 300, 8000),
+        status(4, "eve", 10**30),
+        status(6, "eve", "many"),
+        status(7, "ann", 40),
+    )
+    drawing = charts.tokens(log)
+    assert drawing.lines == (
+        "bot: 300 of 8000 tokens at last, at most 900",
+        "ann: 40 tokens at last, at most 40",
+    )
+    assert [path.count("L") for path in paths(drawing, "arrow")] == [2, 0]
+
+
+def test_charts_of_a_file_read_it_once(tmp_path: Path) -> None:
+    decided().save(tmp_path / "session.jsonl")
+    log = open_log(tmp_path / "session.jsonl")
+    first = log.charts.rate().svg()
+    (tmp_path / "session.jsonl").unlink()
+    assert "human" in str(log.charts.talk()) and "p95" in str(log.charts.latency())
+    assert "eve" in str(log.charts.decisions()) and "No participant" in str(log.charts.tokens())
+    assert log.charts.rate().svg() == first
+
+
+@pytest.mark.parametrize("chart", [charts.decisions, charts.tokens])
+def test_what_a_peer_writes_cannot_become_markup(chart: Any) -> None:
+    name = "<script>alert(1)</script>"
+    log = log_of(
+        (0, {"kind": "mcp/proposal", "to": ["git"], "payload": CALL}),
+        (1, {"kind": "mcp/reject", "from": name, "correlation_id": ["e1"], "payload": {}}),
+        (2, {"kind": "participant/status", "from": name, "payload": {"tokens": 5}}),
+    )
+    drawing = chart(log)
+    assert "<script" not in drawing.svg() and ElementTree.fromstring(drawing.svg()) is not None

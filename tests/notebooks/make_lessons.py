@@ -63,7 +63,11 @@ def run_lesson(lesson: Path, folder: Path) -> Any:
     client.execute(env=environment(other, MEW_LAB_DECIDE="approve", TMPDIR=str(work)))
     for cell in book.cells:
         cell.metadata.pop("execution", None)
-        if cell.cell_type == "code" and stored_pictures(cell) and IGNORED not in cell.metadata.get("tags", []):
+        if (
+            cell.cell_type == "code"
+            and stored_pictures(cell)
+            and IGNORED not in cell.metadata.get("tags", [])
+        ):
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), IGNORED]
     book.metadata.language_info = {"name": "python"}
     book.metadata.pop("widgets", None)

@@ -24,12 +24,16 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter, MarkdownExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 
+from mew_lab.log.frame_columns import describe_frames
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 BUDGET = 30.0  # seconds for all lessons once, on two cores
+# The lessons that start a space; the others read a log.
+SPACES = [path for path in LESSONS if "%mew up" in path.read_text(encoding="utf-8")]
 # The second tier runs each lesson on its own; the first runs all of them together, and the first lesson on its own.
-EACH = [LESSONS[0], *(pytest.param(path, marks=pytest.mark.slow) for path in LESSONS[1:])]
+EACH = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:])]
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -130,7 +134,10 @@ def test_an_executed_lesson_becomes_a_page_with_pictures_and_without_secrets(
     if lesson == LESSONS[0]:
         assert now == saved
     else:  # agents in it: in which order some messages come is not the same each time
-        called = [sorted(set(re.findall(r"wants to run </span><code>(.*?)</code>", "".join(one)))) for one in (now, saved)]
+        called = [
+            sorted(set(re.findall(r"wants to run </span><code>(.*?)</code>", "".join(one))))
+            for one in (now, saved)
+        ]
         assert called[0] == called[1] != []
     secrets = [path.read_text().strip() for path in tmp_path.glob("seen-*")]
     assert secrets and all(len(secret) > 20 for secret in secrets)
@@ -202,7 +209,7 @@ def test_the_lessons_are_saved_with_real_pictures() -> None:
             for output in cell.outputs
             if 'class="mew-stored"' in "".join(output.get("data", {}).get("text/html", ""))
         ]
-        for path in LESSONS
+        for path in SPACES
     }
     for name, stored in pictures.items():
         assert stored, name
@@ -210,3 +217,22 @@ def test_the_lessons_are_saved_with_real_pictures() -> None:
         assert not [picture for picture in stored if "anywidget" in picture or " hidden>" in picture], name
     # The first card has nothing to be warned of.
     assert "⚠" not in pictures[LESSONS[0].name][0]
+
+
+def test_a_lesson_that_reads_a_log_is_saved_with_its_charts() -> None:
+    for path in set(LESSONS) - set(SPACES):
+        outputs = [
+            o.get("data", {}) for cell in cells_of(nbformat.read(path, 4), "code") for o in cell.outputs
+        ]
+        charts = ["".join(data["image/svg+xml"]) for data in outputs if "image/svg+xml" in data]
+        assert len(charts) >= 2, path.name
+        assert all("<script" not in chart and "prefers-color-scheme:dark" not in chart for chart in charts)
+        both = ["".join(data["text/html"]) for data in outputs if "image/svg+xml" in data]
+        assert all("mew-picture" in page for page in both), "as an image, for a page of either theme"
+
+
+def test_the_reference_lists_every_column_of_every_frame() -> None:
+    """Written by `python tests/notebooks/make_reference.py`."""
+    page = ROOT / "notebooks" / "reference" / "log.ipynb"
+    texts = "\n\n".join(cell.source for cell in nbformat.read(page, 4).cells)
+    assert describe_frames() in texts

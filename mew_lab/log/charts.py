@@ -1,8 +1,9 @@
-"""Draws pictures of a log, live or from a file: traffic, response times, and envelopes by sender and addressee.
+"""Draws pictures of a log, live or from a file: traffic, response times, decisions, tokens, and who talks to whom.
 
-`rate(log)`, `latency(log)`, `talk(log)` and `sequence(exchange)` return a `Drawing` that a cell shows and the saved
-notebook keeps. A picture is bounded: at most 240 bars, the newest 2000 points, 12 participants; it states what it
-leaves out. This module does not know the source of the records.
+`rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)` and `talk(log)` return a `Drawing` that a cell shows and the
+saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from frames of the log, so all of them together
+read the log once. `sequence(exchange)` draws one exchange. A picture is bounded: at most 240 bars, the newest 2000
+points, 12 participants; it states what it leaves out.
 """
 
 from __future__ import annotations
@@ -11,20 +12,32 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
-from mew_lab.log.entries import entries_of
-from mew_lab.log.log import Log
-from mew_lab.log.pairs import Pair, pairs_of, spread
+from mew_lab.log.frames import FrameSource
+from mew_lab.log.pairs import How, Pair, spread
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES, family_index
-from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle
-from mew_lab.space.events import Record
 
-__all__ = ["Series", "latency", "latency_of", "rate", "rate_of", "sequence", "series_of", "talk"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "Charts",
+    "Series",
+    "decisions",
+    "latency",
+    "latency_of",
+    "rate",
+    "rate_of",
+    "sequence",
+    "series_of",
+    "talk",
+    "tokens",
+]
 
 MOST_BARS, MOST_POINTS, MOST_NAMES = 240, 2000, 12
 _WIDTH, _LEFT, _RIGHT = 720, 48, 8
@@ -52,23 +65,68 @@ class Series(NamedTuple):
 
 def series_of(moments: Iterable[tuple[float, str]], *, most: int = MOST_BARS) -> Series:
     """Counts (moment, kind) pairs in at most `most` equal intervals of a round length, one second at least."""
-    pairs = list(moments)
-    if not pairs:
+    return _count([(t, family_index(kind), 1) for t, kind in moments], most)
+
+
+def _count(moments: Sequence[tuple[float, int, int]], most: int) -> Series:
+    """Counts (moment, index of the family, messages) in intervals, as `series_of` does."""
+    if not moments:
         return Series(0.0, 1.0, ())
-    low, high = min(t for t, _ in pairs), max(t for t, _ in pairs)
+    low, high = min(t for t, _, _ in moments), max(t for t, _, _ in moments)
     step = float(next((length for length in _STEPS if (high - low) / length < most - 1), 0)) or math.ceil(
         (high - low) / (most - 1)
     )
     first = math.floor(low / step) * step
     counts = [[0] * len(FAMILIES) for _ in range(int((high - first) // step) + 1)]
-    for t, kind in pairs:
-        counts[int((t - first) // step)][family_index(kind)] += 1
+    for t, family, messages in moments:
+        counts[int((t - first) // step)][family] += messages
     return Series(first, step, tuple(map(tuple, counts)))
 
 
-def rate(log: Log) -> Drawing:
+class Charts:
+    """The charts of one log; each is drawn anew from its frames, and all of them read the log once."""
+
+    def __init__(self, log: FrameSource) -> None:
+        self._log = log
+
+    def rate(self) -> Drawing:
+        """Messages per second by family, over the whole log."""
+        return rate(self._log)
+
+    def latency(self) -> Drawing:
+        """How long requests waited for their answers, and proposals for the first decision."""
+        return latency(self._log)
+
+    def talk(self) -> Drawing:
+        """Messages counted by sender and addressee."""
+        return talk(self._log)
+
+    def decisions(self) -> Drawing:
+        """How long each person and each policy took to decide."""
+        return decisions(self._log)
+
+    def tokens(self) -> Drawing:
+        """The tokens in the context of each participant that reports them, over time."""
+        return tokens(self._log)
+
+    def __repr__(self) -> str:
+        return "charts: rate(), latency(), talk(), decisions(), tokens()"
+
+
+def rate(log: FrameSource) -> Drawing:
     """Messages per second by family, over the whole log."""
-    return rate_of(series_of((entry.t, entry.kind) for entry in entries_of(_records_of(log))))
+    traffic = _frame(log, "traffic")
+    places = {family.name: place for place, family in enumerate(FAMILIES)}
+    seconds = (moment.timestamp() for moment in traffic["time"])
+    return rate_of(
+        _count(
+            [
+                (t, places[family], messages)
+                for t, family, messages in zip(seconds, traffic["family"], traffic["messages"], strict=True)
+            ],
+            MOST_BARS,
+        )
+    )
 
 
 def rate_of(series: Series) -> Drawing:
@@ -114,10 +172,42 @@ def rate_of(series: Series) -> Drawing:
     return Drawing("Messages per second", lines[0], width, height, tuple(shapes), tuple(lines))
 
 
-def latency(log: Log) -> Drawing:
-    """Times from requests to their responses and from proposals to decisions, over the whole log."""
-    pairs, ledger = pairs_of(entries_of(_records_of(log)))
-    return latency_of(pairs, waiting=(len(ledger.requests.open()), len(ledger.proposals.open())))
+def latency(log: FrameSource) -> Drawing:
+    """How long requests waited for their answers, and proposals for the first decision; the ledger says which count."""
+    requests, proposals = _frame(log, "requests"), _frame(log, "proposals")
+    pairs = [
+        Pair("request", row.seq, row.sender, row.answer, row.t + row.latency, row.latency, "answered", row.by)
+        for row in _rows(requests[requests["latency"].notna()], by="answered_by", answer="answer")
+    ]
+    for row in _rows(
+        proposals[proposals["latency"].notna()], by="decided_by", state="state", no="rejections"
+    ):
+        ended: How = "rejected" if row.no else "withdrawn" if row.state == "withdrawn" else "fulfilled"
+        pair = Pair("decision", row.seq, row.sender, 0, row.t + row.latency, row.latency, ended, row.by)
+        pairs.append(pair)
+    pairs.sort(key=lambda pair: pair.t)
+    waiting = int((requests["state"] == "waiting").sum()), int((proposals["state"] == "open").sum())
+    return latency_of(pairs, waiting=waiting)
+
+
+class _CallOfFrame(NamedTuple):
+    """The cells of a row of `requests` or `proposals` that a chart needs."""
+
+    seq: int
+    sender: str
+    t: float
+    latency: float
+    by: str
+    answer: int = 0
+    state: str = ""
+    no: int = 0
+
+
+def _rows(frame: pd.DataFrame, **columns: str) -> list[_CallOfFrame]:
+    names = {"seq": "seq", "sender": "from", "t": "time", "latency": "latency", **columns}
+    values: list[Any] = [list(frame[column]) for column in names.values()]
+    values[2] = [moment.timestamp() for moment in values[2]]
+    return [_CallOfFrame(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
 
 
 def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> Drawing:
@@ -158,13 +248,12 @@ def _summary(name: str, pairs: Sequence[Pair], waiting: int) -> str:
     return f"{name}: median {lasted(durations.p50)}, p95 {lasted(durations.p95)}, of {durations.of}{shown}{waits}"
 
 
-def talk(log: Log) -> Drawing:
+def talk(log: FrameSource) -> Drawing:
     """Envelopes counted by sender and addressee; an envelope without addressee counts for everybody."""
+    frame = _frame(log, "talk")
     cells: Counter[tuple[str, str]] = Counter()
-    for entry in entries_of(_records_of(log)):
-        sender = _member(entry.sender)
-        for whom in {_member(name) for name in entry.to} or {"everybody"}:
-            cells[sender, whom] += 1
+    for sender, whom, messages in zip(frame["from"], frame["to"], frame["messages"], strict=True):
+        cells[sender, whom] += int(messages)
     if not cells:
         return _nothing("Envelopes by sender and addressee", "No messages yet.")
     busy: Counter[str] = Counter()
@@ -211,16 +300,135 @@ def talk(log: Log) -> Drawing:
     )
 
 
+def decisions(log: FrameSource) -> Drawing:
+    """How long each person and each policy took to approve or reject a proposal, on a logarithmic scale."""
+    frame = _frame(log, "decisions")
+    decided = frame[frame["proposal"] != ""]
+    title = "Decisions: ● approved, ○ approved with an edit, × rejected"
+    if not len(decided):
+        return _nothing(title, "Nothing was decided yet.")
+    times: dict[str, list[tuple[float, How]]] = {}
+    columns = ("decided_by", "policy", "decision_latency", "outcome", "edited")
+    for by, policy, seconds, outcome, edited in zip(*(list(decided[name]) for name in columns), strict=True):
+        how: How = "rejected" if outcome == "rejected" else "withdrawn" if edited is True else "fulfilled"
+        times.setdefault(f"{by}, policy {policy}" if policy else by, []).append((seconds, how))
+    names = sorted(times, key=lambda name: -len(times[name]))
+    bounds = _decades([seconds for each in times.values() for seconds, _ in each])
+    width, left, row, top = _WIDTH, 176, 34, 12
+    shown = names[:MOST_NAMES]
+    floor = top + row * len(shown)
+
+    def across(seconds: float) -> float:
+        return left + _height(seconds, bounds, 0, width - left - 24) * -1 + width - left - 24
+
+    shapes: list[SvgShape] = []
+    lines = []
+    for power in range(bounds[0], bounds[1] + 1):
+        x = across(10.0**power)
+        shapes += [
+            shape("line", css="thin", x1=x, y1=top, x2=x, y2=floor),
+            text_line(x, floor + 16, _decade(10.0**power), "faint", text_anchor="middle"),
+        ]
+    for n, name in enumerate(shown):
+        y = top + row * n + row / 2
+        each = times[name]
+        durations = spread(seconds for seconds, _ in each)
+        median = f"median {lasted(durations.p50)}, of {durations.of}"
+        lines.append(f"{name}: {median}, p95 {lasted(durations.p95)}")
+        shapes += [
+            text_line(8, y, middle(name, 26), "code"),
+            text_line(8, y + 13, median, "faint"),
+            shape("line", css="rule", x1=left, y1=y, x2=width - 24, y2=y),
+        ]
+        dots: dict[How, list[str]] = {}
+        for seconds, how in each[-MOST_POINTS:]:
+            dots.setdefault(how, []).append(_dot(how, across(seconds), y))
+        for how, drawn in dots.items():
+            css = "arrow" if how in ("rejected", "withdrawn") else "dots"
+            shapes.append(shape("path", css=f"{css} drawn {_MARKS[how]}", d="".join(drawn)))
+    lines += _hidden(len(names) - len(shown), "deciders")
+    return Drawing(title, "; ".join(lines), width, floor + 28, tuple(shapes), tuple(lines))
+
+
+def tokens(log: FrameSource) -> Drawing:
+    """The tokens in the context of each participant that reports them, over time."""
+    frame = _frame(log, "telemetry")
+    known = frame[frame["tokens"].notna()]
+    title = "Tokens in the context of each participant"
+    if not len(known):
+        return _nothing(title, "No participant has reported its tokens.")
+    points: dict[str, list[tuple[float, int]]] = {}
+    limits: dict[str, int] = {}
+    columns = ("from", "time", "tokens", "max_tokens")
+    for name, moment, used, most in zip(*(list(known[column]) for column in columns), strict=True):
+        points.setdefault(name, []).append((moment.timestamp(), max(0, int(used))))
+        if isinstance(most, int):
+            limits[name] = most
+    names = sorted(points, key=lambda name: -max(used for _, used in points[name]))
+    shown = names[:MOST_NAMES]
+    low = min(t for name in shown for t, _ in points[name])
+    span = max(t for name in shown for t, _ in points[name]) - low or 1.0
+    width, top, floor = _WIDTH, 24, 180
+    ceiling = _round_up(max(1, *(used for name in shown for _, used in points[name])))
+    room = width - _LEFT - 140
+    marks = [(value, floor - value / ceiling * (floor - top)) for value in (0.0, ceiling / 2, ceiling)]
+    shapes = [text_line(4, 14, "tokens", "faint")]
+    for value, y in marks:
+        shapes += [
+            shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=_LEFT + room, y2=y),
+            text_line(_LEFT - 6, y + 4, _thousands(value), "faint", text_anchor="end"),
+        ]
+    lines, labels = [], list[tuple[float, str, str]]()
+    for n, name in enumerate(shown):
+        each, css = points[name][-MOST_POINTS:], f"is-{FAMILIES[n % len(FAMILIES)].name}"
+        places = [
+            (_LEFT + (t - low) / span * room, floor - used / ceiling * (floor - top)) for t, used in each
+        ]
+        path = "".join(f"{'M' if at == 0 else 'L'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
+        shapes.append(shape("path", css=f"arrow drawn {css}", d=path))
+        shapes.append(
+            shape("path", css=f"dots drawn {css}", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
+        )
+        labels.append((places[-1][1], middle(name, 17), css))
+        of = f" of {limits[name]}" if name in limits else ""
+        lines.append(f"{name}: {each[-1][1]}{of} tokens at last, at most {max(used for _, used in each)}")
+    below = 0.0
+    for y, name, css in sorted(labels):  # a label below the one before, where they would overlap
+        below = max(y + 4, below + 13)
+        shapes.append(text_line(_LEFT + room + 12, below, name, "code"))
+        shapes.append(shape("path", css=f"dots drawn {css}", d=f"M{_LEFT + room + 6:.1f} {below - 4:.1f}h0"))
+    shapes += [
+        text_line(_LEFT, floor + 18, _moment(low), "faint"),
+        text_line(_LEFT + room, floor + 18, _moment(low + span), "faint", text_anchor="end"),
+    ]
+    lines += _hidden(len(names) - len(shown), "participants")
+    height = int(max(floor + 28, below + 12))
+    return Drawing(title, "; ".join(lines), width, height, tuple(shapes), tuple(lines))
+
+
+def _hidden(count: int, what: str) -> list[str]:
+    return [f"{count} {what} more are not shown"] if count > 0 else []
+
+
+def _thousands(value: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"
+
+
 # --- scales ---
 
 
-def _records_of(log: Log) -> Iterable[Record]:
-    if not isinstance(log, Log):
+def _frame(log: FrameSource, name: str) -> pd.DataFrame:
+    frame = getattr(log, "frame", None)
+    if not callable(frame):
         raise ConfigError(
             f"a chart draws a Log, such as lab.log or mew_lab.open_log(path), not {type(log).__name__}; "
             "charts.talk(lab.log) takes no .df"
         )
-    return log.records
+    made: pd.DataFrame = frame(name)
+    return made
 
 
 def _nothing(title: str, why: str) -> Drawing:
@@ -276,7 +484,3 @@ def _moment(seconds: float) -> str:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
         return f"{seconds:g} s"
-
-
-def _member(name: str) -> str:
-    return "gateway" if name == GATEWAY else name

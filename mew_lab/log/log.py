@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mew_lab.log.audit import Audit
+    from mew_lab.log.charts import Charts
+    from mew_lab.log.frame_columns import FrameColumn
+    from mew_lab.log.frames import FrameCatalog, FrameMaker
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
@@ -117,6 +120,7 @@ class Log:
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
+        self._makers: dict[bool, FrameMaker] = {}  # with and without the verdicts
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -214,6 +218,93 @@ class Log:
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without an envelope have rows too."""
         return to_frame(self.records, columns, events=events)
+
+    # --- frames of the ledger ---
+
+    @property
+    def frames(self) -> FrameCatalog:
+        """The frames by name; `print(log.frames["requests"])` shows the columns of one, with their units."""
+        from mew_lab.log.frames import FrameCatalog
+
+        return FrameCatalog()
+
+    @property
+    def charts(self) -> Charts:
+        """The charts of this log, such as `log.charts.latency()`."""
+        from mew_lab.log.charts import Charts
+
+        return Charts(self)
+
+    def frame(self, name: str, columns: Sequence[FrameColumn] | None = None) -> pd.DataFrame:
+        """The frame of that name, with other columns where they are given; see `frames`.
+
+        The first frame reads the log once; all others come from the same pass. A frame of a log that was seen as a
+        participant has `attrs["unseen"]`, a sentence on what it cannot show.
+
+        Raises:
+            ConfigError: when there is no such frame.
+        """
+        from mew_lab.log.frames import UNSEEN_IN_FRAMES, FrameMaker
+
+        spec = self.frames[name]
+        verdicts = name == "verdicts"
+        unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
+        if columns is not None:
+            maker = FrameMaker({name: columns}, verdicts=verdicts, unseen=unseen)
+        else:
+            # Verdicts have a row for each message, so they are made only for those that ask for them.
+            maker = self._makers.setdefault(verdicts, FrameMaker(verdicts=verdicts, unseen=unseen))
+        return maker.frame(spec.name, self._after)
+
+    def requests(self) -> pd.DataFrame:
+        """The requests, what became of each, and when; see `log.frames["requests"]`."""
+        return self.frame("requests")
+
+    def proposals(self) -> pd.DataFrame:
+        """The proposals, and what was decided on each, by whom and when; see `log.frames["proposals"]`."""
+        return self.frame("proposals")
+
+    def decisions(self) -> pd.DataFrame:
+        """The executed calls: what let each pass, who gave that, who decided and what was shown, and the rejections."""
+        return self.frame("decisions")
+
+    def reasoning(self) -> pd.DataFrame:
+        """The sequences of reasoning; see `log.frames["reasoning"]`."""
+        return self.frame("reasoning")
+
+    def streams(self) -> pd.DataFrame:
+        """The streams, with their owners and writers; see `log.frames["streams"]`."""
+        return self.frame("streams")
+
+    def participants(self) -> pd.DataFrame:
+        """The participants, and how much each sent; see `log.frames["participants"]`."""
+        return self.frame("participants")
+
+    def grants(self) -> pd.DataFrame:
+        """The grants, and how often each was used; see `log.frames["grants"]`."""
+        return self.frame("grants")
+
+    def verdicts(self) -> pd.DataFrame:
+        """The gateway's verdict on each message of a participant; see `log.frames["verdicts"]`."""
+        return self.frame("verdicts")
+
+    def chat(self) -> pd.DataFrame:
+        """The chat messages and their acknowledgements; see `log.frames["chat"]`."""
+        return self.frame("chat")
+
+    def _after(self, done: int) -> Iterable[Record]:
+        """The records behind the first `done`, up to now. Those of files are read once."""
+        if self._keep is None:
+            return () if done else self._read()
+        kept = self._kept
+        last = len(kept.records)
+        if done >= kept.dropped:
+            return kept.records[done - kept.dropped : last]
+        if self._source is None:  # records that no longer exist cannot be read
+            return kept.records[:last]
+        return islice(self._until(kept, last), done, None)
+
+    # --- end of the frames of the ledger ---
 
     def audit(self, id: str | int) -> Audit:
         """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.

@@ -1,0 +1,1095 @@
+"""The columns of the frames of a log, as data: what a row of each frame is, and what each column means.
+
+A frame is a name, a line of text and a list of columns. A column is a name, a pandas type, a unit, a line of text and
+one function of a row (`log.ledger_rows`). A user may pass another list of columns in place of those in `FRAMES`.
+
+Spec: §3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from mew_lab.ledger.calls import method_of, tool_of
+from mew_lab.ledger.entry import Entry
+from mew_lab.log.ledger_rows import (
+    ChatMessageRow,
+    DecisionRow,
+    ProposalRow,
+    ReasoningRow,
+    RequestRow,
+    StreamFactsRow,
+    TelemetryRow,
+    VerdictRow,
+    whole_number,
+)
+from mew_lab.protocol.difference import ABSENT, Difference
+from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.text import cut
+from mew_lab.protocol.visible import one_line
+from mew_lab.space.events import outline
+
+__all__ = ["FRAMES", "FrameColumn", "FrameSpec", "describe_frames"]
+
+MAX_VALUE = 200  # characters of an edited value, and of an error
+_TIME = "datetime64[us, UTC]"
+
+
+class FrameColumn(NamedTuple):
+    """One column of a frame.
+
+    `dtype` is the pandas name of its type: `object` for text (`""` where there is none) and tuples; `Int64`, `boolean`,
+    `float64` and times are missing where a value is not known. `unit` is empty where a value has none. `about` is one
+    line on its meaning. `value` is the function of a row.
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    about: str
+    value: Callable[[Any], Any]
+
+
+class FrameSpec(NamedTuple):
+    """One frame: what a row of it is, and its columns."""
+
+    name: str
+    about: str
+    columns: tuple[FrameColumn, ...]
+
+    def __str__(self) -> str:
+        wide = max(len(column.name) for column in self.columns)
+        lines = [f"log.{self.name}(): {self.about}"]
+        for column in self.columns:
+            unit = f" [{column.unit}]" if column.unit else ""
+            lines.append(f"  {column.name:{wide}}  {column.about}{unit}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# --- values of several frames ---
+
+
+def _time_at(seconds: float | None) -> datetime | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _lasted_from(began: Entry, ended: Entry | None) -> float | None:
+    return None if ended is None else max(0.0, ended.t - began.t)
+
+
+def _seq_of(entry: Entry | None) -> int | None:
+    return None if entry is None else entry.seq
+
+
+def _sender_of(entry: Entry | None) -> str:
+    return "" if entry is None else entry.sender
+
+
+def _failure_of(response: Entry | None) -> str:
+    """The text of an answer that is an error, in one line; empty for any other."""
+    if response is None:
+        return ""
+    error, result = response.payload.get("error"), response.payload.get("result")
+    if "error" in response.payload:
+        message = error.get("message") if isinstance(error, dict) else error
+        return one_line(message, MAX_VALUE) if isinstance(message, str) and message else "error"
+    if not isinstance(result, dict) or result.get("isError") is not True:
+        return ""
+    content = result.get("content")
+    parts = (
+        part.get("text") for part in (content if isinstance(content, list) else ()) if isinstance(part, dict)
+    )
+    text = next((part for part in parts if isinstance(part, str) and part), "")
+    return one_line(text, MAX_VALUE) if text else "error"
+
+
+def _failed(response: Entry | None) -> bool | None:
+    return None if response is None else bool(_failure_of(response))
+
+
+def _tool_of_call(entry: Entry) -> str:
+    return (tool_of(entry.payload) or "") if method_of(entry.payload) == "tools/call" else ""
+
+
+def _write(value: Any) -> str:
+    """A value as JSON in one line of at most 200 characters."""
+    if value is ABSENT:
+        return "absent"
+    return cut(json.dumps(value, ensure_ascii=False, separators=(",", ":")), MAX_VALUE)
+
+
+def _write_changes(differences: Iterable[Difference]) -> tuple[str, ...]:
+    return tuple(f"{place.path}: {_write(place.proposed)} → {_write(place.sent)}" for place in differences)
+
+
+def _write_patterns(patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(json.dumps(pattern, ensure_ascii=False, separators=(",", ":")) for pattern in patterns)
+
+
+def _opening(what: str) -> tuple[FrameColumn, ...]:
+    """The columns of the message that a row of `RequestRow`, `ProposalRow` or `ChatMessageRow` begins with."""
+    return (
+        FrameColumn(
+            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", lambda r: r.opened.seq
+        ),
+        FrameColumn(
+            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.opened.record.now
+        ),
+        FrameColumn("id", "object", "", "its id", lambda r: r.opened.id),
+        FrameColumn("from", "object", "", "its sender", lambda r: r.opened.sender),
+        FrameColumn("to", "object", "", "its addressees, a tuple", lambda r: r.opened.to),
+    )
+
+
+def _call() -> tuple[FrameColumn, ...]:
+    return (
+        FrameColumn("method", "object", "", "its MCP method", lambda r: method_of(r.opened.payload)),
+        FrameColumn("tool", "object", "", "the tool that it calls", lambda r: _tool_of_call(r.opened)),
+        FrameColumn("context", "object", "", "its context", lambda r: r.opened.context),
+    )
+
+
+# --- requests ---
+
+
+def _claims(row: RequestRow | ProposalRow) -> int:
+    return 0 if row.call is None else len(row.call.claims)
+
+
+def _own_response(row: RequestRow) -> Entry | None:
+    return None if row.call is None else row.call.response
+
+
+REQUESTS = FrameSpec(
+    "requests",
+    "one row for each request, refused ones and notifications too",
+    (
+        *_opening("request"),
+        *_call(),
+        FrameColumn(
+            "state",
+            "object",
+            "",
+            "waiting, answered, sent (a notification), refused (by the gateway), claimed (its id is another's)",
+            lambda r: r.state,
+        ),
+        FrameColumn(
+            "latency",
+            "float64",
+            "s",
+            "from the request to its answer",
+            lambda r: _lasted_from(r.opened, _own_response(r)),
+        ),
+        FrameColumn(
+            "answered_by",
+            "object",
+            "",
+            "the participant that answered it",
+            lambda r: _sender_of(_own_response(r)),
+        ),
+        FrameColumn(
+            "answer", "Int64", "", "the answer's place in the journal", lambda r: _seq_of(_own_response(r))
+        ),
+        FrameColumn(
+            "answers",
+            "int64",
+            "messages",
+            "addressees that answered it, at most 5",
+            lambda r: 0 if r.call is None else len(r.call.answers),
+        ),
+        FrameColumn(
+            "failed",
+            "boolean",
+            "",
+            "whether the answer is an error, of the protocol or of the tool",
+            lambda r: _failed(_own_response(r)),
+        ),
+        FrameColumn(
+            "error",
+            "object",
+            "",
+            "the text of that error, in one line",
+            lambda r: _failure_of(_own_response(r)),
+        ),
+        FrameColumn(
+            "proposals",
+            "object",
+            "",
+            "the ids of the proposals that it approved, a tuple",
+            lambda r: tuple(p.opened.id for p in r.proposals),
+        ),
+        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", lambda r: r.opened.code),
+        FrameColumn(
+            "pattern", "object", "", "the permission that let it pass, as JSON", lambda r: r.opened.pattern
+        ),
+        FrameColumn(
+            "grant", "object", "", "the id of the grant that gave that permission", lambda r: r.opened.grant
+        ),
+        FrameColumn("claims", "int64", "messages", "messages that refer to it and changed nothing", _claims),
+    ),
+)
+
+
+# --- proposals ---
+
+
+def _decider(row: ProposalRow) -> str:
+    call = row.call
+    if call is None:
+        return ""
+    return call.by or (call.rejections[0].by if call.rejections else "")
+
+
+def _proposal_reason(row: ProposalRow) -> str:
+    call = row.call
+    if call is None:
+        return ""
+    return call.reason or (call.rejections[0].reason if call.rejections else "")
+
+
+def _edited(row: ProposalRow) -> bool | None:
+    return None if row.call is None or row.call.request is None else row.call.edited
+
+
+def _changes(row: ProposalRow) -> tuple[str, ...]:
+    return _write_changes((row.call.difference or ()) if row.call is not None else ())
+
+
+def _proposal_response(row: ProposalRow) -> Entry | None:
+    return None if row.call is None else row.call.response
+
+
+def _fulfilment(row: ProposalRow) -> Entry | None:
+    return None if row.call is None else row.call.request
+
+
+def _answer_latency(row: ProposalRow) -> float | None:
+    request = _fulfilment(row)
+    return None if request is None else _lasted_from(request, _proposal_response(row))
+
+
+PROPOSALS = FrameSpec(
+    "proposals",
+    "one row for each proposal, refused ones too",
+    (
+        *_opening("proposal"),
+        *_call(),
+        FrameColumn(
+            "state",
+            "object",
+            "",
+            "open, rejected, fulfilled (approved), answered, withdrawn, refused (by the gateway), claimed",
+            lambda r: r.state,
+        ),
+        FrameColumn(
+            "latency",
+            "float64",
+            "s",
+            "from the proposal to the first decision on it",
+            lambda r: None if r.pair is None else r.pair.seconds,
+        ),
+        FrameColumn(
+            "decided_by",
+            "object",
+            "",
+            "the participant that approved or withdrew it, or was the first to reject it",
+            _decider,
+        ),
+        FrameColumn(
+            "policy",
+            "object",
+            "",
+            "the policy that decided for that participant; empty where a person did",
+            lambda r: r.note.policy if r.note else "",
+        ),
+        FrameColumn(
+            "on_screen",
+            "Int64",
+            "ms",
+            "how long the card was shown before the click",
+            lambda r: r.note.on_screen if r.note else None,
+        ),
+        FrameColumn(
+            "request",
+            "object",
+            "",
+            "the id of the request that approved it",
+            lambda r: getattr(_fulfilment(r), "id", ""),
+        ),
+        FrameColumn(
+            "edited",
+            "boolean",
+            "",
+            "whether that request differs from the proposal; missing where they were too large to compare",
+            _edited,
+        ),
+        FrameColumn(
+            "changes", "object", "", "what was edited, a tuple of “place: proposed → sent”", _changes
+        ),
+        FrameColumn(
+            "answered_by",
+            "object",
+            "",
+            "the participant that answered that request",
+            lambda r: _sender_of(_proposal_response(r)),
+        ),
+        FrameColumn(
+            "answer",
+            "Int64",
+            "",
+            "the answer's place in the journal",
+            lambda r: _seq_of(_proposal_response(r)),
+        ),
+        FrameColumn("answer_latency", "float64", "s", "from that request to its answer", _answer_latency),
+        FrameColumn(
+            "failed",
+            "boolean",
+            "",
+            "whether the answer is an error",
+            lambda r: _failed(_proposal_response(r)),
+        ),
+        FrameColumn(
+            "error",
+            "object",
+            "",
+            "the text of that error, in one line",
+            lambda r: _failure_of(_proposal_response(r)),
+        ),
+        FrameColumn(
+            "rejections",
+            "int64",
+            "messages",
+            "rejections of it, by whomever",
+            lambda r: 0 if r.call is None else len(r.call.rejections),
+        ),
+        FrameColumn(
+            "reason",
+            "object",
+            "",
+            "the reason of its withdrawal, or else of the first rejection",
+            _proposal_reason,
+        ),
+        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", lambda r: r.opened.code),
+        FrameColumn(
+            "claims",
+            "int64",
+            "messages",
+            "messages that refer to it and changed nothing, such as a foreign withdraw",
+            _claims,
+        ),
+    ),
+)
+
+
+# --- decisions ---
+
+
+def _outcome(row: DecisionRow) -> str:
+    if row.request is None:
+        return "rejected"
+    response = row.request.response
+    if response is not None:
+        return "failed" if _failure_of(response) else "answered"
+    return row.request.state if row.request.state in ("sent", "claimed") else "waiting"
+
+
+def _way(row: DecisionRow) -> str:
+    if row.request is None:
+        return ""
+    if row.proposals:
+        return "proposal"
+    return "grant" if row.entry.grant else "own" if row.entry.pattern else ""
+
+
+def _decision_edited(row: DecisionRow) -> bool | None:
+    if row.request is None or not row.proposals:
+        return None
+    each = [_edited(proposal) for proposal in row.proposals]
+    return True if any(each) else None if None in each else False
+
+
+def _decided_by(row: DecisionRow) -> str:
+    return row.entry.sender if row.proposals else ""
+
+
+def _called(row: DecisionRow) -> Entry:
+    """The request, or the proposal that was rejected."""
+    return row.entry if row.request is not None else row.proposals[0].opened
+
+
+def _decision_latency(row: DecisionRow) -> float | None:
+    return _lasted_from(row.proposals[0].opened, row.entry) if row.proposals else None
+
+
+def _decision_response(row: DecisionRow) -> Entry | None:
+    return None if row.request is None else row.request.response
+
+
+DECISIONS = FrameSpec(
+    "decisions",
+    "one row for each request that reached its target, by whatever right, and for each rejection of a proposal",
+    (
+        FrameColumn(
+            "seq",
+            "int64",
+            "",
+            "the place of the request or the rejection in the journal",
+            lambda r: r.entry.seq,
+        ),
+        FrameColumn(
+            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.entry.record.now
+        ),
+        FrameColumn("id", "object", "", "the id of the request or the rejection", lambda r: r.entry.id),
+        FrameColumn("from", "object", "", "its sender", lambda r: r.entry.sender),
+        FrameColumn("to", "object", "", "the targets of the call, a tuple", lambda r: _called(r).to),
+        FrameColumn(
+            "method", "object", "", "the MCP method of the call", lambda r: method_of(_called(r).payload)
+        ),
+        FrameColumn("tool", "object", "", "the tool of the call", lambda r: _tool_of_call(_called(r))),
+        FrameColumn(
+            "executed",
+            "bool",
+            "",
+            "whether the call was sent to its target; false for a rejection",
+            lambda r: r.request is not None,
+        ),
+        FrameColumn(
+            "outcome",
+            "object",
+            "",
+            "answered, failed, waiting, sent (a notification), claimed (its id is another's), rejected",
+            _outcome,
+        ),
+        FrameColumn(
+            "latency",
+            "float64",
+            "s",
+            "from the request to its answer",
+            lambda r: _lasted_from(r.entry, _decision_response(r)),
+        ),
+        FrameColumn(
+            "error",
+            "object",
+            "",
+            "the text of a failure, in one line",
+            lambda r: _failure_of(_decision_response(r)),
+        ),
+        FrameColumn(
+            "way",
+            "object",
+            "",
+            "why it was executed: own (a configured permission), grant, or proposal; empty where that was not seen",
+            _way,
+        ),
+        FrameColumn(
+            "pattern",
+            "object",
+            "",
+            "the permission that let the message pass, as JSON",
+            lambda r: r.entry.pattern,
+        ),
+        FrameColumn(
+            "source",
+            "object",
+            "",
+            "the origin of that permission: configuration, grant, invitation; empty where not known",
+            lambda r: r.origin.source,
+        ),
+        FrameColumn(
+            "profile",
+            "object",
+            "",
+            "the profile with which its sender was configured; empty for any other list",
+            lambda r: r.origin.profile,
+        ),
+        FrameColumn("grant", "object", "", "the id of the grant or the invitation", lambda r: r.entry.grant),
+        FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
+        FrameColumn(
+            "given_for", "object", "", "the reason that was stated with the grant", lambda r: r.origin.reason
+        ),
+        FrameColumn("given_at", "Int64", "", "its place in the journal", lambda r: r.origin.seq),
+        FrameColumn(
+            "proposal",
+            "object",
+            "",
+            "the id of the proposal that was decided; of the first where there are several",
+            lambda r: r.proposals[0].opened.id if r.proposals else "",
+        ),
+        FrameColumn(
+            "proposals",
+            "int64",
+            "proposals",
+            "how many proposals the message decided",
+            lambda r: len(r.proposals),
+        ),
+        FrameColumn(
+            "proposer",
+            "object",
+            "",
+            "the sender of that proposal",
+            lambda r: r.proposals[0].opened.sender if r.proposals else "",
+        ),
+        FrameColumn(
+            "decided_by",
+            "object",
+            "",
+            "the participant that approved or rejected it; empty where no proposal was decided",
+            _decided_by,
+        ),
+        FrameColumn(
+            "how",
+            "object",
+            "",
+            "click, typed or policy, as its lab noted; empty without a note",
+            lambda r: r.note.how if r.note else "",
+        ),
+        FrameColumn(
+            "policy",
+            "object",
+            "",
+            "the name of the policy; empty where a person decided",
+            lambda r: r.note.policy if r.note else "",
+        ),
+        FrameColumn(
+            "policy_text",
+            "object",
+            "",
+            "the text of the policy",
+            lambda r: r.note.policy_text if r.note else "",
+        ),
+        FrameColumn(
+            "digest",
+            "object",
+            "",
+            "the SHA-256 of what was shown, of the edit where it was edited",
+            lambda r: r.note.digest if r.note else "",
+        ),
+        FrameColumn(
+            "on_screen",
+            "Int64",
+            "ms",
+            "how long it was shown before the click",
+            lambda r: r.note.on_screen if r.note else None,
+        ),
+        FrameColumn(
+            "decision_latency", "float64", "s", "from the proposal to this decision", _decision_latency
+        ),
+        FrameColumn(
+            "edited",
+            "boolean",
+            "",
+            "whether the request differs from a proposal; missing without one, or where they were too large to compare",
+            _decision_edited,
+        ),
+        FrameColumn(
+            "changes",
+            "object",
+            "",
+            "what was edited, a tuple of “place: proposed → sent”",
+            lambda r: tuple(c for p in (r.proposals if r.request else ()) for c in _changes(p)),
+        ),
+        FrameColumn(
+            "reason",
+            "object",
+            "",
+            "the reason of a rejection",
+            lambda r: r.rejection.reason if r.rejection else "",
+        ),
+    ),
+)
+
+
+# --- reasoning, streams, participants, grants, verdicts, chat ---
+
+
+def _sequence_seconds(row: ReasoningRow) -> float | None:
+    ended = row.sequence.ended
+    return None if ended is None else max(0.0, ended - row.sequence.started)
+
+
+REASONING = FrameSpec(
+    "reasoning",
+    "one row for each sequence of reasoning",
+    (
+        FrameColumn(
+            "seq",
+            "Int64",
+            "",
+            "the place of its start in the journal; missing where the log begins behind it",
+            lambda r: r.seq,
+        ),
+        FrameColumn(
+            "time",
+            _TIME,
+            "UTC",
+            "the time of its start, or of the first message that was seen of it",
+            lambda r: _time_at(r.sequence.started),
+        ),
+        FrameColumn(
+            "id",
+            "object",
+            "",
+            "the id of its start, which is the context of its messages",
+            lambda r: r.sequence.id,
+        ),
+        FrameColumn("from", "object", "", "the participant that reasons", lambda r: r.sequence.owner),
+        FrameColumn("state", "object", "", "active, concluded, cancelled, left", lambda r: r.sequence.state),
+        FrameColumn("seconds", "float64", "s", "from its start to its end", _sequence_seconds),
+        FrameColumn("ended", _TIME, "UTC", "the time of its end", lambda r: _time_at(r.sequence.ended)),
+        FrameColumn("ended_by", "object", "", "the participant that ended it", lambda r: r.sequence.by),
+        FrameColumn("reason", "object", "", "the reason of a cancel", lambda r: r.sequence.reason),
+        FrameColumn(
+            "steps",
+            "int64",
+            "messages",
+            "messages that belong to it, its start aside",
+            lambda r: r.sequence.steps,
+        ),
+        FrameColumn(
+            "about", "object", "", "the ids that its start correlates to, a tuple", lambda r: r.sequence.about
+        ),
+        FrameColumn(
+            "parent", "object", "", "the id of the sequence within which it began", lambda r: r.parent
+        ),
+        FrameColumn(
+            "path", "object", "", "the part of the parent in which it began", lambda r: r.sequence.path
+        ),
+        FrameColumn("stream", "object", "", "the id of the stream beside it", lambda r: r.sequence.stream),
+    ),
+)
+
+
+def _described(row: StreamFactsRow, name: str) -> str:
+    value = row.facts.fields.get(name)
+    return one_line(value, MAX_VALUE) if isinstance(value, str) else ""
+
+
+def _stream_ended(row: StreamFactsRow) -> float | None:
+    return row.facts.t if row.facts.state == "closed" else None
+
+
+def _stream_seconds(row: StreamFactsRow) -> float | None:
+    ended = _stream_ended(row)
+    return None if ended is None or row.opened is None else max(0.0, ended - row.opened)
+
+
+STREAMS = FrameSpec(
+    "streams",
+    "one row for each stream, requested ones that were never opened too",
+    (
+        FrameColumn("seq", "Int64", "", "the place of the message by which it became known", lambda r: r.seq),
+        FrameColumn("time", _TIME, "UTC", "the time of that message", lambda r: _time_at(r.began)),
+        FrameColumn(
+            "id",
+            "object",
+            "",
+            "the id that its frames carry; empty before it is opened",
+            lambda r: r.facts.id,
+        ),
+        FrameColumn("request", "object", "", "the id of its request", lambda r: r.facts.request_id),
+        FrameColumn("from", "object", "", "its owner", lambda r: r.facts.owner),
+        FrameColumn(
+            "to",
+            "object",
+            "",
+            "the recipients of its frames, a tuple; empty for everybody",
+            lambda r: r.facts.target,
+        ),
+        FrameColumn("state", "object", "", "requested, refused, open, closed", lambda r: r.facts.state),
+        FrameColumn(
+            "direction", "object", "", "as its request states it", lambda r: _described(r, "direction")
+        ),
+        FrameColumn(
+            "description", "object", "", "as its request states it", lambda r: _described(r, "description")
+        ),
+        FrameColumn(
+            "writers",
+            "object",
+            "",
+            "the participants that may write, a tuple, the owner first",
+            lambda r: r.facts.writers,
+        ),
+        FrameColumn("opened", _TIME, "UTC", "the time when it was opened", lambda r: _time_at(r.opened)),
+        FrameColumn(
+            "ended", _TIME, "UTC", "the time when it was closed", lambda r: _time_at(_stream_ended(r))
+        ),
+        FrameColumn("seconds", "float64", "s", "how long it was open", _stream_seconds),
+        FrameColumn(
+            "ended_by", "object", "", "the participant that closed it, or refused it", lambda r: r.facts.by
+        ),
+        FrameColumn("reason", "object", "", "the reason of its close or refusal", lambda r: r.facts.reason),
+        FrameColumn(
+            "refused_frames",
+            "int64",
+            "frames",
+            "frames that the gateway reported as refused",
+            lambda r: r.facts.refused_frames,
+        ),
+    ),
+)
+
+PARTICIPANTS = FrameSpec(
+    "participants",
+    "one row for each participant that was ever present or sent a message",
+    (
+        FrameColumn("participant", "object", "", "its name", lambda r: r.name),
+        FrameColumn(
+            "profile",
+            "object",
+            "",
+            "the profile with which it was configured; empty for any other list",
+            lambda r: r.profile,
+        ),
+        FrameColumn(
+            "present",
+            "bool",
+            "",
+            "whether it is present at the end",
+            lambda r: bool(r.member and r.member.ids),
+        ),
+        FrameColumn(
+            "paused",
+            "bool",
+            "",
+            "whether it is under a pause that nobody has ended; its time may be over",
+            lambda r: bool(r.member and r.member.pause),
+        ),
+        FrameColumn(
+            "shut_down",
+            "bool",
+            "",
+            "whether it was shut down and has not joined since",
+            lambda r: bool(r.member and r.member.shut_down),
+        ),
+        FrameColumn(
+            "removed",
+            "bool",
+            "",
+            "whether it was removed and has not joined since",
+            lambda r: bool(r.member and r.member.removed),
+        ),
+        FrameColumn("joins", "int64", "connections", "connections that it had", lambda r: r.joins),
+        FrameColumn(
+            "first",
+            _TIME,
+            "UTC",
+            "the time of the first message by it or about it",
+            lambda r: _time_at(r.first),
+        ),
+        FrameColumn("last", _TIME, "UTC", "the time of its last message", lambda r: _time_at(r.last)),
+        FrameColumn("sent", "int64", "messages", "messages by it that were accepted", lambda r: r.sent),
+        FrameColumn("refused", "int64", "messages", "messages by it that were refused", lambda r: r.refused),
+        FrameColumn("addressed", "int64", "messages", "messages to it by name", lambda r: r.addressed),
+        FrameColumn(
+            "requests", "int64", "messages", "requests by it that were accepted", lambda r: r.requests
+        ),
+        FrameColumn(
+            "proposals", "int64", "messages", "proposals by it that were accepted", lambda r: r.proposals
+        ),
+        FrameColumn("tokens", "Int64", "tokens", "in its context, by its last status", lambda r: r.tokens),
+        FrameColumn(
+            "max_tokens",
+            "Int64",
+            "tokens",
+            "that its context can hold, by its last status",
+            lambda r: r.max_tokens,
+        ),
+        FrameColumn(
+            "permissions",
+            "object",
+            "",
+            "its permissions as the gateway sent them last, a tuple of JSON texts",
+            lambda r: _write_patterns(r.member.capabilities if r.member else ()),
+        ),
+    ),
+)
+
+GRANTS = FrameSpec(
+    "grants",
+    "one row for each grant that the gateway relayed",
+    (
+        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.seq),
+        FrameColumn("time", _TIME, "UTC", "the time when it was given", lambda r: _time_at(r.grant.t)),
+        FrameColumn("id", "object", "", "its id", lambda r: r.grant.id),
+        FrameColumn("from", "object", "", "the participant that gave it", lambda r: r.grant.granter),
+        FrameColumn("recipient", "object", "", "the participant that got it", lambda r: r.grant.recipient),
+        FrameColumn(
+            "state",
+            "object",
+            "",
+            "stands, revoked, ended; one that stands may have ended unseen, at its own end",
+            lambda r: r.grant.state,
+        ),
+        FrameColumn(
+            "permissions",
+            "object",
+            "",
+            "the permissions that it gave, a tuple of JSON texts",
+            lambda r: _write_patterns(r.grant.capabilities),
+        ),
+        FrameColumn(
+            "left", "object", "", "those that no revoke has named", lambda r: _write_patterns(r.grant.left)
+        ),
+        FrameColumn("reason", "object", "", "the reason that was stated with it", lambda r: r.grant.reason),
+        FrameColumn(
+            "ended",
+            _TIME,
+            "UTC",
+            "the time of its revoke, or of the removal that ended it",
+            lambda r: _time_at(r.ended),
+        ),
+        FrameColumn(
+            "ended_by",
+            "object",
+            "",
+            "the participant that revoked it, or removed its recipient or giver",
+            lambda r: r.grant.revoked_by,
+        ),
+        FrameColumn(
+            "expires_at",
+            "object",
+            "",
+            "the end that was stated with it, as a text",
+            lambda r: r.grant.expires_at,
+        ),
+        FrameColumn(
+            "max_uses",
+            "Int64",
+            "messages",
+            "the uses that were stated with it",
+            lambda r: whole_number(r.grant.max_uses),
+        ),
+        FrameColumn("uses", "int64", "messages", "messages that it let pass", lambda r: r.uses),
+        FrameColumn("last_use", _TIME, "UTC", "the time of the last of them", lambda r: _time_at(r.last_use)),
+        FrameColumn(
+            "acknowledged_by",
+            "object",
+            "",
+            "the participants that acknowledged it, a tuple",
+            lambda r: tuple(a.by for a in r.grant.acknowledged),
+        ),
+    ),
+)
+
+
+def _member(row: VerdictRow, name: str) -> str:
+    value = row.members.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _why(row: VerdictRow) -> str:
+    if row.record.verdict != "refused":
+        return ""
+    known = outline(row.record)
+    return one_line(known.why if known is not None else row.record.detail, 2 * MAX_VALUE)
+
+
+VERDICTS = FrameSpec(
+    "verdicts",
+    "one row for each message of a participant that the gateway accepted or refused",
+    (
+        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.record.seq),
+        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.record.now),
+        FrameColumn(
+            "participant",
+            "object",
+            "",
+            "the participant that the gateway authenticated",
+            lambda r: r.record.participant,
+        ),
+        FrameColumn(
+            "kind", "object", "", "its kind; empty where its text is not kept", lambda r: _member(r, "kind")
+        ),
+        FrameColumn(
+            "id", "object", "", "its id; empty where its text is not kept", lambda r: _member(r, "id")
+        ),
+        FrameColumn("verdict", "object", "", "accepted or refused", lambda r: r.record.verdict),
+        FrameColumn("code", "object", "", "the reason of a refusal", lambda r: r.record.code),
+        FrameColumn("why", "object", "", "that reason in words", _why),
+        FrameColumn(
+            "pattern", "object", "", "the permission that let it pass, as JSON", lambda r: r.record.pattern
+        ),
+        FrameColumn(
+            "source",
+            "object",
+            "",
+            "the origin of that permission: configuration, grant, invitation; empty where not known",
+            lambda r: r.origin.source,
+        ),
+        FrameColumn(
+            "profile",
+            "object",
+            "",
+            "the profile with which its sender was configured",
+            lambda r: r.origin.profile,
+        ),
+        FrameColumn("grant", "object", "", "the id of the grant or the invitation", lambda r: r.record.grant),
+        FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
+    ),
+)
+
+
+def _chat_text(row: ChatMessageRow) -> str:
+    text = row.opened.payload.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _chat_format(row: ChatMessageRow) -> str:
+    value = row.opened.payload.get("format")
+    return value if isinstance(value, str) else "plain"
+
+
+def _chat_latency(row: ChatMessageRow) -> float | None:
+    times = [receipt.t for receipt in row.message.receipts] if row.message is not None else []
+    return max(0.0, min(times) - row.opened.t) if times else None
+
+
+CHAT = FrameSpec(
+    "chat",
+    "one row for each chat message",
+    (
+        *_opening("message"),
+        FrameColumn("text", "object", "", "its text", _chat_text),
+        FrameColumn("format", "object", "", "plain or markdown", _chat_format),
+        FrameColumn(
+            "state",
+            "object",
+            "",
+            "open, cancelled (by its author), repeated (its id is taken)",
+            lambda r: "repeated" if r.message is None else r.message.state,
+        ),
+        FrameColumn(
+            "reason",
+            "object",
+            "",
+            "the reason of that cancel",
+            lambda r: r.message.reason if r.message else "",
+        ),
+        FrameColumn(
+            "acknowledged_by",
+            "object",
+            "",
+            "the participants that acknowledged it, a tuple",
+            lambda r: tuple(x.by for x in r.message.receipts) if r.message else (),
+        ),
+        FrameColumn(
+            "latency",
+            "float64",
+            "s",
+            "from the message to the earliest acknowledgement that still counts",
+            _chat_latency,
+        ),
+        FrameColumn(
+            "dismissed_by",
+            "object",
+            "",
+            "the participants that took it off their own queue, a tuple",
+            lambda r: tuple(x.by for x in r.message.dismissed) if r.message else (),
+        ),
+    ),
+)
+
+
+def _latency_ms(row: TelemetryRow) -> float | None:
+    value = row.opened.payload.get("latency_ms")
+    return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _telemetry(name: str) -> Callable[[TelemetryRow], int | None]:
+    return lambda row: whole_number(row.opened.payload.get(name))
+
+
+def _status_text(row: TelemetryRow) -> str:
+    value = row.opened.payload.get("status")
+    return one_line(value, MAX_VALUE) if isinstance(value, str) else ""
+
+
+TELEMETRY = FrameSpec(
+    "telemetry",
+    "one row for each status that a participant sent",
+    (
+        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.opened.seq),
+        FrameColumn(
+            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.opened.record.now
+        ),
+        FrameColumn("from", "object", "", "the participant that sent it", lambda r: r.opened.sender),
+        FrameColumn("tokens", "Int64", "tokens", "in its context", _telemetry("tokens")),
+        FrameColumn("max_tokens", "Int64", "tokens", "that its context can hold", _telemetry("max_tokens")),
+        FrameColumn(
+            "messages_in_context", "Int64", "messages", "in its context", _telemetry("messages_in_context")
+        ),
+        FrameColumn("latency", "float64", "s", "of its last answer, as it states it", _latency_ms),
+        FrameColumn("status", "object", "", "its status in a word, as it states it", _status_text),
+    ),
+)
+
+TRAFFIC = FrameSpec(
+    "traffic",
+    "one row for each second and family of kinds in which messages came",
+    (
+        FrameColumn("time", _TIME, "UTC", "the second", lambda r: _time_at(r[0][0])),
+        FrameColumn(
+            "family",
+            "object",
+            "",
+            "chat, mcp, proposal, error, reasoning, capability, participant, stream, system",
+            lambda r: FAMILIES[r[0][1]].name,
+        ),
+        FrameColumn(
+            "messages", "int64", "messages", "messages of that family in that second", lambda r: r[1]
+        ),
+    ),
+)
+
+TALK = FrameSpec(
+    "talk",
+    "one row for each sender and addressee",
+    (
+        FrameColumn("from", "object", "", "the sender; gateway for the gateway", lambda r: r[0][0]),
+        FrameColumn(
+            "to", "object", "", "the addressee; everybody for a message without one", lambda r: r[0][1]
+        ),
+        FrameColumn("messages", "int64", "messages", "messages from one to the other", lambda r: r[1]),
+    ),
+)
+
+FRAMES: dict[str, FrameSpec] = {
+    frame.name: frame
+    for frame in (
+        REQUESTS,
+        PROPOSALS,
+        DECISIONS,
+        REASONING,
+        STREAMS,
+        PARTICIPANTS,
+        GRANTS,
+        VERDICTS,
+        CHAT,
+        TELEMETRY,
+        TRAFFIC,
+        TALK,
+    )
+}
+
+
+def describe_frames() -> str:
+    """All frames with all columns and units, as Markdown."""
+    parts = []
+    for frame in FRAMES.values():
+        rows = "\n".join(
+            f"| `{c.name}` | {c.dtype} | {c.unit} | {c.about.replace('|', ' ')} |" for c in frame.columns
+        )
+        head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
+        parts.append(f"**`{frame.name}`**: {frame.about}\n\n{head}{rows}")
+    return "\n\n".join(parts)

@@ -1,0 +1,164 @@
+"""Makes the frames of a log: its requests, proposals, decisions and all else that the ledger tracks, as tables.
+
+All frames of a log come from one pass of the ledger over its records. A live log is passed on from where the last pass
+ended, so a frame in a cell costs what is new. Values of rows that cannot change any more are computed once and kept;
+the other rows are computed for each frame.
+
+`print(log.frames["requests"])` shows the columns of a frame with their units (`log.frame_columns`).
+
+Spec: §3.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mew_lab.errors import ConfigError
+from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
+from mew_lab.log.ledger_rows import LedgerPass
+from mew_lab.space.events import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource"]
+
+SHARED = 4096  # different values of a column up to which equal ones are stored once
+
+UNSEEN_IN_FRAMES = (
+    "Seen as a participant: verdicts, refused messages and the permissions that let messages pass could not be seen. "
+    "Calls between others are in it only as far as this participant received them."
+)
+
+
+class FrameSource(Protocol):
+    """Anything that has frames, such as a `Log`."""
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of that name."""
+
+
+class FrameCatalog(Mapping[str, FrameSpec]):
+    """The frames of a log by name; printed, one line for each."""
+
+    def __getitem__(self, name: str) -> FrameSpec:
+        return _spec(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FRAMES)
+
+    def __len__(self) -> int:
+        return len(FRAMES)
+
+    def __repr__(self) -> str:
+        wide = max(map(len, FRAMES))
+        return "\n".join(f"{frame.name:{wide}}  {frame.about}" for frame in FRAMES.values())
+
+
+def _spec(name: str) -> FrameSpec:
+    if name not in FRAMES:
+        raise ConfigError(f"there is no frame {name!r:.80} of a log; there are {', '.join(FRAMES)}")
+    return FRAMES[name]
+
+
+class _SettledValues:
+    """The values of the rows of one frame that cannot change any more, by column, with the place of each row."""
+
+    def __init__(self, columns: Sequence[FrameColumn]) -> None:
+        self.places: list[int] = []
+        self.values: list[list[Any]] = [[] for _ in columns]
+        self._columns = columns
+        self._shared: list[dict[Any, Any]] = [{} for _ in columns]
+
+    def add(self, rows: Sequence[Any]) -> None:
+        self.places += [row.place for row in rows]
+        for column, values, shared in zip(self._columns, self.values, self._shared, strict=True):
+            new = [column.value(row) for row in rows]
+            values += _share(new, shared) if column.dtype == "object" else new
+
+
+class FrameMaker:
+    """The frames of one log, made as its records come.
+
+    Args:
+        columns: Other columns than those of `FRAMES`, by frame.
+        verdicts: Whether the frame `verdicts` can be made.
+        unseen: A sentence on what the vantage of the log cannot show; each frame carries it as `attrs["unseen"]`.
+
+    Attributes:
+        places: The number of records so far.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[FrameColumn]] | None = None,
+        *,
+        verdicts: bool = False,
+        unseen: str = "",
+    ) -> None:
+        self._columns = {
+            name: tuple((columns or {}).get(name) or frame.columns) for name, frame in FRAMES.items()
+        }
+        self._settled = {name: _SettledValues(of) for name, of in self._columns.items()}
+        self._pass = LedgerPass(verdicts=verdicts)
+        self._made: dict[
+            str, tuple[int, pd.DataFrame]
+        ] = {}  # by frame: the number of records when it was made
+        self._unseen = unseen
+        # A cell and a view may ask at the same time, each in its own thread; a pass has one position.
+        self._lock = threading.Lock()
+
+    @property
+    def places(self) -> int:
+        return self._pass.places
+
+    def frame(self, name: str, new: Callable[[int], Iterable[Record]]) -> pd.DataFrame:
+        """The frame after all records; `new(n)` gives those after the first `n`.
+
+        Changes to it do not change the next one.
+        """
+        with self._lock:
+            for record in new(self._pass.places):
+                self._pass.observe(record)
+                if self._pass.due:
+                    for settled, rows in self._pass.settle().items():
+                        self._settled[settled].add(rows)
+            places, made = self._made.get(name, (-1, None))
+            if made is None or places != self._pass.places:
+                made = self._make(name)
+                self._made[name] = self._pass.places, made
+            return made.copy(deep=False)
+
+    def _make(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        columns, settled = self._columns[name], self._settled[name]
+        if name == "traffic":
+            rows: list[Any] = sorted(self._pass.traffic.items())
+        elif name == "talk":
+            rows = list(self._pass.talk.items())
+        else:
+            rows = self._pass.rows[name]
+        places = settled.places + [row.place for row in rows] if settled.places else []
+        order = sorted(range(len(places)), key=places.__getitem__)
+        made: dict[str, pd.Series[Any]] = {}
+        for column, values in zip(columns, settled.values, strict=True):
+            whole = values + [column.value(row) for row in rows]
+            made[column.name] = pd.Series([whole[at] for at in order] if order else whole, dtype=column.dtype)
+        frame = pd.DataFrame(made, copy=False)
+        if self._unseen:
+            frame.attrs["unseen"] = self._unseen
+        return frame
+
+
+def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:
+    """The values, with one object for equal ones while there are few different ones."""
+    if len(seen) > SHARED:
+        return values
+    share = seen.setdefault
+    try:
+        return [share(value, value) for value in values]
+    except TypeError:  # a user's column of lists or dicts
+        return values

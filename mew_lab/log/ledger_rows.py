@@ -1,0 +1,737 @@
+"""Passes the records of a log through the ledger, and keeps a row for each thing that the ledger tracks.
+
+How it works
+------------
+`LedgerPass.observe` takes every record of a log, in order. The changes of the ledger make rows: a `RequestRow` for each
+request, a `ProposalRow` for each proposal, and so on. A row holds the newest state that the ledger has reported of it.
+So this module applies no rule of its own to a call, a chat, a stream or a sequence of reasoning.
+
+The ledger forgets old calls and messages, because it is bounded. A row of something that it has forgotten cannot change
+any more. `LedgerPass.settle` returns such rows and drops them, so that a log may be larger than the memory.
+
+Beside the ledger, three things of a record are used:
+
+- `pattern` and `grant` tell what let a message pass. The grants of the ledger, and the invitations, tell who gave it;
+- a note `decided` of the lab tells how a person or a policy decided. It belongs to the message of the same participant
+  that it names, and to no other;
+- `participant` is the name of a participant whose connections have ids of their own.
+
+`MessageStates` computes the state, the latency and the deciding participant of each message, for the columns of an
+index.
+
+Spec: §3.1 to §3.10; rulings R6, R17, R18.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from mew_lab.ledger.calls import Change, Proposal, Rejection, Request
+from mew_lab.ledger.chats import ChatChange, ChatMessage
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import Grant, GrantChange
+from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
+from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
+from mew_lab.ledger.streams import StreamChange, StreamFacts
+from mew_lab.log.entries import RecordedEntry, entry_of
+from mew_lab.log.line import read_members
+from mew_lab.log.pairs import Pair, pair_of
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.families import family_index
+from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.space.events import Record
+
+__all__ = [
+    "ChatMessageRow",
+    "DecisionNote",
+    "DecisionRow",
+    "GrantRow",
+    "LedgerPass",
+    "LedgerRow",
+    "MessageState",
+    "MessageStates",
+    "ParticipantRow",
+    "PermissionOrigin",
+    "ProposalRow",
+    "ReasoningRow",
+    "RequestRow",
+    "StreamFactsRow",
+    "TelemetryRow",
+    "VerdictRow",
+    "ledger_columns",
+]
+
+MAX_NOTES = 10_000  # notes whose message has not come yet
+MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
+SETTLE_ROWS = 8192  # new rows after which those that cannot change are settled
+SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
+
+
+class DecisionNote(NamedTuple):
+    """What a lab noted when a person or a policy decided a proposal there.
+
+    Attributes:
+        proposal: The id of the proposal; `decision` is `approve` or `reject`, and `request` the id of the request that
+            an approval sent.
+        by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
+        digest: The SHA-256 of what was shown, of an edit where it was edited.
+        on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
+        how: `click`, `typed` or `policy`.
+        reason: The reason of a rejection.
+    """
+
+    proposal: str
+    decision: str
+    request: str
+    by: str
+    digest: str
+    on_screen: int | None
+    how: str
+    policy: str
+    policy_text: str
+    reason: str
+
+
+class PermissionOrigin(NamedTuple):
+    """The origin of the permission by which a message passed.
+
+    `source` is `configuration`, `grant`, `invitation`, or empty where it is not known. `giver` gave the grant or the
+    invitation of record `seq`, for the reason `reason`. `profile` is the profile with which a participant was
+    configured.
+    """
+
+    source: str = ""
+    giver: str = ""
+    seq: int | None = None
+    reason: str = ""
+    profile: str = ""
+
+
+UNKNOWN_ORIGIN = PermissionOrigin()
+
+
+@dataclass(slots=True, eq=False)
+class LedgerRow:
+    """A row of any frame. `place` is its place among all rows of that frame, from 0."""
+
+    place: int = field(default=0, init=False)
+    settled: bool = field(default=False, init=False)
+
+
+@dataclass(slots=True, eq=False)
+class RequestRow(LedgerRow):
+    """One `mcp/request`: its record, its newest state, the proposals that it fulfilled, and its note.
+
+    `claimed` is set for a request under an id that another participant's request has taken: `call` is None then.
+    """
+
+    opened: RecordedEntry
+    call: Request | None
+    origin: PermissionOrigin
+    note: DecisionNote | None = None
+    proposals: list[ProposalRow] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        """The state in the ledger's words; `claimed` where its id is another participant's."""
+        return "claimed" if self.call is None else self.call.state
+
+    @property
+    def response(self) -> Entry | None:
+        """The answer that counts, for it or for a proposal that it fulfilled."""
+        if self.call is not None and self.call.response is not None:
+            return self.call.response
+        return next((row.call.response for row in self.proposals if row.call and row.call.response), None)
+
+
+@dataclass(slots=True, eq=False)
+class ProposalRow(LedgerRow):
+    """One `mcp/proposal`: its record, its newest state, its first decision, its fulfilment and the note of it."""
+
+    opened: RecordedEntry
+    call: Proposal | None
+    pair: Pair | None = None
+    request: RequestRow | None = None
+    note: DecisionNote | None = None
+
+    @property
+    def state(self) -> str:
+        """The state in the ledger's words; `claimed` where its id is another participant's."""
+        return "claimed" if self.call is None else self.call.state
+
+
+@dataclass(slots=True, eq=False)
+class DecisionRow(LedgerRow):
+    """One executed call, or one rejection of a proposal: `entry` is the request, or the rejection."""
+
+    entry: RecordedEntry
+    origin: PermissionOrigin
+    proposals: list[ProposalRow]
+    note: DecisionNote | None
+    request: RequestRow | None = None
+    rejection: Rejection | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ChatMessageRow(LedgerRow):
+    """One chat message; `message` is None for one under an id that is taken."""
+
+    opened: RecordedEntry
+    message: ChatMessage | None
+
+
+@dataclass(slots=True, eq=False)
+class ReasoningRow(LedgerRow):
+    """One sequence of reasoning; `seq` is the record of its start, None where that was not seen."""
+
+    sequence: ReasoningSequence
+    seq: int | None
+    parent: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class StreamFactsRow(LedgerRow):
+    """One stream; `seq` is the record by which it became known."""
+
+    facts: StreamFacts
+    seq: int | None
+    began: float
+    opened: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class GrantRow(LedgerRow):
+    """One grant; `uses` counts the accepted messages that it let pass, `last_use` is the time of the newest."""
+
+    grant: Grant
+    seq: int
+    ended: float | None = None
+    uses: int = 0
+    last_use: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ParticipantRow(LedgerRow):
+    """One participant with its newest state, and how many messages it sent and got."""
+
+    name: str
+    member: Membership | None = None
+    profile: str = ""
+    joins: int = 0
+    first: float | None = None
+    last: float | None = None
+    sent: int = 0
+    refused: int = 0
+    addressed: int = 0
+    requests: int = 0
+    proposals: int = 0
+    tokens: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class TelemetryRow(LedgerRow):
+    """One `participant/status`."""
+
+    opened: RecordedEntry
+
+
+@dataclass(slots=True, eq=False)
+class VerdictRow(LedgerRow):
+    """One message that a participant sent to the gateway; `members` are empty where its text is not kept."""
+
+    record: Record
+    members: Mapping[str, Any]
+    origin: PermissionOrigin
+
+
+class LedgerPass:
+    """Rows of everything that happened in a log, made in one pass.
+
+    Args:
+        verdicts: Whether it also makes a row for the verdict on each message, which takes most of the memory.
+
+    Attributes:
+        rows: The rows that may still change, by frame, in order.
+        traffic: How many messages came in each second, by family: (second, index of the family) -> messages.
+        talk: How many messages each sender sent to each addressee; `everybody` for those without an addressee.
+        places: The number of records so far.
+        due: Whether `settle` should be called, to limit the memory.
+    """
+
+    def __init__(self, *, verdicts: bool = False) -> None:
+        self.rows: dict[str, list[Any]] = {name: [] for name in _SETTLED}
+        self.traffic: Counter[tuple[int, int]] = Counter()
+        self.talk: Counter[tuple[str, str]] = Counter()
+        self.places = 0
+        self.due = False
+        self._verdicts = verdicts
+        self._names: dict[str, str] = {}  # id of a connection -> participant
+        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        self._counts: Counter[str] = Counter()  # rows of each frame
+        self._added = 0
+        self._weight = 0
+        self._requests: dict[str, RequestRow] = {}  # the newest of each id that is not settled
+        self._proposals: dict[str, ProposalRow] = {}
+        self._chats: dict[str, ChatMessageRow] = {}
+        self._sequences: dict[int, ReasoningRow] = {}
+        self._streams: dict[str, StreamFactsRow] = {}
+        self._stream_requests: dict[
+            str, StreamFactsRow
+        ] = {}  # those that are not opened, by id of the request
+        self._grants: dict[str, GrantRow] = {}
+        self._participants: dict[str, ParticipantRow] = {}
+        self._origins: dict[str, PermissionOrigin] = {}  # id of a grant or an invitation -> its origin
+        self._profiles: dict[str, PermissionOrigin] = {}  # participant -> that of its configured permissions
+        self._notes: BoundedDict[tuple[str, str, str], DecisionNote] = BoundedDict(MAX_NOTES)
+        self._rules: Mapping[type, Callable[[Any, RecordedEntry], None]] = {
+            Change: self._on_call,
+            ChatChange: self._on_chat,
+            ReasoningChange: self._on_reasoning,
+            StreamChange: self._on_stream,
+            MemberChange: self._on_member,
+            GrantChange: self._on_grant,
+        }
+
+    def observe(self, record: Record) -> None:
+        """Records the next record of the log."""
+        self.places += 1
+        if record.raw is None:
+            self._on_event(record)
+            return
+        entry = RecordedEntry(record)
+        kind = entry.kind
+        self.traffic[math.floor(entry.t), family_index(kind)] += 1
+        sender = _shown_name(entry.sender)
+        for name in {_shown_name(name) for name in entry.to} if entry.to else ("everybody",):
+            self.talk[sender, name] += 1
+        self._count(entry)
+        if record.grant and record.verdict == "accepted":
+            grant = self._grants.get(record.grant)
+            if grant is not None:
+                grant.uses += 1
+                grant.last_use = entry.t
+        if self._verdicts and record.verdict in ("accepted", "refused"):
+            self._add("verdicts", VerdictRow(record, entry.members, self._origin_of(record)))
+        if kind == "participant/status" and not entry.refused:
+            self._on_status(entry)
+        elif kind == "space/invite" and record.verdict == "accepted" and entry.id:
+            origin = PermissionOrigin("invitation", entry.sender, record.seq)
+            self._origins.setdefault(entry.id, origin)
+        for change in self._ledger.observe(entry):
+            self._rules[type(change)](change, entry)
+
+    def settle(self) -> dict[str, list[Any]]:
+        """Drops the rows that cannot change any more, and returns them by frame, in order."""
+        self.due, self._added, self._weight = False, 0, 0
+        dropped: dict[str, list[Any]] = {}
+        for name, is_settled in _SETTLED.items():
+            if is_settled is None:
+                continue
+            kept: list[Any] = []
+            done: list[Any] = []
+            for row in self.rows[name]:
+                row.settled = is_settled(self, row)
+                (done if row.settled else kept).append(row)
+            if done:
+                self.rows[name], dropped[name] = kept, done
+        indexes: tuple[dict[str, Any], ...] = (self._requests, self._proposals, self._chats)
+        for index in (*indexes, self._streams, self._stream_requests):
+            for id in [id for id, row in index.items() if row.settled]:
+                del index[id]
+        return dropped
+
+    # --- records without a message ---
+
+    def _on_event(self, record: Record) -> None:
+        if record.verdict == "refused" and record.participant:
+            self._participant(record.participant, record.now.timestamp()).refused += 1
+            if self._verdicts:
+                self._add("verdicts", VerdictRow(record, {}, UNKNOWN_ORIGIN))
+        if record.event == "joined" and record.verdict != "refused":
+            if record.detail and record.detail != record.participant:
+                self._names[record.detail] = record.participant
+        elif record.event == "enrolled":
+            origin = PermissionOrigin("configuration", profile=_profile_of(record.detail))
+            self._profiles[record.participant] = origin
+        elif record.event == "decided":
+            note = _read_note(record)
+            if note is not None:
+                id = note.request if note.decision == "approve" else note.proposal
+                self._notes[record.participant, note.decision, id] = note
+
+    # --- one rule a chapter of the ledger ---
+
+    def _on_call(self, change: Change, entry: RecordedEntry) -> None:
+        call = change.call
+        if isinstance(call, Request):
+            self._on_request(change, call, entry)
+        else:
+            self._on_proposal(change, call, entry)
+
+    def _on_request(self, change: Change, call: Request, entry: RecordedEntry) -> None:
+        if change.what in ("requested", "refused"):
+            self._open_request(entry, call)
+        elif change.what == "claimed" and entry.kind == "mcp/request":
+            self._open_request(entry, None)
+            self._update_request(call)
+        else:
+            self._update_request(call)
+
+    def _open_request(self, entry: RecordedEntry, call: Request | None) -> None:
+        record = entry.record
+        row = RequestRow(entry, call, self._origin_of(record))
+        self._add("requests", row, len(entry.raw))
+        if call is not None and call.state != "refused":
+            self._requests[entry.id] = row
+        if entry.refused or not entry.to:
+            return
+        row.note = self._notes.pop((record.participant, "approve", entry.id), None)
+        self._add("decisions", DecisionRow(entry, row.origin, row.proposals, row.note, request=row))
+
+    def _update_request(self, call: Request) -> None:
+        row = self._requests.get(call.id)
+        if row is not None and row.opened is call.entry:
+            row.call = call
+
+    def _on_proposal(self, change: Change, call: Proposal, entry: RecordedEntry) -> None:
+        if change.what in ("proposed", "refused"):
+            row = ProposalRow(entry, call)
+            self._add("proposals", row, len(entry.raw))
+            if change.what == "proposed":
+                self._proposals[call.id] = row
+            return
+        known = self._proposals.get(call.id)
+        if known is not None and known.opened is call.entry:
+            known.call = call
+            known.pair = known.pair or pair_of(change)
+            if change.what == "fulfilled":
+                self._on_fulfilment(known, entry)
+            elif change.what == "rejected":
+                self._on_rejection(known, call, entry)
+        if change.what == "claimed" and entry.kind == "mcp/proposal":
+            self._add("proposals", ProposalRow(entry, None), len(entry.raw))
+
+    def _on_fulfilment(self, proposal: ProposalRow, entry: RecordedEntry) -> None:
+        request = self.rows["requests"][-1]  # the request itself was observed just before
+        assert request.opened is entry
+        request.proposals.append(proposal)
+        proposal.request = request
+        if request.note is not None and request.note.proposal == proposal.opened.id:
+            proposal.note = request.note
+
+    def _on_rejection(self, proposal: ProposalRow, call: Proposal, entry: RecordedEntry) -> None:
+        note = self._notes.pop((entry.record.participant, "reject", call.id), None)
+        if proposal.note is None:
+            proposal.note = note
+        origin, reason = self._origin_of(entry.record), entry.payload.get("reason")
+        rejection = Rejection(entry.sender, reason if isinstance(reason, str) else "")
+        row = DecisionRow(entry, origin, [proposal], note, rejection=rejection)
+        self._add("decisions", row, len(entry.raw))
+
+    def _on_chat(self, change: ChatChange, entry: RecordedEntry) -> None:
+        if change.what == "repeated":
+            self._add("chat", ChatMessageRow(entry, None), len(entry.raw))
+        elif change.what == "said":
+            row = self._chats[change.id] = ChatMessageRow(entry, change.message)
+            self._add("chat", row, len(entry.raw))
+        elif change.message is not None and change.id in self._chats:
+            self._chats[change.id].message = change.message
+
+    def _on_reasoning(self, change: ReasoningChange, entry: RecordedEntry) -> None:
+        sequence = change.sequence
+        if change.what == "began":
+            parent = self._sequences.get(sequence.parent)
+            row = ReasoningRow(
+                sequence, entry.seq if sequence.seq else None, parent.sequence.id if parent else ""
+            )
+            self._sequences[sequence.key] = row
+            self._add("reasoning", row)
+        elif sequence.key in self._sequences:
+            self._sequences[sequence.key].sequence = sequence
+
+    def _on_stream(self, change: StreamChange, entry: RecordedEntry) -> None:
+        facts = change.stream
+        row = self._streams.get(facts.id)
+        if row is None or row.facts.state == "closed":
+            row = self._stream_requests.pop(facts.request_id, None)
+        if row is None or row.facts.state == "refused":
+            row = StreamFactsRow(facts, entry.seq, entry.t)
+            self._add("streams", row)
+        row.facts = facts
+        if change.what == "opened":
+            row.opened = entry.t
+        if facts.id:
+            self._streams[facts.id] = row
+        else:
+            self._stream_requests[facts.request_id] = row
+
+    def _on_member(self, change: MemberChange, entry: RecordedEntry) -> None:
+        row = self._participant(change.member.name, entry.t)
+        before = row.member
+        row.member = change.member
+        if change.member.ids and (before is None or len(change.member.ids) > len(before.ids)):
+            row.joins += len(change.member.ids) - (0 if before is None else len(before.ids))
+
+    def _on_grant(self, change: GrantChange, entry: RecordedEntry) -> None:
+        grant = change.item
+        if not isinstance(grant, Grant):
+            return
+        if change.what == "granted":
+            row = self._grants[grant.id] = GrantRow(grant, entry.seq)
+            self._add("grants", row)
+            self._origins[grant.id] = PermissionOrigin("grant", grant.granter, entry.seq, grant.reason)
+        elif grant.id in self._grants:
+            row = self._grants[grant.id]
+            row.grant = grant
+            if not grant.stands and row.ended is None:
+                row.ended = entry.t
+
+    # --- counts ---
+
+    def _on_status(self, entry: RecordedEntry) -> None:
+        self._add("telemetry", TelemetryRow(entry), len(entry.raw))
+        row = self._participants.get(entry.record.participant or entry.sender)
+        if row is not None:
+            row.tokens = whole_number(entry.payload.get("tokens"))
+            row.max_tokens = whole_number(entry.payload.get("max_tokens"))
+
+    def _count(self, entry: RecordedEntry) -> None:
+        if entry.sender in GATEWAYS or entry.verdict == "sent":
+            return
+        row = self._participant(entry.record.participant or entry.sender, entry.t)
+        row.last = entry.t
+        if entry.refused:
+            row.refused += 1
+            return
+        row.sent += 1
+        if entry.kind == "mcp/request":
+            row.requests += 1
+        elif entry.kind == "mcp/proposal":
+            row.proposals += 1
+        for name in {self._names.get(name, name) for name in entry.to} if entry.to else ():
+            addressee = self._participants.get(name)
+            if addressee is not None:
+                addressee.addressed += 1
+
+    def _participant(self, name: str, t: float) -> ParticipantRow:
+        row = self._participants.get(name)
+        if row is None:
+            row = self._participants[name] = ParticipantRow(name, first=t)
+            self._add("participants", row)
+        known = self._profiles.get(name)
+        if known is not None:
+            row.profile = known.profile
+        return row
+
+    def _origin_of(self, record: Record) -> PermissionOrigin:
+        if record.grant:
+            return self._origins.get(record.grant, UNKNOWN_ORIGIN)
+        return self._profiles.get(record.participant, UNKNOWN_ORIGIN) if record.pattern else UNKNOWN_ORIGIN
+
+    def _add(self, frame: str, row: LedgerRow, characters: int = 0) -> None:
+        row.place = self._counts[frame]
+        self._counts[frame] += 1
+        self.rows[frame].append(row)
+        self._added += 1
+        self._weight += characters
+        self.due = self.due or self._added > SETTLE_ROWS or self._weight > SETTLE_CHARACTERS
+
+    # --- which rows can change ---
+
+    def _is_request_settled(self, row: RequestRow) -> bool:
+        if row.call is None or row.call.state == "refused":
+            return all(proposal.settled for proposal in row.proposals)
+        held = self._ledger.calls.requests.get(row.opened.id)
+        gone = held is None or held.entry is not row.opened
+        return gone and all(self._is_proposal_settled(proposal) for proposal in row.proposals)
+
+    def _is_proposal_settled(self, row: ProposalRow) -> bool:
+        held = self._ledger.calls.proposals.get(row.opened.id) if row.call is not None else None
+        return held is None or held.entry is not row.opened
+
+    def _is_decision_settled(self, row: DecisionRow) -> bool:
+        calls: list[LedgerRow] = [*row.proposals, *([row.request] if row.request else [])]
+        return all(call.settled for call in calls)
+
+    def _is_chat_settled(self, row: ChatMessageRow) -> bool:
+        held = self._ledger.chats.get(row.opened.id) if row.message is not None else None
+        return held is None or self._chats.get(row.opened.id) is not row
+
+    def _is_stream_settled(self, row: StreamFactsRow) -> bool:
+        return row.facts.state == "closed" or (row.facts.state == "refused" and not row.facts.id)
+
+
+def _always(_: LedgerPass, __: LedgerRow) -> bool:
+    return True
+
+
+# Frames in the order in which they are settled: a decision after its calls. Rows that hold no message stay (None).
+_SETTLED: Final[Mapping[str, Callable[[LedgerPass, Any], bool] | None]] = {
+    "requests": LedgerPass._is_request_settled,
+    "proposals": LedgerPass._is_proposal_settled,
+    "decisions": LedgerPass._is_decision_settled,
+    "reasoning": None,
+    "streams": LedgerPass._is_stream_settled,
+    "participants": None,
+    "grants": None,
+    "verdicts": _always,
+    "chat": LedgerPass._is_chat_settled,
+    "telemetry": _always,
+}
+
+
+def whole_number(value: object) -> int | None:
+    """An integer of a message that fits into 64 bits; None for anything else."""
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None
+
+
+def _shown_name(name: str) -> str:
+    return "gateway" if name == GATEWAY else name
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _read_note(record: Record) -> DecisionNote | None:
+    """The note in a record `decided`; None where it is damaged."""
+    members = read_members(record.detail) or {}
+    decision, proposal = members.get("decision"), _text(members.get("proposal"))
+    if decision not in ("approve", "reject") or not proposal:
+        return None
+    policy = members.get("policy")
+    policy = policy if isinstance(policy, dict) else {}
+    shown = members.get("on_screen")
+    is_time = (
+        isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
+    )
+    how = "policy" if policy else "typed" if members.get("typed") else "click" if is_time else ""
+    return DecisionNote(
+        proposal=proposal,
+        decision=decision,
+        request=_text(members.get("request")),
+        by=_text(members.get("by")),
+        digest=_text(members.get("digest")),
+        on_screen=int(shown) if is_time and shown is not None else None,
+        how=how,
+        policy=_text(policy.get("name")),
+        policy_text=_text(policy.get("text")),
+        reason=_text(members.get("reason")),
+    )
+
+
+def _profile_of(detail: str) -> str:
+    """The name of the profile whose permissions an `enrolled` lists; empty where it is none of them."""
+    enrolled = read_members(f'{{"can":{detail}}}') or {}
+    listed = enrolled.get("can")
+    return next((name for name, patterns in PROFILES.items() if patterns == listed), "")
+
+
+# --- the columns of an index ---
+
+
+class MessageState(NamedTuple):
+    """What the ledger knows of what one message opened.
+
+    Attributes:
+        place: The place of the record among all records of the log, from 1; unique, unlike `seq`.
+        state: Of the request, proposal, chat message, sequence of reasoning, stream or grant that the message opened,
+            in the ledger's word; `claimed` for a call under an id that another participant's call has taken.
+        latency: Seconds from a request to its answer, or from a proposal to its first decision; None before that.
+        decided_by: The participant that fulfilled or withdrew a proposal, or was the first to reject it; empty for
+            everything else.
+    """
+
+    place: int
+    state: str
+    latency: float | None = None
+    decided_by: str = ""
+
+
+class MessageStates:
+    """Computes the `MessageState` of each message that opens something, as the records come."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self._place = 0
+        self._changed: dict[int, MessageState] = {}
+        self._rejected: BoundedDict[int, float] = BoundedDict(MAX_NOTES)  # latency of the first rejection
+        self._named: BoundedDict[str, int] = BoundedDict(MAX_NOTES)  # id of a stream's request, or of a grant
+
+    def observe(self, record: Record) -> None:
+        """Records the next record of the log."""
+        self._place += 1
+        if record.raw is None:
+            return
+        # The place stands for `seq` within the ledger, so that each change leads back to its message.
+        for change in self._ledger.observe(entry_of(record, self._place)):
+            self._apply(change)
+
+    def take(self) -> list[MessageState]:
+        """The newest state of each message whose state has changed since the last call, in the order of the log."""
+        changed, self._changed = self._changed, {}
+        return [changed[place] for place in sorted(changed)]
+
+    def _apply(self, change: LedgerChange) -> None:
+        if isinstance(change, Change):
+            self._apply_call(change)
+        elif isinstance(change, ChatChange):
+            if change.message is not None and change.what in ("said", "cancelled"):
+                self._set(change.message.seq, change.message.state)
+        elif isinstance(change, ReasoningChange):
+            if change.sequence.seq:
+                self._set(change.sequence.seq, change.sequence.state)
+        elif isinstance(change, StreamChange):
+            entry, stream = change.entry, change.stream
+            if entry is not None and entry.kind == "stream/request" and entry.id == stream.request_id:
+                self._named[entry.id] = entry.seq
+            self._set(self._named.get(stream.request_id, 0), stream.state)
+        elif isinstance(change, GrantChange) and isinstance(change.item, Grant):
+            if change.what == "granted":
+                self._named[change.item.id] = change.entry.seq
+            self._set(self._named.get(change.item.id, 0), change.item.state)
+
+    def _apply_call(self, change: Change) -> None:
+        call, entry = change.call, change.entry
+        if change.what == "claimed":
+            if (
+                entry.kind in ("mcp/request", "mcp/proposal")
+                and entry.id == call.id
+                and entry is not call.entry
+            ):
+                self._set(entry.seq, "claimed")
+        elif isinstance(call, Proposal):
+            pair = pair_of(change)
+            if change.what == "rejected" and pair is not None:
+                self._rejected[call.seq] = pair.seconds
+            by = call.by or (call.rejections[0].by if call.rejections else "")
+            if call.rejections:
+                latency = self._rejected.get(call.seq)
+            elif call.request is not None:
+                latency = max(0.0, call.request.t - call.entry.t)
+            else:
+                latency = None if pair is None else pair.seconds
+            self._set(call.seq, call.state, latency, by)
+        else:
+            response = call.response
+            latency = None if response is None else max(0.0, response.t - call.entry.t)
+            self._set(call.seq, call.state, latency)
+
+    def _set(self, place: int, state: str, latency: float | None = None, by: str = "") -> None:
+        if place:
+            self._changed[place] = MessageState(place, state, latency, by)
+
+
+def ledger_columns(records: Iterable[Record]) -> Iterator[MessageState]:
+    """The final state of each message that opens a request, a proposal or anything else that the ledger tracks."""
+    states = MessageStates()
+    for record in records:
+        states.observe(record)
+    yield from states.take()

@@ -218,7 +218,7 @@ FIELDS: Mapping[str, FilterField] = {
 QUICK = ("from", "to", "kind", "tool", "id", "context", "verdict", "since")
 """The fields of the short form `field:word`, besides which any text field may be named."""
 
-SEARCHED = ("from", "to", "kind", "what", "context", "verdict", "code")
+SEARCHED = ("from", "to", "kind", "context", "verdict", "code")
 """The fields that a text search reads, joined by line breaks; it reads the exact text of the message, too."""
 
 _OTHER_NAMES = {

@@ -42,12 +42,14 @@ class SqlFilter(NamedTuple):
         where: The condition on a row of `source(…)`; true or false, never NULL.
         parameters: The named parameters of `where` and `values`; their names begin with `filter_`.
         values: Expressions over the table that `where` reads by their names.
+        columns: The names of the columns that it reads, besides `verdict`.
         reads_text: Whether the filter reads the message, so that the rows of `recheck` need the predicate.
     """
 
     where: str
     parameters: dict[str, Any]
     values: dict[str, str]
+    columns: frozenset[str]
     reads_text: bool
 
     @property
@@ -72,7 +74,9 @@ def compile_sql(tree: FilterTree, *, message: str = '"message"', text: str = '"r
     """
     compiler = _Compiler(message, text)
     where = compiler.compile(tree)
-    return SqlFilter(where, compiler.parameters, compiler.values, compiler.reads_text)
+    return SqlFilter(
+        where, compiler.parameters, compiler.values, frozenset(compiler.columns), compiler.reads_text
+    )
 
 
 class _Compiler:
@@ -81,6 +85,7 @@ class _Compiler:
         self._text = text
         self.parameters: dict[str, Any] = {}
         self.values: dict[str, str] = {}
+        self.columns: set[str] = set()
         self.reads_text = False
         self._names: dict[tuple[str, ...], str] = {}
 
@@ -107,6 +112,7 @@ class _Compiler:
 
     def _search(self, pattern: str) -> str:
         self.reads_text = True
+        self.columns.update(SEARCHED)
         expression = self._parameter(pattern)
         columns = [
             f"coalesce(array_to_string(\"{name}\", ', '), '')"
@@ -127,6 +133,7 @@ class _Compiler:
             return f"({self._column(field)} <> '')"
         if field.type == "list":
             return f"(len({self._column(field)}) > 0)"
+        self.columns.add(field.name)
         return f"({field.column} IS NOT NULL)"
 
     def _column(self, field: FilterField) -> str:
@@ -134,6 +141,7 @@ class _Compiler:
         if field.name == "text":
             self.reads_text = True
             return f"coalesce({self._text}, '')"
+        self.columns.add(field.name)
         if field.type == "list":
             return f"coalesce({field.column}, CAST([] AS VARCHAR[]))"
         return f"coalesce({field.column}, '')"
@@ -172,6 +180,7 @@ class _Compiler:
             return _of_elements(
                 column, self._compare_text("element", op, value), comparison.quantifier == "all"
             )
+        self.columns.add(field.name)
         if field.type == "time":
             return f"coalesce({field.column} {_SQL[op]} {self._parameter(value)}, false)"
         assert isinstance(value, int | float)

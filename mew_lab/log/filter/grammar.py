@@ -242,7 +242,12 @@ class _Builder:
         tests = [self._member(reference, token, quantifier, alone) for token in values]
         if quantifier == "all":
             return self._all_in(tests, values[0])
-        return tests[0] if len(tests) == 1 else Disjunction(tuple(tests))
+        if len(tests) == 1:
+            return tests[0]
+        if reference.field.type in ("text", "list"):
+            values_of = tuple(test.value for test in tests if isinstance(test, Comparison))
+            return Comparison(reference, "in", values_of, quantifier)
+        return Disjunction(tuple(tests))
 
     def _all_in(self, tests: Sequence[FilterTree], token: Token) -> FilterTree:
         if len(tests) == 1:

@@ -13,7 +13,7 @@ import re2
 
 from mew_lab.protocol.text import mend_surrogates
 
-__all__ = ["MAX_EXPRESSION", "check_expression", "compile_search", "from_glob", "from_word"]
+__all__ = ["MAX_EXPRESSION", "check_expression", "compile_search", "from_glob", "from_word", "literal_of"]
 
 MAX_EXPRESSION = 256  # characters of a regular expression
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -50,6 +50,12 @@ def from_word(word: str) -> str:
     return f"(?is){_quote(word)}"
 
 
+def literal_of(expression: str) -> tuple[str, bool] | None:
+    """The text that a glob stands for, and whether it is only the beginning; None for any other expression."""
+    plain = _WHOLE.fullmatch(expression)
+    return (_QUOTED.sub(r"\1", plain[1]), plain[2] is not None) if plain else None
+
+
 def check_expression(expression: str) -> str:
     """The reason why a text is no regular expression of RE2; empty where it is one."""
     if len(expression) > MAX_EXPRESSION:
@@ -83,13 +89,13 @@ def compile_search(expression: str) -> Callable[[str], bool]:
 
 def _compare(expression: str, matches: Callable[[str], bool]) -> Callable[[str], bool] | None:
     """A faster function for a whole text, for the beginning of one and for a word; None for other expressions."""
-    if plain := _WHOLE.fullmatch(expression):
-        literal = _QUOTED.sub(r"\1", plain[1])
-        if plain[2]:
+    if (plain := literal_of(expression)) is not None:
+        literal, is_prefix = plain
+        if is_prefix:
             return lambda text: text.startswith(literal)
         return lambda text: text == literal
-    if (plain := _WORD.fullmatch(expression)) and expression.isascii():
-        word = _QUOTED.sub(r"\1", plain[1]).lower()
+    if (word_form := _WORD.fullmatch(expression)) and expression.isascii():
+        word = _QUOTED.sub(r"\1", word_form[1]).lower()
         # Some letters beyond ASCII are upper or lower case of an ASCII letter; RE2 knows them.
         return lambda text: word in text.lower() if text.isascii() else matches(text)
     return None

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.log.filter.fields import SEARCHED, SEVERITIES, FilterField
-from mew_lab.log.filter.patterns import from_word
+from mew_lab.log.filter.patterns import from_word, literal_of
 from mew_lab.log.filter.predicate import ARRAY_INDEX
 from mew_lab.log.filter.tree import (
     Comparison,
@@ -39,7 +39,7 @@ class SqlFilter(NamedTuple):
     """A filter in SQL.
 
     Attributes:
-        where: The condition on a row of `source(…)`; true or false, never NULL.
+        where: The condition on a row of `source(…)`. NULL means false.
         parameters: The named parameters of `where` and `values`; their names begin with `filter_`.
         values: Expressions over the table that `where` reads by their names.
         columns: The names of the columns that it reads, besides `verdict`.
@@ -87,6 +87,7 @@ class _Compiler:
         self.values: dict[str, str] = {}
         self.columns: set[str] = set()
         self.reads_text = False
+        self._inverted = 0  # inversions around what is compiled
         self._names: dict[tuple[str, ...], str] = {}
 
     def compile(self, tree: FilterTree) -> str:
@@ -95,7 +96,11 @@ class _Compiler:
         if isinstance(tree, Disjunction):
             return self._join("OR", tree.parts, _FALSE)
         if isinstance(tree, Inversion):
-            return f"(NOT {self.compile(tree.part)})"
+            # The index of DuckDB skips blocks of rows by a bare comparison alone, so NULL is made false only here.
+            self._inverted += 1
+            part = self.compile(tree.part)
+            self._inverted -= 1
+            return f"(NOT {part})"
         if isinstance(tree, TextSearch):
             return self._search(tree.pattern)
         if isinstance(tree, Presence):
@@ -182,12 +187,19 @@ class _Compiler:
             )
         self.columns.add(field.name)
         if field.type == "time":
-            return f"coalesce({field.column} {_SQL[op]} {self._parameter(value)}, false)"
+            return self._known(f"{field.column} {_SQL[op]} {self._parameter(value)}")
         assert isinstance(value, int | float)
         bound = _integer_bound(op, value) if field.type == "integer" else _double_bound(op, value)
-        return f"coalesce({self._bounded(field.column, bound)}, false)"
+        return self._known(self._bounded(field.column, bound))
+
+    def _known(self, condition: str) -> str:
+        """The condition, false in place of NULL where an inversion would make it true."""
+        return f"coalesce({condition}, false)" if self._inverted else f"({condition})"
 
     def _compare_text(self, column: str, op: str, value: Value) -> str:
+        if op == "matches" and (literal := literal_of(str(value))) is not None:
+            text = self._parameter(literal[0])
+            return f"starts_with({column}, {text})" if literal[1] else f"({column} = {text})"
         if op in ("matches", "contains"):
             return f"regexp_matches({column}, {self._parameter(value)})"
         if op == "!matches":

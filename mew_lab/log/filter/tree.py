@@ -41,7 +41,7 @@ class Comparison:
 
     Attributes:
         op: `==`, `!=`, `<`, `<=`, `>`, `>=`; `matches` and `!matches` of a pattern; `has`; `contains` of a pattern in
-            the text of the short form; `in` of a tuple, behind `all` alone.
+            the text of the short form; `in` of a tuple.
         value: Of the type that the field has; the rank of a severity. Of a payload path, any JSON scalar.
         quantifier: Only behind `any` and `all` is `op` one of `!=` and `!matches`.
     """

@@ -19,6 +19,7 @@ MewError
 ├─ NotApproved              .code                 the proposal was not shown in full
 ├─ CannotWait                                     the waiting thread would have to answer
 ├─ JournalError             .path                 a journal cannot be read or written
+├─ FilterError              .filter .start .end   a text is no filter of messages
 ├─ ReplayMismatch           .index .expected .actual
 ├─ NoSuchRow (also IndexError)                    a listing or a log is shorter
 └─ NoSuchName (also AttributeError)               an object of mew_lab has no such member
@@ -39,6 +40,7 @@ __all__ = [
     "CapabilityViolation",
     "ConfigError",
     "ConnectionLost",
+    "FilterError",
     "JournalError",
     "LocalProtocolError",
     "MewError",
@@ -214,6 +216,16 @@ class JournalError(MewError):
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)
         self.path = path
+
+
+class FilterError(MewError):
+    """A text is no filter of messages. `start` and `end` are the places in `filter` where the fault begins and ends."""
+
+    def __init__(self, message: str, *, filter: str = "", start: int = 0, end: int = 0) -> None:
+        super().__init__(message)
+        self.filter = filter
+        self.start = start
+        self.end = end
 
 
 class ReplayMismatch(MewError):

@@ -42,7 +42,8 @@ PLACES: dict[str, tuple[str, ...]] = {
         "protocol.payloads.*", "gateway.config", "settings.faults", "gateway.space_file",
         "sdk.tools", "sdk.signature", "tools_agent.schema",
     ),
-    "re2": ("protocol.strings", "protocol.token"),
+    "re2": ("protocol.strings", "protocol.token", "log.filter.patterns"),
+    "lark": ("log.filter.grammar",),
     "jsonpath_rfc9535": ("protocol.jsonpath",),
     "orjson": ("sdk.client", "log.line"),
     "websockets": ("transport.websocket", "gateway.protocol"),
@@ -52,7 +53,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "conformance.table"),
+    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.filter.filtered", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),

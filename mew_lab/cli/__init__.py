@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError, FilterError, MewError
 
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
@@ -42,10 +42,10 @@ def main(words: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except ConfigError as fault:
+    except (ConfigError, FilterError) as fault:
         first, *others = str(fault).split("\n")
         status = tell_failure(options.command, first)
-        for line in others:  # the faults of a file
+        for line in others:  # the faults of a file, or the place of the fault in a filter
             warn(line)
         return status
     except MewError as fault:
@@ -211,6 +211,12 @@ def build_parser() -> argparse.ArgumentParser:
     tail.add_argument("source", metavar="FILE|URL", help="a journal, or ws://… of a gateway")
     tail.add_argument(
         "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
+    )
+    tail.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="prints only the messages that pass a filter, such as 'kind ~ \"mcp/*\" and from == agent'",
     )
     tail.add_argument("--json", action="store_true", help="prints the exact text of each message")
     tail.add_argument("--no-color", action="store_true", help="prints no colours")

@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console, row_line
+from mew_lab.errors import MewError
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.rows import LiveRows
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.filter.facts import collect_facts
+from mew_lab.log.filter.fields import NO_FACTS
+from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.filter.literals import FilterClock
+from mew_lab.log.filter.predicate import compile_predicate, needs_facts
+from mew_lab.log.filter.tree import Conjunction, FilterTree
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.visible import visible_json
 
@@ -28,14 +37,21 @@ def run(options: argparse.Namespace) -> None:
     if "://" in options.source:
         return _tail_space(options)
     path = Path(options.source)
+    tree = parse_filter(options.filter, clock=FilterClock(zone=_local_zone())) if options.filter else None
     colour = shell.use_colour(options)
-    for line in journal_lines(path, follow=options.follow, exact=options.json, colour=colour):
+    for line in journal_lines(path, follow=options.follow, exact=options.json, colour=colour, tree=tree):
         shell.say(line)
     return None
 
 
 def _tail_space(options: argparse.Namespace) -> None:
     shell.check_address(options.source, options)
+    tree = parse_filter(options.filter, clock=FilterClock(zone=_local_zone())) if options.filter else None
+    if tree is not None and needs_facts(tree):
+        raise MewError(
+            "state, latency, decided_by and diag are not known when a message arrives; "
+            "use them with a journal: mew-lab tail FILE --filter …"
+        )
     try:
         lab = connect(
             options.source,
@@ -51,6 +67,7 @@ def _tail_space(options: argparse.Namespace) -> None:
             say=shell.say,
             colour=shell.use_colour(options),
             exact=options.json,
+            tree=tree,
         )
         for _ in console.lines(reading=False):
             pass
@@ -59,11 +76,17 @@ def _tail_space(options: argparse.Namespace) -> None:
 
 
 def journal_lines(
-    path: Path, *, follow: bool = False, exact: bool = False, colour: bool = False
+    path: Path,
+    *,
+    follow: bool = False,
+    exact: bool = False,
+    colour: bool = False,
+    tree: FilterTree | None = None,
 ) -> Iterator[str]:
     """Yields the messages of a journal, one line each; with `follow` it waits for more and never ends.
 
-    With `exact` each line is the text of the envelope instead of a summary.
+    With `exact` each line is the text of the envelope instead of a summary. With the tree of a filter only messages
+    that pass have lines; one that does not pass when it is read gets none later.
 
     Raises:
         JournalError: The file is no journal.
@@ -71,19 +94,28 @@ def journal_lines(
     rows = LiveRows(lambda: ("", 0))
     start: float | None = None
     read = 0
+    predicate = compile_predicate(tree if tree is not None else Conjunction(()))
     while True:
         size = path.stat().st_size if follow else 0
         shown, read = read, 0
+        facts = collect_facts(read_journal(path)) if tree is not None and needs_facts(tree) else {}
         for record in read_journal(path):
             read += 1
             # A journal that grew is read again from its beginning; the records that were shown are skipped.
             if read <= shown or record.raw is None:
                 continue
             rows.observe(record)
+            start = record.now.timestamp() if start is None else start
+            if tree is not None and not predicate(RecordedEntry(record), facts.get(read, NO_FACTS)):
+                continue
             (row,) = rows.since(rows.last_seq - 1, 1)
-            start = row.t if start is None else start
             yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
         if not follow:
             return
         while path.stat().st_size == size:
             time.sleep(POLL)
+
+
+def _local_zone() -> tzinfo:
+    """The zone of this computer's clock."""
+    return datetime.now().astimezone().tzinfo or UTC

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import LiveRows, Row
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.filter.fields import NO_FACTS
+from mew_lab.log.filter.predicate import compile_predicate
+from mew_lab.log.filter.tree import FilterTree
 from mew_lab.protocol.kinds import family
 from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.sdk.client import MEWClient
@@ -59,7 +63,8 @@ def row_line(row: Row, *, start: float, colour: bool = False) -> str:
 class Console:
     """Prints the rows of a space when they arrive; `lines` gives the typed lines until input or connection ends.
 
-    With `exact` it prints the text of each envelope instead of a summary.
+    With `exact` it prints the text of each envelope instead of a summary; with the tree of a filter, only envelopes that
+    pass it.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Console:
         say: Callable[[str], object],
         colour: bool,
         exact: bool = False,
+        tree: FilterTree | None = None,
     ) -> None:
         self._rows = rows
         self._client = client
@@ -78,6 +84,7 @@ class Console:
         self._say = say
         self._colour = colour
         self._exact = exact
+        self._passes = compile_predicate(tree) if tree is not None else None
         self._last = 0
         self._start: float | None = None
         # Rows are printed on the loop's thread and, once at the start, on this one.
@@ -115,6 +122,10 @@ class Console:
         with self._printing:
             for row in self._rows.since(self._last, 10_000):
                 self._last = row.seq
+                if self._passes is not None:
+                    record = self._rows.record(row.seq)
+                    if record is None or not self._passes(RecordedEntry(record), NO_FACTS):
+                        continue
                 self._say(visible_json(self._rows.raw(row.seq)) if self._exact else self._line(row))
 
     def _line(self, row: Row) -> str:

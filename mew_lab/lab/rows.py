@@ -127,6 +127,9 @@ class Rows(Protocol):
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it was dropped."""
 
+    def record(self, seq: int) -> Record | None:
+        """The record of that row; None when it was dropped."""
+
     def pattern(self, seq: int) -> str:
         """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
 
@@ -180,15 +183,16 @@ class LiveRows:
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it was dropped."""
-        record = self._record(seq)
+        record = self.record(seq)
         return record.raw or "" if record else ""
 
     def pattern(self, seq: int) -> str:
         """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
-        record = self._record(seq)
+        record = self.record(seq)
         return record.pattern if record else ""
 
-    def _record(self, seq: int) -> Record | None:
+    def record(self, seq: int) -> Record | None:
+        """The record of that row; None when it was dropped."""
         dropped, records = self._records
         at = seq - dropped - 1
         return records[at] if 0 <= at < len(records) else None
@@ -235,7 +239,7 @@ class LiveRows:
 
     def _yields(self, id: str, record: Record) -> bool:
         """Whether references to that id mean this record from now on; the first accepted record keeps its id."""
-        holder = self._record(self._seq_of.get(id, 0))
+        holder = self.record(self._seq_of.get(id, 0))
         return holder is None or (holder.verdict == "refused" and record.verdict != "refused")
 
     def _tie(self, seq: int, related: object) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
+    from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
 
@@ -305,6 +306,16 @@ class Log:
         return islice(self._until(kept, last), done, None)
 
     # --- end of the frames of the ledger ---
+
+    def filter(self, text: str) -> FilteredLog:
+        """The messages that pass a filter such as `kind ~ "mcp/*" and latency > 2s`; see `mew_lab.log.filter.grammar`.
+
+        Raises:
+            FilterError: the text is no filter; the message points at the fault.
+        """
+        from mew_lab.log.filter.filtered import FilteredLog
+
+        return FilteredLog(text, lambda: self.records, live=self._keep is not None)
 
     def audit(self, id: str | int) -> Audit:
         """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.

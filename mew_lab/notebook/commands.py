@@ -45,9 +45,9 @@ class CommandOption(NamedTuple):
 class Command(NamedTuple):
     """One sub-command. `usage` lists its arguments, `tail` names the format of the rest of the line.
 
-    `tail`: `text` is plain text, `arguments` a JSON object or `name=value` words, `body` a JSON object, `command` words
-    after `--`; empty means no tail. `body` tells whether the body of a cell may replace the tail; `either` are flags of
-    which at most one is permitted.
+    `tail`: `text` is plain text, `filter` a filter of messages, `arguments` a JSON object or `name=value` words, `body`
+    a JSON object, `command` words after `--`; empty means no tail. `body` tells whether the body of a cell may replace
+    the tail; `either` are flags of which at most one is permitted.
     """
 
     about: str
@@ -303,7 +303,12 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         # `chat` and `tools` are actions too, where something stands behind them.
         **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
         "history": Command("lists the decisions so far, and who or what made each"),
-        "log": Command("returns the log; .df is its table"),
+        "log": Command(
+            "returns the log, or the messages that pass a filter; .df is the table",
+            "[FILTER]",
+            tail="filter",
+            note='FILTER: such as kind ~ "mcp/*" and from in (agent, helper); words search the text.',
+        ),
         "save": Command(
             "writes the log to a file that mew_lab.open_log opens",
             "PATH",

@@ -64,9 +64,24 @@ def candidates(rest: str) -> tuple[list[tuple[str, str]], str]:
     command = COMMANDS.get(words[0])
     if command is None:
         return [], word
+    if command.tail == "filter":
+        return _filter(rest[rest.index(words[0]) + len(words[0]) :].lstrip())
     if "--" in words[1:]:
         return _complete(_paths(word) if command.tail == "command" else [], word), word
     return _complete(_next(command, words[1:], word), word), word
+
+
+def _filter(text: str) -> tuple[list[tuple[str, str]], str]:
+    """The completions at the end of a filter, with values that occur in the current log."""
+    from mew_lab.log.filter.complete import FilterSamples, complete_filter
+
+    try:
+        records = _current().log.held
+    except Exception:
+        # No lab is up: the fields are known, and their values are not.
+        records = []
+    found = complete_filter(text, FilterSamples(records))
+    return [(each.text, each.type) for each in found.completions], found.fragment
 
 
 def _next(command: Command, words: list[str], word: str) -> list[tuple[str, str]]:

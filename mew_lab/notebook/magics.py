@@ -244,7 +244,7 @@ def history(options: Namespace, tail: Any) -> object:
 
 
 def log(options: Namespace, tail: Any) -> object:
-    return _lab().log
+    return _lab().log.filter(tail) if tail else _lab().log
 
 
 def save(options: Namespace, tail: Any) -> object:

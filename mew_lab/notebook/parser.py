@@ -265,6 +265,8 @@ def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> A
             return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:
             return rest  # prose may hold a dollar or a brace
+    if command.tail == "filter":
+        return rest  # quotation marks, dollars and braces mean something in a filter
     if command.tail == "command":
         return [_fill(name, word, names) for word in split(rest)]
     if rest.startswith("{") and (command.tail == "body" or _is_json_object(rest)):

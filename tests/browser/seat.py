@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from mew_lab.errors import NotApproved
@@ -22,6 +23,7 @@ from mew_lab.lab.decisions.cards import Card, Click
 from mew_lab.lab.decisions.gate import Gate
 from mew_lab.lab.decisions.risks import risks
 from mew_lab.lab.rows import Row
+from mew_lab.space.events import Record
 
 
 class Seat:
@@ -274,6 +276,21 @@ class Rows_:
             return self.texts[seq]
         row = self.rows[seq - 1]
         return json.dumps({"id": row.id, "kind": row.kind, "from": row.sender, "payload": {"text": row.what}})
+
+    def record(self, seq: int) -> Record | None:
+        if not 0 < seq <= len(self.rows):
+            return None
+        row = self.rows[seq - 1]
+        now = datetime.fromtimestamp(row.t, UTC)
+        return Record(
+            100 + seq,
+            now,
+            "received",
+            participant=row.sender,
+            verdict=row.verdict,
+            code=row.code,
+            raw=self.raw(seq),
+        )
 
     def pattern(self, seq: int) -> str:
         return self.patterns.get(seq, "")

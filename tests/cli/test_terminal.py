@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mew_lab.cli import main
 from mew_lab.cli.join import HELP, Quit, obey
 from mew_lab.cli.tail import journal_lines
 from mew_lab.cli.terminal import row_line
@@ -17,6 +18,7 @@ from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.rows import Row
+from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
@@ -114,6 +116,37 @@ def test_a_journal_is_told_one_message_a_line(tmp_path: Path) -> None:
     journal.close()
     assert len(list(journal_lines(tmp_path / "j.jsonl"))) == 2
     assert list(journal_lines(tmp_path / "j.jsonl", exact=True)) == [message(1), message(2)]
+
+
+def test_a_journal_is_told_as_far_as_a_filter_passes(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(1, message(1)), record(2, None), record(3, message(2)), record(4, message(3))])
+    journal.close()
+    tree = parse_filter("payload.text >= 2")
+    assert list(journal_lines(tmp_path / "j.jsonl", exact=True, tree=tree)) == [message(2), message(3)]
+    first, second = journal_lines(tmp_path / "j.jsonl", tree=tree)
+    assert first.split()[0] == "2" and second.split()[0] == "3"  # the numbers are those of all messages
+
+
+def test_a_filter_that_needs_the_ledger_tells_the_state_that_is_known(tmp_path: Path) -> None:
+    request = {"id": "r", "from": "bot", "to": ["git"], "kind": "mcp/request", "protocol": "mew/v0.4"}
+    payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}}
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(1, message(1)), record(2, compact(request | {"payload": payload}))])
+    journal.close()
+    assert len(list(journal_lines(tmp_path / "j.jsonl", tree=parse_filter("state == waiting")))) == 1
+    assert list(journal_lines(tmp_path / "j.jsonl", tree=parse_filter("state == answered"))) == []
+
+
+def test_a_fault_in_a_filter_is_shown_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tail", str(tmp_path / "j.jsonl"), "--filter", "knid == chat"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "mew-lab tail: There is no field knid; did you mean kind?",
+        "  knid == chat",
+        "  ^^^^",
+    ]
 
 
 def test_a_journal_that_grows_is_followed_and_nothing_is_told_twice(tmp_path: Path) -> None:

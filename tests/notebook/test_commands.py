@@ -8,7 +8,7 @@ from mew_lab.notebook.commands import COMMANDS, GROUPS, CommandOption, command_h
 from mew_lab.notebook.completion import SOURCES
 from mew_lab.views.views import PARTS
 
-TAILS = {"", "text", "arguments", "body", "command"}
+TAILS = {"", "text", "filter", "arguments", "body", "command"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

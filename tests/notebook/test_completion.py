@@ -14,6 +14,7 @@ from mew_lab.lab.lab import NAMES
 from mew_lab.lab.listing import Listing
 from mew_lab.notebook.commands import COMMANDS
 from mew_lab.views.views import PARTS
+from tests.log.filter_table import record
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             ("git/git_status", {}),
         ],
         proposals=lambda: Listing("", ("id",), [("p-1",), ("p-2",)]),
+        log=SimpleNamespace(held=[record(1, {"from": "bot", "kind": "chat"}), record(2, {"from": "bo ris"})]),
     )
     monkeypatch.setattr("mew_lab.lab.labs.current", lambda: one)
     return one
@@ -185,3 +187,15 @@ def test_unloading_takes_the_matcher_out(shell: InteractiveShell) -> None:
     assert len(shell.Completer.custom_matchers) == len(before) + 1
     mew_lab.unload_ipython_extension(shell)
     assert shell.Completer.custom_matchers == before
+
+
+def test_a_filter_of_the_log_is_completed_with_fields_and_values(
+    loaded: InteractiveShell, lab: SimpleNamespace
+) -> None:
+    assert completed(loaded, "%mew log ki") == {"%mew log kind"}
+    assert completed(loaded, "%mew log kind == chat and from == b") == {
+        "%mew log kind == chat and from == bot",
+        '%mew log kind == chat and from == "bo ris"',
+    }
+    assert completed(loaded, "%mew log from in (b") == {"%mew log from in (bot", '%mew log from in ("bo ris"'}
+    assert completed(loaded, "%mew log latency ") >= {"%mew log latency >", "%mew log latency exists"}

@@ -33,7 +33,7 @@ class Recorder:
             return lambda who: Recorder._as(self, who)
         if name == "log":
             self.calls.append((name,))
-            return f"the {name}"
+            return TheLog(self.calls)
 
         def method(*args: Any, **kw: Any) -> str:
             self.calls.append(
@@ -51,6 +51,21 @@ class Recorder:
         seat.calls = recorder.calls
         recorder.calls.append(("seat", who))
         return seat
+
+
+class TheLog(str):
+    """Stands where `lab.log` stands and remembers each filter."""
+
+    def __new__(cls, calls: list[tuple[Any, ...]]) -> TheLog:
+        log = super().__new__(cls, "the log")
+        log.calls = calls
+        return log
+
+    calls: list[tuple[Any, ...]]
+
+    def filter(self, text: str) -> str:
+        self.calls.append(("filter", text))
+        return "what filter gives"
 
 
 class Looks:
@@ -137,6 +152,17 @@ def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
 def test_a_seat_speaks_instead_of_you(loaded: InteractiveShell, lab: Recorder) -> None:
     loaded.run_cell("%mew call git/git_log --as bot")
     assert lab.calls == [("seat", "bot"), ("call", "git/git_log", None, {})]
+
+
+@pytest.mark.parametrize(
+    "text", ['kind ~ "mcp/*" and latency > 2s', '"two words"', 'kind =~ "^{a}$"', "-typo"]
+)
+def test_a_filter_of_the_log_is_passed_on_as_it_is_typed(
+    loaded: InteractiveShell, lab: Recorder, text: str
+) -> None:
+    loaded.run_cell(f"x = %mew log {text}")
+    assert lab.calls == [("log",), ("filter", text)]
+    assert loaded.user_ns["x"] == "what filter gives"
 
 
 @pytest.mark.trap("T-20")

@@ -69,6 +69,30 @@ function filterTerms(text, now, zone) {
   return terms;
 }
 
+const OPERATOR = /(?:^|[\s(])(-?)([A-Za-z_][^\s()"=!<>~]*|payload[^\s()]*)\s*(==|!=|=~|!~|<=|>=|[~<>=]|\s(?:in\s*\(|in\s+\S*\.\.|has\s|exists(?:[\s)]|$)))/g;
+const RANGE = /(?:^|[\s(])(?:seq|time|size|latency)\s+[^\s()]+\.\.[^\s()]/;
+const JOIN = /(?:^|[\s()])(?:and|or|not|AND|OR|NOT)(?=[\s()]|$)/;
+
+// Whether a text is more than words: a condition on a field, or words that are joined. Such a text goes to the kernel.
+/** @type {(text: string, fields: string[]) => boolean} */
+export function isExpression(text, fields) {
+  const bare = text.replace(/"(?:[^"\\]|\\.)*"?/g, '""');
+  if (JOIN.test(bare) || RANGE.test(bare) || /(?:^|\s)-?\(/.test(bare)) return true;
+  for (const [, , name, operator] of bare.matchAll(OPERATOR)) {
+    if (fields.includes(name) || name.startsWith("payload.") || name.startsWith("payload[")) return true;
+    // A field that there is not, before an operator that no word holds: the kernel says which was meant.
+    if (operator === "==" || operator === "!=" || operator === "=~" || operator === "!~") return true;
+  }
+  return false;
+}
+
+// The filter that adds a condition to another one.
+/** @type {(text: string, condition: string) => string} */
+export function joinFilters(text, condition) {
+  const other = text.trim();
+  return other ? `(${other}) and ${condition}` : condition;
+}
+
 // What may complete the last word of a filter, such as `from:bo`: the text with each of the values that begin so.
 /** @type {(text: string, values: Record<string, Iterable<string>>) => string[]} */
 export function completeFilter(text, values) {

@@ -9,18 +9,19 @@ import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
+import { openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing } from "./cells.js";
 import { columnSet } from "./column_set.js";
 import { detailPane } from "./detail.js";
 import { SLOT, SLOTS, facet } from "./facets.js";
-import { compileFilter, completeFilter } from "./filter.js";
+import { compileFilter, completeFilter, isExpression, joinFilters } from "./filter.js";
 import { isNatural, sortRows } from "./order.js";
 import { findRows, nextMatch } from "./search.js";
 
 const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000;
-const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"]];
+const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"], ["Menu", "Filter by a cell (or press the right button on it)"]];
 
 const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
@@ -33,7 +34,7 @@ function render({ model, el }) {
     if (done) link.notice(done.said, "status");
   }, { class: "mew-quiet", title: "Writes the whole log to a file in the kernel's folder" });
   const follow = make("button", { type: "button", class: "mew-follow", text: "Newest ▾", onclick: () => { setPaused(false); if (order().by !== "seq") columns.setOrder("seq", false); following = true; unseen = 0; paintSoon(); } });
-  const filter = make("input", { type: "search", placeholder: "Filter: from:bot tool:git_log", maxlength: 500, "aria-label": "Filter by text", autocomplete: "off", title: 'words, -word, "two words", from:x to:x kind:x tool:x id:x context:x verdict:x since:5m', oninput: () => { suggest(); refilter(); } });
+  const filter = make("input", { type: "search", placeholder: "Filter: from:bot tool:git_log", maxlength: 500, "aria-label": "Filter by text", autocomplete: "off", title: 'words, -word, "two words", from:x to:x kind:x tool:x id:x context:x verdict:x since:5m, or conditions: kind ~ "mcp/*" and latency > 2s', oninput: () => { suggest(); refilter(); } });
   const known = make("datalist");
   const clear = make("button", { type: "button", class: "mew-clear mew-quiet", text: "Clear", title: "Shows every message again", onclick: () => { unfilter(); filter.focus(); } });
   const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
@@ -79,6 +80,8 @@ function render({ model, el }) {
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
   let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
+  // The filter that the kernel evaluates: its text and number, and the rows that pass it.
+  let fields = [], expressed = "", expression = 0, passing = new Set();
   let hidesPlumbing = true, plumbings = 0, period = null, needle = "", found = [], searching = null, me = "";
   /** @type {Pick<import("./cells.js").Fit, "key" | "list">} */
   let fitted = { key: "", list: [] };
@@ -101,11 +104,16 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head = item;
         me = item.me;
+        fields = item.fields;
         columns.take(item);
         // The held rows stay: they arrive again, and are ignored. A new log, or a gap, starts over.
         if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
+        if (filter.value.trim()) {
+          expressed = "";  // the kernel may be another one
+          refilter();
+        }
         if (wanted && wanted !== pane.seq) ask(wanted);
       } else if (item.t === "rows") take(item);
       else if (item.t === "earlier") precede(item.rows);
@@ -114,6 +122,9 @@ function render({ model, el }) {
       else if (item.t === "columns") columns.take(item);
       else if (item.view !== link.view) return;
       else if (item.t === "raw") showDetail(item);
+      else if (item.t === "passed" && item.n === expression) takePassed(item);
+      else if (item.t === "unfit" && item.n === expression) refuseFilter(item);
+      else if (item.t === "suggested" && item.n === expression) known.replaceChildren(...item.texts.map((value) => make("option", { value })));
       else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.setAttribute("title", item.text);
     },
     settings(settings) {
@@ -273,6 +284,7 @@ function render({ model, el }) {
       if (isPlumbing(row)) plumbings -= 1;
       for (const facet of facets) facet.remove(row);
       followed.delete(row[SEQ]);
+      passing.delete(row[SEQ]);
     }
     const before = shown.length;
     rows.splice(0, n);
@@ -340,6 +352,7 @@ function render({ model, el }) {
   }
 
   function suggest() {
+    if (isExpression(filter.value, fields)) return;
     const values = { from: senders.tallies.keys(), to: senders.tallies.keys(), kind: new Set(rows.slice(-2000).map((row) => row[KIND])), tool: new Set(rows.slice(-2000).map((row) => row[TOOL]).filter(Boolean)) };
     known.replaceChildren(...completeFilter(filter.value, values).map((value) => make("option", { value })));
   }
@@ -347,6 +360,8 @@ function render({ model, el }) {
   function refilter() {
     const text = filter.value.trim();
     let reasonText = "";
+    if (isExpression(text, fields)) return express(text);
+    endExpression();
     try {
       meant = text ? compileFilter(text, { now: now(), zone: -60 * new Date().getTimezoneOffset() }) : null;
     } catch (error) {
@@ -356,6 +371,60 @@ function render({ model, el }) {
     filter.setAttribute("aria-invalid", String(Boolean(reasonText)));
     write(reason, reasonText);
     reason.hidden = !reasonText;
+    showChoices();
+  }
+
+  // Asks the kernel to evaluate a filter. What was filtered before stays until its answer comes.
+  function express(text) {
+    if (text !== expressed) {
+      expressed = text;
+      expression += 1;
+      link.send({ t: "filter", view: link.view, n: expression, text, zone: -60 * new Date().getTimezoneOffset() });
+    }
+    showChoices();
+  }
+
+  function endExpression() {
+    if (!expressed) return;
+    expressed = "";
+    expression += 1;
+    link.send({ t: "filter", view: link.view, n: expression, text: "", zone: 0 });
+  }
+
+  // Some rows that pass the filter of the kernel; the first answer to a filter takes the place of the one before.
+  function takePassed({ seqs, failed, first }) {
+    if (first) {
+      passing = new Set();
+      const own = passing;
+      meant = Object.assign((row) => own.has(row[SEQ]), { asks: true });
+      filter.setAttribute("aria-invalid", "false");
+      write(reason, "");
+      reason.hidden = true;
+    }
+    for (const seq of failed) passing.delete(seq);
+    for (const seq of seqs) passing.add(seq);
+    const end = shown.at(-1)?.[SEQ] ?? 0;
+    if (!first && !failed.length && isNatural(order()) && seqs.every((seq) => seq > end)) {
+      const fresh = seqs.map(rowOf).filter((row) => row && matches(row));
+      shown.push(...fresh);
+      if (!following) unseen += fresh.length;
+      if (fresh.length && needle) searchSoon();
+    } else if (first || failed.length || seqs.length) sift();
+    paintSoon();
+  }
+
+  function refuseFilter({ sentence, start, end }) {
+    meant = null;
+    const text = [...expressed], part = (from, to) => text.slice(from, to).join("");
+    filter.setAttribute("aria-invalid", "true");
+    reason.replaceChildren(`${sentence} Nothing is filtered by it.`);
+    if (end > start) reason.append(make("bdi", { class: "mew-code mew-fault" }, part(0, start), make("mark", { text: part(start, end) }), part(end)));
+    reason.hidden = false;
+    sift();
+    paintSoon();
+  }
+
+  function showChoices() {
     hint.hidden = true;
     for (const { facet: group, button, value } of openers) {
       const names = [...group.chosen].map(group.nameOf);
@@ -686,6 +755,43 @@ function render({ model, el }) {
     pane.shut();
     table.focus({ preventScroll: true });
   }
+
+  // The menu of a cell: its value as a filter. With Shift the browser shows its own menu.
+  async function takeCondition(seq, column, join) {
+    const done = await link.act("condition", { seq, column });
+    if (!done?.value) return;
+    filter.value = join(done.value);
+    refilter();
+    table.focus({ preventScroll: true });
+  }
+
+  function showCellMenu(line, cell, column) {
+    const seq = Number(line.dataset.seq), at = cell.getBoundingClientRect(), within = root.getBoundingClientRect();
+    const anchor = make("span", { class: "mew-menu-anchor", "aria-label": `Filter by ${column.title}` });
+    anchor.style.left = `${at.left - within.left}px`;
+    anchor.style.top = `${at.bottom - within.top}px`;
+    for (const old of root.querySelectorAll(".mew-menu-anchor")) old.remove();
+    root.append(anchor);
+    const text = filter.value.trim();
+    openMenu(anchor, [
+      { text: "Apply as filter", about: `Only messages with this value: ${column.title}`, run: () => takeCondition(seq, column.name, (condition) => condition) },
+      ...(text ? [{ text: "Add to the filter", about: "Of the messages that pass now, those with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, condition)) }] : []),
+      { text: "Exclude", about: "Leaves out the messages with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, `not (${condition})`)) },
+    ]);
+  }
+
+  table.addEventListener("contextmenu", (event) => {
+    if (event.shiftKey) return;
+    // The key of the menu has no cell: it means what the selected message says.
+    const target = /** @type {HTMLElement} */ (event.target), byKey = target === table;
+    const line = byKey ? lines.get(selected) : /** @type {HTMLTableRowElement | null} */ (target.closest("tbody tr"));
+    const cell = byKey ? line?.querySelector(".mew-what") ?? line?.cells[0] : target.closest("td");
+    const column = line && cell && fitted.list[[...line.cells].indexOf(/** @type {HTMLTableCellElement} */ (cell))];
+    if (!column) return;
+    event.preventDefault();
+    event.stopPropagation();
+    showCellMenu(line, cell, column);
+  });
 
   // The reason of a verdict is requested when the mouse rests on it.
   body.addEventListener("mouseover", (event) => {

@@ -9,27 +9,30 @@ A view that has nothing yet gets the newest rows at once, and then the earlier o
 opens as fast on a long log as on a short one. A view holds 20 000 rows, so earlier ones are not sent. The exact text
 and the details of an envelope are sent only when its row is opened.
 
-Views filter, count and select by themselves. They report the selection to the kernel, so that code can read it.
+Views filter by words, count and select by themselves. They report the selection to the kernel, so that code can read it.
+The kernel evaluates the other filters (`row_filter`), some rows in each message; a view's newest filter ends the others.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from mew_lab.errors import MewError
+from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.calls import CallState, CallStates
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
+from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -47,6 +50,10 @@ MOST_COPIED = 4_000_000
 MOST_ID = 80  # characters of an id that the views get
 PICTURED = 1000  # the newest rows, among which those of a saved picture are looked for
 ASKED = ("raw", "why")
+MOST_FILTERS = 20  # views whose filters are evaluated here
+STEP = 1_500  # rows that each of them judges in one message
+MOST_FILTER = 500  # characters, as in the box
+DAY = 86_400
 
 
 class Desk(Protocol):
@@ -116,6 +123,9 @@ class FeedView(ActingWidget):
         self._opening = False
         self._head: tuple[str, int] = ("", -1)
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
+        # The newest filter of each view: what was asked for, and what the writer evaluates.
+        self._wanted_filters: BoundedDict[str, tuple[int, str, int]] = BoundedDict(MOST_FILTERS)
+        self._filters: BoundedDict[str, tuple[int, RowFilter]] = BoundedDict(MOST_FILTERS)
         self._columns = select_columns(DEFAULT)
         self._chosen = False  # whether code has chosen the columns
         self._selected: tuple[int, ...] = ()
@@ -185,6 +195,7 @@ class FeedView(ActingWidget):
             "began": round(first[0].t, 3) if first else None,
             "now": self.clock().timestamp(),
             "me": visible(self._me),
+            "fields": EXPRESSION_FIELDS,
             # The rows that the view holds may have been answered in a message that it missed.
             "calls": [_pack_call(seq, state) for seq, state in self._calls.between(oldest + 1, start)]
             if start == asked
@@ -221,6 +232,7 @@ class FeedView(ActingWidget):
         if (head := self._source.title()) != self._head:
             self._head = head
             items.append({"t": "head"} | self._heading())
+        items += self._filter_items()
         while self._asked_for:
             items.append(self._answer(*self._asked_for.popleft()))
         return items
@@ -228,6 +240,33 @@ class FeedView(ActingWidget):
     def _pack_rows(self, rows: Iterable[Row]) -> list[list[Any]]:
         known = self._calls.get
         return [_pack(row, known(row.seq)) for row in rows]
+
+    def _filter_items(self) -> Iterator[dict[str, Any]]:
+        for view in list(self._wanted_filters):
+            number, text, zone = self._wanted_filters.pop(view)
+            self._filters.pop(view, None)
+            if not text:
+                continue
+            about = {"view": view, "n": number}
+            if suggested := suggest_filters(self._source, text):
+                yield {"t": "suggested", "texts": suggested} | about
+            try:
+                oldest = max(1, self._source.last_seq - RING + 1)
+                row_filter = RowFilter(self._source, text, oldest=oldest, now=self.clock, zone=zone)
+            except MewError as fault:
+                start, end = (fault.start, fault.end) if isinstance(fault, FilterError) else (0, 0)
+                sentence = str(fault).split("\n", 1)[0]
+                yield {"t": "unfit", "sentence": visible(sentence), "start": start, "end": end} | about
+            else:
+                self._filters[view] = (number, row_filter)
+                yield {"t": "passed", "seqs": [], "failed": [], "first": True} | about
+        for view, (number, row_filter) in list(self._filters.items()):
+            step = row_filter.step(STEP)
+            if not step.done:
+                self.wake()
+            if step.passed or step.failed:
+                answer = {"t": "passed", "view": view, "n": number, "first": False}
+                yield answer | {"seqs": step.passed, "failed": step.failed}
 
     def _answer(self, kind: str, view: str, seq: int, whole: bool) -> dict[str, Any]:
         item = {"t": kind, "view": view, "seq": seq}
@@ -241,7 +280,9 @@ class FeedView(ActingWidget):
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, view, seq = message.get("t"), message.get("view"), message.get("seq")
-        if kind == "select":
+        if kind == "filter":
+            self._take_filter(message)
+        elif kind == "select":
             self._select(message.get("seqs"))
         elif kind in ASKED and isinstance(view, str) and self._is_row(seq):
             self._asked_for.append((str(kind), view[:40], int(seq or 0), message.get("all") is True))
@@ -256,8 +297,21 @@ class FeedView(ActingWidget):
         if isinstance(seqs, list) and len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
             self._selected = tuple(sorted(set(seqs)))
 
+    def _take_filter(self, message: Mapping[str, Any]) -> None:
+        view, number, text, zone = (message.get(key) for key in ("view", "n", "text", "zone"))
+        if not isinstance(view, str) or type(number) is not int or not isinstance(text, str):
+            return
+        zone = zone if type(zone) is int and abs(zone) < DAY else 0
+        self._wanted_filters[view[:40]] = (number, text[:MOST_FILTER], zone)
+        self.wake()
+
     def _acts(self) -> Mapping[str, Act]:
-        return {"json": self._copy_json, "python": self._copy_python, "save": self._save}
+        return {
+            "json": self._copy_json,
+            "python": self._copy_python,
+            "save": self._save,
+            "condition": self._make_condition,
+        }
 
     def _copy_json(self, params: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(params)
@@ -272,6 +326,13 @@ class FeedView(ActingWidget):
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
         return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
+
+    def _make_condition(self, params: Mapping[str, Any]) -> ActResult:
+        seq, column = params.get("seq"), params.get("column")
+        if not self._is_row(seq) or not isinstance(seq, int) or not isinstance(column, str):
+            raise MewError("The view asked for the filter of no row. Run its cell again.")
+        condition = condition_of(self._source, seq, column)
+        return ActResult("The filter was taken from the message.", condition)
 
     def _held(self, params: Mapping[str, Any]) -> tuple[int, str]:
         seq = params.get("seq")

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { compileFilter, completeFilter } from "../../../mew_lab/views/feed/filter.js";
+import { compileFilter, completeFilter, isExpression, joinFilters } from "../../../mew_lab/views/feed/filter.js";
 
 const CASES = JSON.parse(readFileSync(new URL("../filter_cases.json", import.meta.url), "utf8"));
 const SIGNS = { accepted: "✓", refused: "✗", sent: "·" };
@@ -34,4 +34,19 @@ test("the names that are known complete the last word", () => {
   assert.deepEqual(completeFilter("kind:mcp", values), ["kind:mcp/request"]);
   assert.deepEqual(completeFilter("tool:git", values), ["tool:git_log"]);
   for (const text of ["", "from", "from:bot", "xfrom:b", "from:bot ", "id:b", "to:x"]) assert.deepEqual(completeFilter(text, values), text === "from:bot" ? [] : []);
+});
+
+const FIELDS = ["seq", "time", "from", "to", "kind", "latency", "payload", "text", "diag.severity"];
+for (const [text, goes] of [
+  ['kind == chat', true], ['kind=="chat"', true], ["kind ~ mcp/*", true], ["kind~mcp/*", true], ["latency > 2s", true], ["latency>2s", true],
+  ["typo kind != chat", true], ["-(a b)", true], ["(a or b)", true], ["a and b", true], ["not found", true], ["a OR b", true],
+  ["from in (a, b)", true], ["seq in 1..2", true], ["seq 10..20", true], ["to has bob", true], ["to exists", true], ["(to exists)", true],
+  ["payload.params.name == x", true], ['payload."a b" exists', true], ["payload[0] < 1", true], ["diag.severity >= warn", true], ["knid == chat", true], ["kind = chat", true],
+  ["typo", false], ["typo -please", false], ["from:bot kind:mcp/", false], ['"a and b"', false], ['"kind == chat"', false], ["<img src=x>", false], ["git_log(max=3)", false],
+  ["12:30", false], ["band order nothing", false], ["log in chat", false], ["1..2", false], ["a>b", false], ["", false], ['"kind == chat', false], ["since:5m", false], ["https://a.b/?c=d", false],
+]) test(`“${text}” ${goes ? "goes to the kernel" : "stays words"}`, () => assert.equal(isExpression(text, FIELDS), goes));
+
+test("a condition is added to what is there", () => {
+  assert.equal(joinFilters("", "kind == chat"), "kind == chat");
+  assert.equal(joinFilters(" from:bot or typo ", "not (kind == chat)"), "(from:bot or typo) and not (kind == chat)");
 });

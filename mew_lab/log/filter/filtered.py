@@ -1,0 +1,124 @@
+"""The part of a log that a filter selects: a view that is read like the log itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mew_lab.errors import FilterError
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.filter.facts import DiagnosedMessage, collect_facts
+from mew_lab.log.filter.fields import NO_FACTS, Facts
+from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.filter.literals import FilterClock
+from mew_lab.log.filter.predicate import compile_predicate, needs_facts
+from mew_lab.log.filter.tree import FilterTree, references
+from mew_lab.log.line import read_members
+from mew_lab.log.table import COLUMNS, Column, to_frame
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import visible
+from mew_lab.space.events import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FilteredLog", "filter_records"]
+
+Findings = Callable[[], Iterable[DiagnosedMessage]]
+
+
+def filter_records(
+    records: Callable[[], Iterable[Record]], tree: FilterTree, *, findings: Findings | None = None
+) -> Iterator[Record]:
+    """Yields the records that pass a filter, in their order.
+
+    Args:
+        records: Makes an iterable over the records. It is called twice where the filter reads facts from the ledger.
+        findings: Makes the findings of the diagnosis, for a filter that reads them.
+    """
+    predicate = compile_predicate(tree)
+    facts: Mapping[int, Facts] = {}
+    if needs_facts(tree):
+        diagnosed = findings() if findings is not None and _is_diagnosis_read(tree) else ()
+        facts = collect_facts(records(), diagnosed)
+    for place, record in enumerate(records(), 1):
+        if predicate(RecordedEntry(record), facts.get(place, NO_FACTS)):
+            yield record
+
+
+def _is_diagnosis_read(tree: FilterTree) -> bool:
+    return any(reference.field.name.startswith("diag.") for reference in references(tree))
+
+
+class FilteredLog:
+    """The records of a log that pass a filter. `Log.filter` returns one.
+
+    Iteration yields the members of each message, `len` counts messages, `df` is their table, and `filter` narrows it
+    further. Nothing is kept: each use reads the log up to now. Times such as `-5m` count from the last record of a
+    file, or from now in a live log.
+
+    Attributes:
+        text: The filter.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        records: Callable[[], Iterable[Record]],
+        *,
+        live: bool = False,
+        findings: Findings | None = None,
+    ) -> None:
+        self.text = text
+        self._records = records
+        self._live = live
+        self._findings = findings
+        self._tree = parse_filter(text, clock=FilterClock(self._now))
+        if findings is None and _is_diagnosis_read(self._tree):
+            raise FilterError(
+                "This log has no diagnosis, so diag.severity and diag.rule are not known.", filter=text
+            )
+
+    def _now(self) -> datetime:
+        if self._live:
+            return datetime.now(UTC)
+        last = deque(self._records(), maxlen=1)
+        return last[0].now if last else datetime.now(UTC)
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """The records that pass, events without a message included, the oldest first."""
+        return filter_records(self._records, self._tree, findings=self._findings)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows of `Log.df` of the messages that pass."""
+        return to_frame(self.records)
+
+    def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
+        """A table with other columns; with `events`, records without a message have rows too."""
+        return to_frame(self.records, columns, events=events)
+
+    def filter(self, text: str) -> FilteredLog:
+        """The messages of these that pass another filter, too.
+
+        Raises:
+            FilterError: the text is no filter.
+        """
+        both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
+        parse_filter(text, clock=FilterClock())  # so that an error shows the text alone
+        return FilteredLog(both, self._records, live=self._live, findings=self._findings)
+
+    def __len__(self) -> int:
+        return sum(record.raw is not None for record in self.records)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for record in self.records:
+            members = read_members(record.raw) if record.raw is not None else None
+            if members is not None:
+                yield members
+
+    def __repr__(self) -> str:
+        return f"<FilteredLog: {count_of(len(self), 'message')} with {visible(self.text[:200])}>"

@@ -1,0 +1,73 @@
+"""The filter of the feed in a real JupyterLab: conditions that the kernel evaluates, and the menu of a cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from real_lab import Notebook
+from test_feed_view import all_here, cells, shown, view
+
+UP = """
+import json, mew_lab
+lab = mew_lab.up("demo", journal=None)
+bot = lab.join("bot", can="proposer")
+files = lab.join("files", can="tool")
+@files.participant.tools.add
+def read(path: str) -> str:
+    return path
+lab.chat("Please read the file.")
+bot.chat("I propose a call.")
+p = bot.call("files/read", {"path": "a.txt"})
+lab.approve(lab.proposals()[-1]); p.result(10)
+bot.chat("It says: disk full.")
+lab.view.feed.columns = ["seq", "from", "kind", "what"]
+"""
+ROWS = "print(json.dumps([lab.rows.last_seq, {row.seq: [row.kind, row.sender] for row in lab.rows.since(0, 99)}]))"
+
+
+def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[..., Notebook]) -> None:
+    book = notebook(
+        [UP, "lab.view.feed", ROWS, 'bot.chat("Later.")', 'bot.chat("No word of it.", to="human")']
+    )
+    book.run(0).run(1).run(2)
+    last, rows = json.loads(book.text(2))
+    kinds = {int(seq): kind for seq, (kind, _) in rows.items()}
+    senders = {int(seq): sender for seq, (_, sender) in rows.items()}
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    box = feed.get_by_label("Filter by text")
+
+    # Each key press is a filter of its own; the last one counts.
+    box.press_sequentially('kind ~ "mcp/*" and payload.params.name == read')
+    calls = [seq for seq, kind in kinds.items() if kind in ("mcp/proposal", "mcp/request")]
+    called = {seq for seq in calls if senders[seq] in ("bot", "human")}
+    book.page.until(lambda: shown(book, 1) and set(shown(book, 1)) <= called, "the calls")
+    assert {kinds[seq] for seq in shown(book, 1)} == {"mcp/proposal", "mcp/request"}
+    assert feed.locator(".mew-reason").is_hidden()
+
+    # A fault is told with its place, and hides nothing.
+    box.fill("knid == chat")
+    book.page.until(lambda: "did you mean kind?" in feed.locator(".mew-reason").inner_text(), "the fault")
+    assert feed.locator(".mew-reason mark").inner_text() == "knid"
+    assert len(shown(book, 1)) > 3
+
+    # Messages that arrive pass as well.
+    box.fill("kind == chat and from == bot")
+    chats = [seq for seq, kind in kinds.items() if kind == "chat" and senders[seq] == "bot"]
+    book.page.until(lambda: shown(book, 1) == chats, "the bot's chat")
+    book.run(3)
+    book.page.until(lambda: len(shown(book, 1)) == len(chats) + 1, "what arrived")
+    assert shown(book, 1)[:-1] == chats and shown(book, 1)[-1] > last
+
+    # The menu of a cell: its value is applied, and another one is excluded.
+    box.fill("")
+    book.page.until(lambda: len(set(cells(book, 1, "from"))) > 2, "everything")
+    feed.locator(f"tr[data-seq='{chats[0]}'] td.mew-kind").click(button="right")
+    book.click(feed.get_by_role("menuitem", name="Apply as filter"))
+    book.page.until(lambda: box.input_value() == "kind == chat", "the filter of the cell")
+    book.page.until(lambda: set(cells(book, 1, "kind")) == {"chat"}, "chat alone")
+    feed.locator(f"tr[data-seq='{chats[0]}'] td.mew-from").click(button="right")
+    book.click(feed.get_by_role("menuitem", name="Exclude"))
+    book.page.until(lambda: set(cells(book, 1, "from")) == {"human"}, "without the bot")
+    assert box.input_value() == "(kind == chat) and not (from == bot)"

@@ -1,0 +1,183 @@
+"""`Log.filter` over a file, over a live log, and the completion of a filter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mew_lab.errors import FilterError
+from mew_lab.log.filter.complete import FilterSamples, complete_filter, write_value
+from mew_lab.log.filter.facts import DiagnosedMessage
+from mew_lab.log.filter.filtered import filter_records
+from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import Log, open_log
+from mew_lab.space.events import Record
+from tests.log.filter_table import record
+from tests.log.test_filter import RECORDS, call
+
+
+def request(seq: int, id: str, sender: str, to: str, t: float, tool: str = "x") -> Record:
+    envelope = {"protocol": "mew/v0.4", "id": id, "from": sender, "to": [to], "kind": "mcp/request"}
+    payload = {"jsonrpc": "2.0", "id": 1, **call(tool, {})}
+    return record(seq, envelope | {"payload": payload}, t=t)
+
+
+def answer(seq: int, id: str, of: str, sender: str, to: str, t: float) -> Record:
+    envelope = {"protocol": "mew/v0.4", "id": id, "from": sender, "to": [to], "kind": "mcp/response"}
+    payload = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    return record(seq, envelope | {"correlation_id": [of], "payload": payload}, t=t)
+
+
+# Request r1 is answered after 3 s, r2 after 0.5 s, r3 never.
+SESSION = [
+    record(1, None, t=0),
+    request(2, "r1", "agent", "git", 10, "slow"),
+    request(3, "r2", "agent", "git", 11, "fast"),
+    answer(4, "a2", "r2", "git", "agent", 11.5),
+    answer(5, "a1", "r1", "git", "agent", 13),
+    request(6, "r3", "agent", "git", 100, "dead"),
+]
+
+
+@pytest.fixture(params=["file", "live"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    if request.param == "file":
+        journal = Journal(tmp_path / "j.jsonl", space="demo")
+        journal.append(SESSION)
+        journal.close()
+        return open_log(tmp_path / "j.jsonl")
+    live = Log.live()
+    for each in SESSION:
+        live.observe(each)
+    return live
+
+
+def test_a_filtered_log_is_read_like_the_log(log: Log) -> None:
+    filtered = log.filter('kind ~ "mcp/*" and from == agent')
+    assert len(filtered) == 3
+    assert list(filtered.df["seq"]) == [2, 3, 6]
+    assert list(filtered.df.columns) == list(log.df.columns)
+    assert [members["id"] for members in filtered] == ["r1", "r2", "r3"]
+    assert repr(filtered) == '<FilteredLog: 3 messages with kind ~ "mcp/*" and from == agent>'
+    assert list(filtered.filter("tool == slow or tool == dead").df["seq"]) == [2, 6]
+    assert len(log.filter("")) == 5 and len(log.filter("").filter("r1")) == 2
+    empty = log.filter("nothing_like_it").df
+    assert len(empty) == 0 and list(empty.columns) == list(log.df.columns)
+
+
+def test_states_and_latencies_are_those_of_the_ledger(log: Log) -> None:
+    assert list(log.filter("latency > 2s").df["seq"]) == [2]
+    assert list(log.filter("latency == 500ms").df["seq"]) == [3]
+    assert list(log.filter("state == waiting").df["seq"]) == [6]
+    assert list(log.filter("state == answered and latency < 1").df["seq"]) == [3]
+
+
+def test_events_without_a_message_are_selected_for_a_table_that_shows_them(log: Log) -> None:
+    assert 1 in set(log.filter("not kind exists").table(events=True)["seq"])
+    assert list(log.filter("not kind exists").df["seq"]) == []
+
+
+def test_times_of_a_file_count_from_its_last_record(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append(SESSION)
+    journal.close()
+    log = open_log(tmp_path / "j.jsonl")
+    assert list(log.filter("time > -88s").df["seq"]) == [5, 6]
+    assert list(log.filter("since:1m").df["seq"]) == [6]
+    assert list(log.filter("time 12:00:11..12:01").df["seq"]) == [3, 4, 5]
+
+
+def test_a_live_log_is_read_up_to_now() -> None:
+    log = Log.live()
+    filtered = log.filter("from == agent")
+    assert len(filtered) == 0
+    log.observe(SESSION[1])
+    assert len(filtered) == 1
+    assert list(log.filter("time > -1h")) == []  # the messages are from March
+
+
+def test_an_error_of_a_filter_comes_at_once(log: Log) -> None:
+    with pytest.raises(FilterError, match="did you mean kind"):
+        log.filter("knid == chat")
+    with pytest.raises(FilterError) as caught:
+        log.filter("from == agent").filter("knid == chat")
+    assert caught.value.filter == "knid == chat"
+    with pytest.raises(FilterError, match="no diagnosis"):
+        log.filter("diag.severity >= warn")
+
+
+def test_findings_of_a_diagnosis_are_facts_about_their_messages() -> None:
+    findings = [
+        DiagnosedMessage(2, "note", "late"),
+        DiagnosedMessage(2, "error", "denied"),
+        DiagnosedMessage(6, "note", "unanswered"),
+    ]
+
+    def select(text: str) -> list[int]:
+        found = filter_records(lambda: SESSION, parse_filter(text), findings=lambda: findings)
+        return [each.seq for each in found]
+
+    assert select("diag.severity >= note") == [2, 6]
+    assert select("diag.severity == error") == [2]
+    assert select("diag.rule == late") == [2]
+    assert select("diag.severity exists and state == waiting") == [6]
+
+
+# --- completion ---
+
+SAMPLES = FilterSamples(RECORDS)
+
+COMPLETED = [
+    ("ki", "ki", ["kind"]),
+    ("kind ", "", ["==", "!=", "~", "!~", "=~", "in", "has", "exists"]),
+    ("seq ", "", ["==", "!=", "<", "<=", ">", ">=", "in", "exists"]),
+    ("kind =", "=", ["==", "=~"]),
+    ("from == h", "h", ["human", "helper"]),
+    ('from == "h', '"h', ['"human"', '"helper"']),
+    ("from in (agent, h", "h", ["human", "helper"]),
+    ("chat from:ag", "ag", ["agent"]),
+    ("-to:g", "g", ["git"]),
+    ("payload.params.n", "payload.params.n", ["payload.params.name"]),
+    ("payload.params.name == w", "w", ["write_file"]),
+    ("payload.params.arguments.mode == ", "", ["1"]),
+    ("diag.severity >= ", "", ["note", "warn", "error", "fatal"]),
+    ("kind == chat an", "an", ["and"]),
+    ("verdict == ref", "ref", ["refused"]),
+    ("nothing == x", "x", []),
+    ('"two wor', "", []),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment", "meant"), COMPLETED)
+def test_fields_operators_and_values_complete_a_filter(text: str, fragment: str, meant: list[str]) -> None:
+    found = complete_filter(text, SAMPLES)
+    assert found.fragment == fragment
+    assert [each.text for each in found.completions] == meant
+
+
+def test_each_completed_value_is_a_filter_that_finds_its_messages() -> None:
+    odd = [
+        "plain",
+        "two words",
+        'q"t',
+        "1",
+        "1.0",
+        "true",
+        "a..b",
+        "a,b",
+        "x(y)",
+        "back\\slash",
+        "\u202ehidden",
+        "é",
+        "==",
+    ]
+    records = [record(n, {"kind": "x", "from": "a", "payload": {"v": value}}) for n, value in enumerate(odd)]
+    records.append(record(99, {"kind": "x", "from": "a", "payload": {"v": 1}}))
+    values = {each.text for each in complete_filter("payload.v == ", FilterSamples(records)).completions}
+    assert len(values) == len(odd) + 1
+    for n, value in enumerate(odd):
+        assert write_value(value) in values
+        found = filter_records(lambda: records, parse_filter(f"payload.v == {write_value(value)}"))
+        assert [each.seq for each in found] == [n], value

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mew_lab.log.audit import Audit
+    from mew_lab.log.moment import Moment
+    from mew_lab.log.moments import Moments
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
@@ -117,6 +119,7 @@ class Log:
         self._faults: tuple[str, ...] | None = None if keep is None else ()
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
+        self._moments: Moments | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -164,6 +167,11 @@ class Log:
         """All records up to now, the oldest first; those of files are read during iteration."""
         kept = self._kept
         return self._read() if self._keep is None else self._until(kept, len(kept.records))
+
+    @property
+    def source(self) -> JournalSource | None:
+        """The files of the log, or the journal to which its records are written; None where there is neither."""
+        return self._source
 
     @property
     def held(self) -> list[Record]:
@@ -228,6 +236,22 @@ class Log:
         from mew_lab.log.audit import audit
 
         return audit(self.records, id)
+
+    def at(self, seq: int) -> Moment:
+        """The state of the space behind the record `seq`: members, rights, grants, proposals, streams, pauses.
+
+        The verdicts of the journal are taken as they are; `verify` shows whether it was changed. The first call reads
+        the log once.
+
+        Raises:
+            JournalError: when there is no such record, or the log is none of a gateway of mew_lab.
+
+        Spec: §3.6.8.
+        """
+        from mew_lab.log.moments import Moments
+
+        self._moments = self._moments or Moments(self)
+        return self._moments.at(seq)
 
     @property
     def faults(self) -> tuple[str, ...]:

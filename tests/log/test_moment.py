@@ -50,7 +50,9 @@ def play(seed: int, events: int) -> Stage:
             for name, one in list(stage.space.state.connections.items()):
                 if one.participant in ("bert", "dan"):
                     kind = dice.choice(["mcp/request", "mcp/withdraw"])
-                    stage.play(Received(json.dumps({"kind": kind, "payload": {"method": "x"}}), name))
+                    named = {"id": f"use-{len(stage.records)}"} if dice.random() < 0.5 else {}
+                    members: dict[str, Any] = {"kind": kind, **named, "payload": {"method": "x"}}
+                    stage.play(Received(json.dumps(members), name))
         if dice.random() < 0.05:
             stage.now += timedelta(milliseconds=dice.choice([1, 900]))
             stage.play(GrantEnded())

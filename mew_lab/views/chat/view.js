@@ -262,7 +262,7 @@ function render({ model, el }) {
   }
 
   function rest(message) {
-    const button = doer(`show the rest, ${groupDigits(message.data.more)} characters`, async () => {
+    const button = doer(`Show the rest, ${countOf(message.data.more, "character")}`, async () => {
       const done = await link.act("whole", { n: message.data.n });
       if (!done) return;
       message.body.textContent = done.value.text;

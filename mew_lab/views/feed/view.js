@@ -137,7 +137,7 @@ function render({ model, el }) {
   // A button that names the chosen values of a facet, and shows all of them above the list.
   function opener(name, group) {
     const panel = make("div", { class: "mew-facet-panel", role: "dialog", "aria-label": name }, group.group);
-    const value = make("span", { class: "mew-opener-value mew-any", text: ": all" });
+    const value = make("span", { class: "mew-opener-value", text: ": all" });
     const button = make("button", { type: "button", class: "mew-opener", "aria-label": `${name}: all`, "aria-haspopup": "dialog", "aria-expanded": "false", onclick: () => {
       if (button.mewClosePopover) return void button.mewClosePopover(true);
       group.rank();
@@ -359,8 +359,8 @@ function render({ model, el }) {
     hint.hidden = true;
     for (const { facet: group, button, value } of openers) {
       const names = [...group.chosen].map(group.nameOf);
-      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all", names.join(", "));
-      value.classList.toggle("mew-any", !names.length);
+      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all");
+      button.title = names.join(", ");
       button.setAttribute("aria-label", button.textContent.replace(" ▾", ""));
       button.classList.toggle("mew-chosen", names.length > 0);
     }

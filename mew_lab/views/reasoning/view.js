@@ -420,7 +420,7 @@ function render({ model, el }) {
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${groupDigits(branch.total)} characters` : ""}`);
+    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${countOf(branch.total, "character")}` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 

@@ -233,9 +233,10 @@ class Log:
 
         Spec: §3.6.8.
         """
-        from mew_lab.log.audit import audit
+        from mew_lab.log.audit import audit_match
 
-        return audit(self.records, id)
+        moments = self._states()
+        return audit_match(moments.find(id), moments.history())
 
     def at(self, seq: int) -> Moment:
         """The state of the space behind the record `seq`: members, rights, grants, proposals, streams, pauses.
@@ -248,10 +249,13 @@ class Log:
 
         Spec: §3.6.8.
         """
+        return self._states().at(seq)
+
+    def _states(self) -> Moments:
         from mew_lab.log.moments import Moments
 
         self._moments = self._moments or Moments(self)
-        return self._moments.at(seq)
+        return self._moments
 
     @property
     def faults(self) -> tuple[str, ...]:

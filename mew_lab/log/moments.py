@@ -11,14 +11,24 @@ from typing import Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.ledger.calls import Proposal
+from mew_lab.log.audit import Matches
 from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.line import read_line
 from mew_lab.log.moment import Moment, OpenProposals
+from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
-from mew_lab.space.events import Record
+from mew_lab.space.events import Record, outline
 
 __all__ = ["Moments", "RecordedLog"]
 
 PLAIN = b"{"
+ESCAPED = (
+    b"\\u",
+    b"\\/",
+    b'"base64"',
+    b'"detail":"{\\"size\\":',
+)  # an id may be spelt with them, or be cut off
 
 
 class RecordedLog(Protocol):
@@ -59,6 +69,33 @@ class Moments:
         record = self._record(seq)
         return Moment(space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq))
 
+    def find(self, which: str | int) -> Matches:
+        """The records that an id, or a place, may mean; of a journal no more lines are read than may hold them."""
+        matches, paths = Matches(which), self._paths()
+        if not paths:
+            for record in self._log.records:
+                matches.take(record)
+            return matches
+        if matches.place is not None:
+            record_there = find_record(paths, matches.place)
+            if record_there is not None:
+                matches.add(record_there, self._cause(paths, record_there))
+        if isinstance(which, str):
+            for record in _lines_with(which, paths):
+                if record.seq != matches.place:
+                    matches.unknown += outline(record) is not None
+                    matches.add(record, self._cause(paths, record))
+        return matches
+
+    def _cause(self, paths: Sequence[Path], record: Record) -> Record | None:
+        """The event that caused a record; None where it is one."""
+        if record.event not in CAUSED:
+            return None
+        cause: Record | None = record
+        while cause is not None and cause.event in CAUSED:
+            cause = find_record(paths, cause.seq - 1)
+        return cause
+
     def _record(self, seq: int) -> Record:
         paths = self._paths()
         record = (
@@ -96,3 +133,16 @@ def _is_plain(path: Path) -> bool:
             return file.read(1) == PLAIN
     except OSError:
         return False
+
+
+def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
+    """The records whose text may hold this id, in any spelling, and those of which only the beginning is kept."""
+    plain = id.isascii() and id.isprintable() and not set(id) & set('"\\/')
+    parts = (id.encode(), *ESCAPED) if plain else (b"",)
+    for path in paths:
+        with path.open("rb", buffering=1 << 18) as file:
+            while line := file.readline(LINE_LIMIT + 1):
+                if any(part in line for part in parts):
+                    record = read_line(line)
+                    if record is not None:
+                        yield record

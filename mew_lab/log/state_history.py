@@ -26,8 +26,10 @@ from mew_lab.space.events import Record
 from mew_lab.space.opening import reopen
 from mew_lab.space.snapshot import restore, snapshot
 
-__all__ = ["StateHistory", "find_record"]
+__all__ = ["GIVING", "StateHistory", "find_record"]
 
+GIVING = frozenset({"capability/grant", "space/invite"})
+_NOTED = (b"capability", b"space", b"name_freed", b"\\u", b"\\/")  # what such a line contains
 EVERY = 1000  # changes of the state between two snapshots
 
 
@@ -66,6 +68,10 @@ class StateHistory:
         self._paths: Sequence[Path] = ()
         self._file = self._start = 0  # where the next line begins
         self._last = -1
+        self.grants: dict[str, Record | LinePlace] = {}
+        """The accepted grants and invitations by id, also those after a fault."""
+        self.freed: list[Record] = []
+        """The notes that a name changed its owner."""
         self._fault: MewError | None = None
         self._fault_at = 0
 
@@ -74,13 +80,18 @@ class StateHistory:
         """The `seq` of the newest record; -1 before the first."""
         return self._last
 
+    @property
+    def fault(self) -> MewError | None:
+        """The reason why the states from some record on are not known; None where there is none."""
+        return self._fault
+
     # --- reading ---
 
     def read_files(self, paths: Sequence[Path]) -> None:
         """Reads what the files of a journal, in their order, have gained since the last call."""
         self._paths = paths
         newest = b""
-        while self._file < len(paths) and self._fault is None:
+        while self._file < len(paths):
             last = self._file + 1 == len(paths)
             with paths[self._file].open("rb", buffering=1 << 18) as file:
                 file.seek(self._start)
@@ -98,13 +109,16 @@ class StateHistory:
             if last and data[-1:] != b"\n" and read_members(data) is None:
                 break  # torn, or not yet written to its end
             if not data.isspace():
-                try:
-                    take(data, LinePlace(number, self._start, len(data)))
-                except MewError as fault:
-                    before = read_line(newest) if newest else None
-                    self._last = max(self._last, before.seq if before is not None else -1)
-                    self._stop(fault, read_line(data))
-                    break
+                place = LinePlace(number, self._start, len(data))
+                if self._fault is None:
+                    try:
+                        take(data, place)
+                    except MewError as fault:
+                        before = read_line(newest) if newest else None
+                        self._last = max(self._last, before.seq if before is not None else -1)
+                        self._stop(fault, read_line(data))
+                if self._fault is not None and any(part in data for part in _NOTED):
+                    self._keep_note(read_line(data), place)
                 newest = data
             self._start += len(data)
         return newest
@@ -113,11 +127,13 @@ class StateHistory:
         """Reads further records."""
         newest = None
         for record in records:
-            try:
-                self._replay.take(record)
-            except MewError as fault:
-                self._stop(fault, record)
-                break
+            if self._fault is None:
+                try:
+                    self._replay.take(record)
+                except MewError as fault:
+                    self._stop(fault, record)
+            if self._fault is not None:
+                self._keep_note(record, None)
             newest = record
         self._end(newest)
 
@@ -133,10 +149,30 @@ class StateHistory:
         if self._fault is None:
             self._fault = fault
             taken = record.seq if record is not None else self._last + 1
-            self._fault_at = taken if self._replay.failed_at is None else self._replay.failed_at
+            failed = self._replay.failed
+            self._fault_at = failed[0].seq if failed else taken
+            for earlier in failed:
+                self._keep_note(earlier, None)
 
-    def _note(self, record: Record, place: LinePlace | None, messages: int) -> None:
-        """Keeps the step that the replay has just made."""
+    def _keep_note(self, record: Record | None, place: LinePlace | None) -> None:
+        """Keeps a grant, and a note that a name changed its owner."""
+        if record is None or record.verdict == "refused":
+            return
+        if record.event == "name_freed":
+            self.freed.append(record)
+        elif record.verdict == "accepted" and record.raw is not None:
+            members = read_members(record.raw) or {}
+            id = members.get("id")
+            if isinstance(id, str) and members.get("kind") in GIVING:
+                self.grants[id] = place or record
+
+    def _note(self, group: Sequence[Record], place: LinePlace | None, messages: int) -> None:
+        """Keeps the change that the replay has just made."""
+        record = group[0]
+        self._keep_note(record, place)
+        for caused in group[1:]:
+            if caused.event == "name_freed":
+                self.freed.append(caused)
         if record.event == "opened":
             self._opened, self._first = record, 0
         elif record.event == SNAPSHOT:
@@ -187,23 +223,32 @@ class StateHistory:
                 space.step(event_of(record), record.now)
         return space
 
+    def record(self, what: Record | LinePlace) -> Record:
+        """A record from its place.
+
+        Raises:
+            JournalError: when the file was changed meanwhile.
+        """
+        if isinstance(what, Record):
+            return what
+        with ExitStack() as files:
+            return self._read(what, {}, files)
+
+    def _read(self, place: LinePlace, opened: dict[int, IO[bytes]], files: ExitStack) -> Record:
+        if place.file not in opened:
+            opened[place.file] = files.enter_context(self._paths[place.file].open("rb"))
+        opened[place.file].seek(place.start)
+        record = read_line(opened[place.file].read(place.length))
+        if record is None:
+            raise JournalError(f"{self._name} was changed while it was read; open it again", path=self._name)
+        return record
+
     def _read_steps(self, first: int, last: int, files: ExitStack) -> Iterator[tuple[Record, int]]:
         """The records of some steps, each with the number of gateway messages before it."""
         opened: dict[int, IO[bytes]] = {}
         for step in self._steps[first:last]:
-            record: Record | None
-            if isinstance(step.what, Record):
-                record = step.what
-            else:
-                number, start, length = step.what
-                if number not in opened:
-                    opened[number] = files.enter_context(self._paths[number].open("rb"))
-                opened[number].seek(start)
-                record = read_line(opened[number].read(length))
-            if record is None:
-                raise JournalError(
-                    f"{self._name} was changed while it was read; open it again", path=self._name
-                )
+            what = step.what
+            record = what if isinstance(what, Record) else self._read(what, opened, files)
             yield record, step.messages
 
 

@@ -26,7 +26,7 @@ Spec: §3.6.8, ruling R20.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
@@ -102,11 +102,13 @@ class StateReplay:
 
     Args:
         name: The name of the journal, for errors.
-        observe: Called with each record that has changed the state, its place, and the number of the gateway's own
-            messages before it.
+        observe: Called with each record that has changed the state and those that it caused, the place of the first,
+            and the number of the gateway's own messages before it.
     """
 
-    def __init__(self, name: str, *, observe: Callable[[Record, LinePlace | None, int], object]) -> None:
+    def __init__(
+        self, name: str, *, observe: Callable[[Sequence[Record], LinePlace | None, int], object]
+    ) -> None:
         self._name = name
         self._player = Player(name)
         self._observe = observe
@@ -118,8 +120,8 @@ class StateReplay:
         self._epoch: int | None = None
         self._complete = False  # whether all records of the last event that was replayed were there
         self._headers: dict[bytes, _Header] = {}
-        self.failed_at: int | None = None
-        """The `seq` of the record whose replay failed, where it was not the one taken."""
+        self.failed: Sequence[Record] = ()
+        """The record whose replay failed, with those that it caused, where it was not the one taken last."""
         self.sessions = 0
         """The number of spaces that the records open: 1 for one journal."""
 
@@ -209,7 +211,7 @@ class StateReplay:
                 self._messages = self._player.space.state.messages
                 self._complete = self._player.between
                 if self._complete:
-                    self._observe(record, place, self._messages)
+                    self._observe([record], place, self._messages)
             elif self._changes(record):
                 self._group, self._place = [record], place
             elif record.verdict == "accepted":
@@ -241,7 +243,7 @@ class StateReplay:
         self._messages, self._sent = 0, b""
         self._complete = self._player.between
         self.sessions += 1
-        self._observe(record, place, 0)
+        self._observe([record], place, 0)
 
     def _flush(self) -> None:
         """Replays the record that changes the state, with those that it caused."""
@@ -254,11 +256,11 @@ class StateReplay:
             for record in group:
                 self._player.take(record)
         except MewError:
-            self.failed_at = group[0].seq
+            self.failed = group
             raise
         self._messages, self._sent = self._player.space.state.messages, b""
         self._complete = self._player.between
-        self._observe(group[0], self._place, before)
+        self._observe(group, self._place, before)
 
     # --- the counter of the gateway's own messages ---
 

@@ -18,15 +18,13 @@ from mew_lab.log.prune import prune
 from mew_lab.log.replay import Player
 from mew_lab.log.state_history import StateHistory
 from mew_lab.space.core import Space
-from mew_lab.space.events import Enrolled, GrantEnded, Joined, Left, Received, Record
+from mew_lab.space.events import Enrolled, Joined, Left, Received
 from mew_lab.space.snapshot import snapshot
 
-from .sessions import session
-from .stage import START, Stage, says
+from .stage import START, Stage, hostile, keep, says
 
 # What no record tells in a few steps; the documentation of StateReplay names these.
 LEFT_OUT = ("handles", "handles_of", "refused_frames", "messages", "records")
-ENDS: list[dict[str, Any]] = [{"max_uses": 1}, {"max_uses": 3}, {"expires_at": "2026-11-21T22:40:02Z"}, {}]
 
 
 def state_of(space: Space) -> dict[str, Any]:
@@ -34,42 +32,9 @@ def state_of(space: Space) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in LEFT_OUT}
 
 
-def play(seed: int, events: int) -> Stage:
-    """A hostile session, with grants that end by time and by use, and messages that use them."""
-    dice = Random(seed)
-    stage = Stage(epoch=dice.getrandbits(64), owner="anna")
-    for event in session(stage.space, seed, events):
-        stage.play(event)
-        if dice.random() < 0.1:
-            here = [name for name, one in stage.space.state.connections.items() if one.participant == "anna"]
-            end = dice.choice(ENDS)
-            payload = {"recipient": dice.choice(["bert", "dan"]), "capabilities": [{"kind": "mcp/*"}], **end}
-            if here:
-                stage.play(Received(says("capability/grant", f"end-{stage.now}", payload), here[0]))
-        if dice.random() < 0.2:
-            for name, one in list(stage.space.state.connections.items()):
-                if one.participant in ("bert", "dan"):
-                    kind = dice.choice(["mcp/request", "mcp/withdraw"])
-                    named = {"id": f"use-{len(stage.records)}"} if dice.random() < 0.5 else {}
-                    members: dict[str, Any] = {"kind": kind, **named, "payload": {"method": "x"}}
-                    stage.play(Received(json.dumps(members), name))
-        if dice.random() < 0.05:
-            stage.now += timedelta(milliseconds=dice.choice([1, 900]))
-            stage.play(GrantEnded())
-    return stage
-
-
-def keep(records: list[Record], path: Path, **settings: Any) -> Path:
-    journal = Journal(path, **settings)
-    for record in records:
-        journal.append([record])
-    journal.close()
-    return path
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_each_moment_of_a_hostile_session_is_that_of_a_full_replay(seed: int, tmp_path: Path) -> None:
-    stage = play(seed, 400)
+    stage = hostile(seed, 400)
     path = keep(stage.records, tmp_path / "j.jsonl", rotate_at=200_000)
     player, expected = Player("whole"), {}
     places = set(Random(seed).sample(range(1, len(stage.records)), 40)) | {len(stage.records) - 1}
@@ -235,7 +200,7 @@ def test_a_log_that_grows_has_its_newest_moment(stage: Stage, tmp_path: Path) ->
 
 
 def test_a_pruned_journal_has_the_moments_that_are_left(tmp_path: Path) -> None:
-    stage = play(3, 300)
+    stage = hostile(3, 300)
     path = keep(stage.records, tmp_path / "j.jsonl", rotate_at=60_000)
     whole = StateHistory()
     whole.read_records(stage.records)

@@ -24,7 +24,7 @@ from mew_lab.space.events import Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
-__all__ = ["Audit", "AuditedRight", "GrantOrigin", "Matches", "audit", "audit_match"]
+__all__ = ["Audit", "AuditedRight", "GrantOrigin", "RecordMatches", "audit", "audit_match"]
 
 
 class AuditedRight(NamedTuple):
@@ -118,7 +118,7 @@ class _RecordedGrant(NamedTuple):
     held: tuple[Held, ...] | None
 
 
-class Matches:
+class RecordMatches:
     """The records that a name may mean: those of messages with that id, and the one at that place."""
 
     def __init__(self, which: str | int) -> None:
@@ -180,7 +180,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
 
     Spec: §3.6.8.
     """
-    matches, history = Matches(which), StateHistory()
+    matches, history = RecordMatches(which), StateHistory()
 
     def taken() -> Iterable[Record]:
         for record in records:
@@ -191,7 +191,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     return audit_match(matches, history)
 
 
-def audit_match(matches: Matches, history: StateHistory) -> Audit:
+def audit_match(matches: RecordMatches, history: StateHistory) -> Audit:
     """The report on the record that the matches mean, with the states of its space.
 
     Raises:

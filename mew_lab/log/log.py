@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mew_lab.log.audit import Audit
     from mew_lab.log.moment import Moment
     from mew_lab.log.moments import Moments
+    from mew_lab.log.verification import Verification
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
@@ -250,6 +251,21 @@ class Log:
         Spec: §3.6.8.
         """
         return self._states().at(seq)
+
+    def verify(self, *, heads: str | os.PathLike[str] | None = None) -> Verification:
+        """Verifies the chain of the journal, then that each request that carries out a proposal was decided beforehand.
+
+        Args:
+            heads: A file of heads that were kept elsewhere; by default that of the lab beside the tokens.
+
+        Raises:
+            JournalError: when a file cannot be read.
+
+        Spec: §3.2.1, §3.6.8.
+        """
+        from mew_lab.log.verification import verify_log
+
+        return verify_log(self, heads)
 
     def _states(self) -> Moments:
         from mew_lab.log.moments import Moments

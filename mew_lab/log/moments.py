@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.ledger.calls import Proposal
-from mew_lab.log.audit import Matches
+from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line
 from mew_lab.log.moment import Moment, OpenProposals
@@ -69,9 +69,9 @@ class Moments:
         record = self._record(seq)
         return Moment(space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq))
 
-    def find(self, which: str | int) -> Matches:
+    def find(self, which: str | int) -> RecordMatches:
         """The records that an id, or a place, may mean; of a journal no more lines are read than may hold them."""
-        matches, paths = Matches(which), self._paths()
+        matches, paths = RecordMatches(which), self._paths()
         if not paths:
             for record in self._log.records:
                 matches.take(record)

@@ -48,7 +48,7 @@ class LoopThread:
             if self._loop is not None:
                 return self._loop
             if sys.is_finalizing():  # a thread that is started now never runs, and its start waits for ever
-                raise RuntimeError("the interpreter is ending")
+                raise RuntimeError("The interpreter is ending.")
             loop = asyncio.new_event_loop()
             ready = threading.Event()
 

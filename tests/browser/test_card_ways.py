@@ -143,6 +143,6 @@ helper.send("mcp/proposal", {"method": "tools/call", "params": {"name": "write_n
     row = room.locator("section.mew-feed tr[aria-selected=true]")
     row.wait_for()
     assert selected("feed") and "write_note" in row.inner_text()
-    assert room.locator("section.mew-feed .mew-detail").is_visible()
+    room.locator("section.mew-feed .mew-detail .mew-pretty").wait_for()
     assert "beds.md" in room.locator("section.mew-feed .mew-pretty").inner_text()
     assert book.page.errors == []

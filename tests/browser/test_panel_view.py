@@ -185,7 +185,7 @@ def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[
     whole = panel(book, 1)
     feed, header = whole.locator("section.mew-feed"), whole.locator("> .mew-header")
     book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
-    choices = feed.locator(".mew-tools button")
+    choices = feed.locator(".mew-toolbar button")
     for width, room, bar in ((1600, 48, 48), (1200, 48, 80), (360, 84, 112)):
         whole.evaluate("(r, width) => { r.style.width = width + 'px'; }", width)
         book.page.until(
@@ -204,3 +204,25 @@ def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[
     whole.evaluate("r => { r.style.width = '1600px'; }")
     strip, plus = whole.locator(".mew-place-strip"), whole.get_by_role("button", name="Invite a participant")
     book.page.until(lambda: 0 <= bounds(strip)["bottom"] - bounds(plus)["bottom"] <= 12, "the button below")
+
+
+def test_escape_ends_first_what_a_part_has_open_and_then_the_full_window(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    whole = panel(book, 1)
+    book.click(whole.get_by_role("button", name="Pop out"))
+    book.click(whole.get_by_role("menuitem", name="Fill the window"))
+    filled = book.tab.locator("section.mew-panel:popover-open")
+    book.page.until(filled.count, "the panel to fill the window")
+    feed = whole.locator("section.mew-feed")
+    feed.locator("tbody tr").first.click()
+    feed.locator("tbody tr").first.press("Enter")
+    detail = feed.get_by_role("button", name="Close")
+    detail.first.wait_for()
+    book.tab.keyboard.press("Escape")
+    book.page.until(lambda: not detail.first.is_visible(), "the details to close")
+    assert filled.count() == 1
+    feed.locator("input").first.focus()
+    book.tab.keyboard.press("Escape")
+    book.page.until(lambda: not filled.count(), "the panel to be in its place")

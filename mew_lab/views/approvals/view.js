@@ -488,8 +488,10 @@ function render({ model, el }) {
     if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing) return event.preventDefault();
     if (event.key === "Escape") {
       const around = event.target.closest(".mew-card");
-      if (around && around !== event.target) around.focus();
-      else event.target.blur();
+      if (around && around !== event.target) {
+        event.preventDefault();
+        around.focus();
+      } else event.target.blur();
     }
     if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
       if (event.key === "j") step(1);

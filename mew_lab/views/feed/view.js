@@ -62,7 +62,7 @@ function render({ model, el }) {
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
-  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-tools" }, ...openers.map((opener) => opener.button), plumbing), span);
+  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-toolbar" }, ...openers.map((opener) => opener.button), plumbing), span);
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
@@ -703,7 +703,10 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && (pane.open || wanted)) return closeDetail();
+    if (event.key === "Escape" && (pane.open || wanted)) {
+      event.preventDefault();
+      return closeDetail();
+    }
     if (event.target === find && event.key === "Enter") return goToMatch(event.shiftKey);
     if (event.target !== table) return;
     const box = { "/": filter, f: find }[event.key];

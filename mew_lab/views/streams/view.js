@@ -360,7 +360,10 @@ function render({ model, el }) {
   }
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) return showForm(false);
+    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) {
+      event.preventDefault();
+      return showForm(false);
+    }
     if (!body.contains(event.target)) return;
     const all = [...body.rows], now = all.indexOf(event.target.closest("tr"));
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];

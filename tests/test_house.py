@@ -53,7 +53,10 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.filter.filtered", "conformance.table"),
+    "pandas": (
+        "log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered",
+        "conformance.table",
+    ),  # fmt: skip
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),

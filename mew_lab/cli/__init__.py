@@ -94,6 +94,12 @@ def _run_audit(options: argparse.Namespace) -> None:
     run_audit(options)
 
 
+def _run_verify(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_verify
+
+    run_verify(options)
+
+
 def _run_export(options: argparse.Namespace) -> None:
     from mew_lab.cli.journal import run_export
 
@@ -142,6 +148,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _run_tail,
     "replay": _run_replay,
     "audit": _run_audit,
+    "verify": _run_verify,
     "export": _run_export,
     "journal": _run_journal,
     "bridge": _run_bridge,
@@ -231,6 +238,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     audit.add_argument("id", metavar="ID", help="the message's id, or a unique beginning of it")
+
+    verify = add(
+        "verify",
+        "checks that a journal is unchanged and that each request for a proposal was decided; exits with 1 or 3 if not",
+    )
+    verify.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    about = "the heads that were kept elsewhere; default: those beside the tokens of the lab"
+    verify.add_argument("--heads", type=Path, metavar="FILE", help=about)
 
     export = add("export", "writes the log files of a TypeScript gateway from a journal")
     export.add_argument(

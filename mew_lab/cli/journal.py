@@ -1,4 +1,4 @@
-"""`mew-lab replay`, `audit`, `journal` and `export`: work on the journal of a gateway."""
+"""`mew-lab replay`, `audit`, `verify`, `journal` and `export`: work on the journal of a gateway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mew_lab.log.reading import first_record, read_journal
 from mew_lab.log.replay import replay
 from mew_lab.protocol.text import count_of
 
-__all__ = ["run", "run_audit", "run_export", "run_replay"]
+__all__ = ["run", "run_audit", "run_export", "run_replay", "run_verify"]
 
 
 def run_replay(options: argparse.Namespace) -> None:
@@ -98,6 +98,21 @@ def run(options: argparse.Namespace) -> None:
     shell.say(
         f"its head is kept in {head_file}" if head_file else f"keep its head elsewhere: {done.head.chain}"
     )
+
+
+def run_verify(options: argparse.Namespace) -> None:
+    """Verifies a journal, and that each request for a proposal in it was decided beforehand.
+
+    Raises:
+        JournalError: The file is no journal.
+        SystemExit: 1, when the journal was changed after it was written; 3, when a request was not decided.
+    """
+    result = open_log(options.file).verify(heads=options.heads)
+    shell.say(str(result))
+    if any(one.flaw is not None for one in result.integrity):
+        raise SystemExit(1)
+    if not result.consented:
+        raise SystemExit(3)
 
 
 def run_export(options: argparse.Namespace) -> None:

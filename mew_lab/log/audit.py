@@ -1,8 +1,8 @@
 """Reports the sender of an envelope and the capability and grants that allowed it, or the reason of its refusal.
 
 The journal states which capability allowed a message, and the grant of that capability. The capabilities of a granter
-at the time of its grant are known by replay: they must cover the grant, and each is traced back to the configuration.
-If the journal does not replay, the report lacks only these.
+at the time of its grant are those of the restored state there: they must cover the grant, and each is traced back to
+the configuration. If the journal does not replay up to a grant, the report lacks only these.
 
 Spec: §3.6.8.
 """
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.errors import ConfigError, JournalError, ReplayMismatch
+from mew_lab.errors import ConfigError, JournalError
 from mew_lab.log.line import read_members
-from mew_lab.log.replay import CAUSED, Player
+from mew_lab.log.replay import CAUSED
+from mew_lab.log.state_history import StateHistory
 from mew_lab.protocol.covers import covers, possesses
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
@@ -23,9 +24,7 @@ from mew_lab.space.events import Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
-__all__ = ["Audit", "AuditedRight", "GrantOrigin", "audit"]
-
-GIVING = frozenset({"capability/grant", "space/invite"})
+__all__ = ["Audit", "AuditedRight", "GrantOrigin", "RecordMatches", "audit", "audit_match"]
 
 
 class AuditedRight(NamedTuple):
@@ -119,6 +118,58 @@ class _RecordedGrant(NamedTuple):
     held: tuple[Held, ...] | None
 
 
+class RecordMatches:
+    """The records that a name may mean: those of messages with that id, and the one at that place."""
+
+    def __init__(self, which: str | int) -> None:
+        self.which = which
+        is_place = isinstance(which, int) or (which.isdecimal() and which.isascii())
+        self.place = int(which) if is_place else None
+        self.unknown = 0
+        """The refused messages whose ids are not known."""
+        self._by_id: list[tuple[Record, Record | None]] = []
+        self._placed: list[tuple[Record, Record | None]] = []
+        self._event: Record | None = None
+
+    def take(self, record: Record) -> None:
+        """Takes the next record of a log."""
+        caused = record.event in CAUSED
+        if not caused:
+            self._event = record
+        self.unknown += outline(record) is not None
+        self.add(record, self._event if caused else None)
+
+    def add(self, record: Record, cause: Record | None) -> None:
+        """Takes a record, with the event that caused it."""
+        if record.seq == self.place:
+            self._placed.append((record, cause))
+        if record.raw is not None and (read_members(record.raw) or {}).get("id") == self.which:
+            self._by_id.append((record, cause))
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The places of the messages with that id."""
+        return tuple(record.seq for record, _ in self._by_id)
+
+    def choose(self) -> tuple[Record, Record | None]:
+        """The last accepted one, else the last; with the event that caused it.
+
+        Raises:
+            JournalError: when there is none.
+        """
+        found = self._by_id or self._placed
+        if found:
+            return ([pair for pair in found if pair[0].verdict != "refused"] or found)[-1]
+        raise JournalError(
+            f"this journal holds no message with the id {quote(self.which)}; mew-lab tail --json lists its messages"
+            + (
+                f". Of {self.unknown} refused ones only the beginning is kept, so their ids are not known"
+                if self.unknown
+                else ""
+            )
+        )
+
+
 def audit(records: Iterable[Record], which: str | int) -> Audit:
     """The report on the envelope with the id `which`, or on the record at that place.
 
@@ -129,57 +180,37 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
 
     Spec: §3.6.8.
     """
-    player: Player | None = Player("the journal")
-    doubt = ""
-    recorded_grants: dict[str, _RecordedGrant] = {}
-    matches: list[tuple[Record, Record | None]] = []
-    placed: tuple[Record, Record | None] | None = None
-    event: Record | None = None
-    freed: list[Record] = []
-    unknown = 0
-    place = int(which) if isinstance(which, int) or (which.isdecimal() and which.isascii()) else None
-    for record in records:
-        if player is not None:
-            try:
-                player.take(record)
-            except (ReplayMismatch, JournalError) as fault:
-                player, doubt = None, f"the permissions of granters are not known: {fault}"
-        if record.event not in CAUSED:
-            event = record
-        unknown += outline(record) is not None
-        if record.event == "name_freed":
-            freed.append(record)
-        cause = event if record.event in CAUSED else None
-        if record.seq == place:
-            placed = record, cause
-        members: dict[str, Any] = (read_members(record.raw) if record.raw is not None else None) or {}
-        id = members.get("id")
-        if id == which:
-            matches.append((record, cause))
-        if record.verdict == "accepted" and members.get("kind") in GIVING and isinstance(id, str):
-            recorded_grants[id] = _read_grant(record, id, player)
-    accepted = [match for match in matches if match[0].verdict != "refused"]
-    chosen = (accepted or matches)[-1] if matches else placed
-    if chosen is None:
-        raise JournalError(
-            f"this journal holds no message with the id {quote(which)}; mew-lab tail --json lists its messages"
-            + (
-                f". Of {unknown} refused ones only the beginning is kept, so their ids are not known"
-                if unknown
-                else ""
-            )
-        )
-    record, cause = chosen
+    matches, history = RecordMatches(which), StateHistory()
+
+    def taken() -> Iterable[Record]:
+        for record in records:
+            matches.take(record)
+            yield record
+
+    history.read_records(taken())
+    return audit_match(matches, history)
+
+
+def audit_match(matches: RecordMatches, history: StateHistory) -> Audit:
+    """The report on the record that the matches mean, with the states of its space.
+
+    Raises:
+        JournalError: when there is none.
+    """
+    record, cause = matches.choose()
     right = (
         AuditedRight(record.pattern, record.grant)
         if record.pattern and record.verdict == "accepted"
         else None
     )
-    others = tuple(other.seq for other, _ in matches if other is not record)
-    grants = _trace_origins(right, recorded_grants) if right else ()
+    places = list(matches.others)
+    if record.seq in places:
+        places.remove(record.seq)
+    grants = _trace_origins(right, history) if right else ()
     names = _names_in(record)
-    changed = tuple(note for note in freed if note.detail.casefold() in names)
-    return Audit(record, right, grants, cause, others, doubt if grants else "", changed)
+    changed = tuple(note for note in history.freed if note.detail.casefold() in names)
+    doubt = f"the capabilities of granters are not known: {history.fault}" if history.fault and grants else ""
+    return Audit(record, right, grants, cause, tuple(places), doubt, changed)
 
 
 def _names_in(record: Record) -> set[str]:
@@ -203,10 +234,16 @@ def _describe_freed(freed: Record, record: Record) -> str:
     )
 
 
-def _read_grant(record: Record, id: str, player: Player | None) -> _RecordedGrant:
-    if player is None:
+def _read_grant(id: str, history: StateHistory) -> _RecordedGrant | None:
+    """A grant, with the capabilities that its giver held behind it; None where the journal has none of that id."""
+    what = history.grants.get(id)
+    if what is None:
+        return None
+    record = history.record(what)
+    try:
+        members = history.restore(record.seq).state.members
+    except JournalError:
         return _RecordedGrant(record, (), None)
-    members = player.space.state.members
     conferred = tuple(
         right for member in members.values() for right in member.rights.held if right.grant == id
     )
@@ -214,16 +251,14 @@ def _read_grant(record: Record, id: str, player: Player | None) -> _RecordedGran
     return _RecordedGrant(record, conferred, held)
 
 
-def _trace_origins(
-    right: AuditedRight, recorded_grants: dict[str, _RecordedGrant]
-) -> tuple[GrantOrigin, ...]:
+def _trace_origins(right: AuditedRight, history: StateHistory) -> tuple[GrantOrigin, ...]:
     """The grants that conferred a right, and those behind them, back to the configured capabilities."""
     waiting, seen, behind = [right], {right}, []
     while waiting:
         right = waiting.pop(0)
         if not right.grant:
             continue
-        origin = _trace_grant(right, recorded_grants.get(right.grant))
+        origin = _trace_grant(right, _read_grant(right.grant, history))
         behind.append(origin)
         for further in (origin.sent_by, *(origin.rests_on or ())):
             if further is not None and further not in seen:

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
+    from mew_lab.log.moment import Moment
+    from mew_lab.log.moments import Moments
+    from mew_lab.log.verification import Verification
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
@@ -122,6 +125,7 @@ class Log:
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
         self._makers: dict[bool, FrameMaker] = {}  # with and without the verdicts
+        self._moments: Moments | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -169,6 +173,11 @@ class Log:
         """All records up to now, the oldest first; those of files are read during iteration."""
         kept = self._kept
         return self._read() if self._keep is None else self._until(kept, len(kept.records))
+
+    @property
+    def source(self) -> JournalSource | None:
+        """The files of the log, or the journal to which its records are written; None where there is neither."""
+        return self._source
 
     @property
     def held(self) -> list[Record]:
@@ -327,9 +336,44 @@ class Log:
 
         Spec: §3.6.8.
         """
-        from mew_lab.log.audit import audit
+        from mew_lab.log.audit import audit_match
 
-        return audit(self.records, id)
+        moments = self._states()
+        return audit_match(moments.find(id), moments.history())
+
+    def at(self, seq: int) -> Moment:
+        """The state of the space behind the record `seq`: members, rights, grants, proposals, streams, pauses.
+
+        The verdicts of the journal are taken as they are; `verify` shows whether it was changed. The first call reads
+        the log once.
+
+        Raises:
+            JournalError: when there is no such record, or the log is none of a gateway of mew_lab.
+
+        Spec: §3.6.8.
+        """
+        return self._states().at(seq)
+
+    def verify(self, *, heads: str | os.PathLike[str] | None = None) -> Verification:
+        """Verifies the chain of the journal, then that each request that carries out a proposal was decided beforehand.
+
+        Args:
+            heads: A file of heads that were kept elsewhere; by default that of the lab beside the tokens.
+
+        Raises:
+            JournalError: when a file cannot be read.
+
+        Spec: §3.2.1, §3.6.8.
+        """
+        from mew_lab.log.verification import verify_log
+
+        return verify_log(self, heads)
+
+    def _states(self) -> Moments:
+        from mew_lab.log.moments import Moments
+
+        self._moments = self._moments or Moments(self)
+        return self._moments
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ COMMANDS = [
     "tail",
     "replay",
     "audit",
+    "verify",
     "export",
     "journal",
     "bridge",

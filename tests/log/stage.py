@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
 from typing import Any
 
+from mew_lab.log.journal import Journal
 from mew_lab.space.core import Space
-from mew_lab.space.events import Deliver, Event, Record
+from mew_lab.space.events import Deliver, Event, GrantEnded, Received, Record
 from mew_lab.space.opening import opening_record
+
+from .sessions import session
 
 START = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 
@@ -35,3 +40,39 @@ class Stage:
 
 def says(kind: str, id: str, payload: Any = None, **members: Any) -> str:
     return json.dumps({"id": id, "kind": kind, **members, "payload": payload or {}})
+
+
+ENDS: list[dict[str, Any]] = [{"max_uses": 1}, {"max_uses": 3}, {"expires_at": "2026-11-21T22:40:02Z"}, {}]
+
+
+def hostile(seed: int, events: int) -> Stage:
+    """A hostile session, with grants that end by time and by use, and messages that use them."""
+    dice = Random(seed)
+    stage = Stage(epoch=dice.getrandbits(64), owner="anna")
+    for event in session(stage.space, seed, events):
+        stage.play(event)
+        if dice.random() < 0.1:
+            here = [name for name, one in stage.space.state.connections.items() if one.participant == "anna"]
+            end = dice.choice(ENDS)
+            payload = {"recipient": dice.choice(["bert", "dan"]), "capabilities": [{"kind": "mcp/*"}], **end}
+            if here:
+                stage.play(Received(says("capability/grant", f"end-{stage.now}", payload), here[0]))
+        if dice.random() < 0.2:
+            for name, one in list(stage.space.state.connections.items()):
+                if one.participant in ("bert", "dan"):
+                    kind = dice.choice(["mcp/request", "mcp/withdraw"])
+                    named = {"id": f"use-{len(stage.records)}"} if dice.random() < 0.5 else {}
+                    members: dict[str, Any] = {"kind": kind, **named, "payload": {"method": "x"}}
+                    stage.play(Received(json.dumps(members), name))
+        if dice.random() < 0.05:
+            stage.now += timedelta(milliseconds=dice.choice([1, 900]))
+            stage.play(GrantEnded())
+    return stage
+
+
+def keep(records: list[Record], path: Path, **settings: Any) -> Path:
+    journal = Journal(path, **settings)
+    for record in records:
+        journal.append([record])
+    journal.close()
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 from mew_lab.errors import JournalError
 from mew_lab.log.audit import Audit, AuditedRight, audit
 from mew_lab.log.journal import Journal
+from mew_lab.log.line import read_members
 from mew_lab.log.log import open_log
-from mew_lab.space.events import Enrolled, Joined, Left, Received
+from mew_lab.log.replay import CAUSED, Player
+from mew_lab.space.events import Enrolled, Joined, Left, Received, Record
 
-from .stage import Stage, says
+from .stage import Stage, hostile, keep, says
 
 REQUEST = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
 TOOLS = {"kind": "mcp/request", "payload": {"method": ["tools/call", "tools/list"]}}
@@ -215,3 +218,69 @@ def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() ->
         assert f"the name git changed its owner {when} {owner}" in str(audit(stage.records, id)), id
     assert audit(stage.records, "to-anna").freed == ()
     assert "changed its owner" not in str(audit(stage.records, "to-anna"))
+
+
+def test_an_audit_of_a_file_is_that_of_a_full_replay(tmp_path: Path) -> None:
+    """The reference replays every record and looks at the space behind each grant."""
+    traced_in_all = 0
+    for seed in range(3):
+        stage = hostile(seed, 300)
+        log = open_log(keep(stage.records, tmp_path / f"j-{seed}.jsonl", rotate_at=150_000))
+        held = held_behind_grants(stage.records)
+        traced = 0
+        for record in stage.records[1:]:
+            members = read_members(record.raw) if record.raw is not None else None
+            id = (members or {}).get("id")
+            found = log.audit(record.seq)
+            assert found.record == record
+            event = next(one for one in stage.records[record.seq :: -1] if one.event not in CAUSED)
+            assert found.cause == (event if record.event in CAUSED else None)
+            assert (found.right is not None) == (record.verdict == "accepted" and bool(record.pattern))
+            for origin in found.grants:
+                assert origin.record is not None and origin.rests_on is not None, (seed, record.seq)
+                assert set(origin.rests_on) <= held[origin.id]
+                traced += 1
+            if isinstance(id, str) and not id.isdecimal():
+                same = [one for one in stage.records if (read_members(one.raw or "") or {}).get("id") == id]
+                accepted = [one for one in same if one.verdict != "refused"]
+                chosen = (accepted or same)[-1]
+                by_id = log.audit(id)
+                assert by_id.record == chosen
+                assert by_id.others == tuple(one.seq for one in same if one is not chosen)
+        traced_in_all += traced
+    assert traced_in_all > 20, "grants were traced"
+
+
+def held_behind_grants(records: list[Record]) -> dict[str, set[AuditedRight]]:
+    """Of each grant, what its giver held behind it beside what it gave."""
+    player, held = Player("whole"), {}
+    for record in records:
+        player.take(record)
+        members = (read_members(record.raw) if record.raw is not None else None) or {}
+        if record.verdict == "accepted" and members.get("kind") in ("capability/grant", "space/invite"):
+            giver = player.space.state.members[record.participant]
+            held[members["id"]] = {
+                AuditedRight(right.capability.text, right.grant)
+                for right in giver.rights.held
+                if right.grant != members["id"]
+            }
+    return held
+
+
+@pytest.mark.parametrize("id", ["plain-1", "a/b", 'qu"ote', "back\\slash", "höh", "12"])
+def test_an_id_is_found_however_it_is_spelt(id: str, tmp_path: Path) -> None:
+    stage = Stage(owner="anna").play(
+        Enrolled("anna", ({"kind": "*"},)),
+        Joined("c1", "anna", "anna", "memory"),
+        *(Received(says("chat", f"m-{n}", {"text": id}), "c1") for n in range(20)),
+    )
+    members = json.dumps({"kind": "chat", "id": id, "payload": {}})
+    escaped = "".join(f"\\u{ord(c):04x}" for c in id)
+    spelt = [members, json.dumps(json.loads(members), ensure_ascii=False)]
+    spelt += [f'{{"kind":"chat","id":"{escaped}","payload":{{}}}}']
+    for text in spelt:
+        stage.play(Received(text, "c1"))
+    log = open_log(keep(stage.records, tmp_path / "j.jsonl"))
+    last = len(stage.records) - 1
+    found = log.audit(id)
+    assert (found.record.seq, found.others) == (last, (last - 2, last - 1))

@@ -1,0 +1,148 @@
+"""Makes the moments of a log: reads what has been added since the last one, and restores the state of the space.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from mew_lab.errors import JournalError
+from mew_lab.ledger.calls import Proposal
+from mew_lab.log.audit import RecordMatches
+from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.line import read_line
+from mew_lab.log.moment import Moment, OpenProposals
+from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.replay import CAUSED
+from mew_lab.log.state_history import StateHistory, find_record
+from mew_lab.space.events import Record, outline
+
+__all__ = ["Moments", "RecordedLog"]
+
+PLAIN = b"{"
+ESCAPED = (
+    b"\\u",
+    b"\\/",
+    b'"base64"',
+    b'"detail":"{\\"size\\":',
+)  # an id may be spelt with them, or be cut off
+
+
+class RecordedLog(Protocol):
+    """The log that is read: all its records, and the files that hold them, where there are any."""
+
+    @property
+    def source(self) -> JournalSource | None: ...
+    @property
+    def records(self) -> Iterable[Record]: ...
+
+
+class Moments:
+    """The moments of one log, which may grow."""
+
+    def __init__(self, log: RecordedLog) -> None:
+        self._log = log
+        self._history = StateHistory()
+
+    def history(self) -> StateHistory:
+        """The states of the space up to the newest record."""
+        paths = self._paths()
+        if paths:
+            self._history.read_files(paths)
+        else:
+            after = self._history.last
+            self._history.read_records(record for record in self._log.records if record.seq > after)
+        return self._history
+
+    def at(self, seq: int) -> Moment:
+        """The state behind the record `seq`.
+
+        Raises:
+            JournalError: when there is no such record, or the log cannot be replayed.
+        """
+        if isinstance(seq, bool) or not isinstance(seq, int):
+            raise JournalError(f"a record is named by its seq, a whole number, not by {seq!r:.40}")
+        space = self.history().restore(seq)
+        record = self._record(seq)
+        return Moment(space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq))
+
+    def find(self, which: str | int) -> RecordMatches:
+        """The records that an id, or a place, may mean; of a journal no more lines are read than may hold them."""
+        matches, paths = RecordMatches(which), self._paths()
+        if not paths:
+            for record in self._log.records:
+                matches.take(record)
+            return matches
+        if matches.place is not None:
+            record_there = find_record(paths, matches.place)
+            if record_there is not None:
+                matches.add(record_there, self._cause(paths, record_there))
+        if isinstance(which, str):
+            for record in _lines_with(which, paths):
+                if record.seq != matches.place:
+                    matches.unknown += outline(record) is not None
+                    matches.add(record, self._cause(paths, record))
+        return matches
+
+    def _cause(self, paths: Sequence[Path], record: Record) -> Record | None:
+        """The event that caused a record; None where it is one."""
+        if record.event not in CAUSED:
+            return None
+        cause: Record | None = record
+        while cause is not None and cause.event in CAUSED:
+            cause = find_record(paths, cause.seq - 1)
+        return cause
+
+    def _record(self, seq: int) -> Record:
+        paths = self._paths()
+        record = (
+            find_record(paths, seq)
+            if paths
+            else next((record for record in self._log.records if record.seq == seq), None)
+        )
+        if record is None:
+            raise JournalError(f"the log has no record {seq}: it is missing, or its line cannot be read")
+        return record
+
+    def _paths(self) -> Sequence[Path]:
+        """The files of a journal as mew_lab writes it; none where the records are elsewhere, or in another form."""
+        source = self._log.source
+        paths = source.paths if source is not None else ()
+        return paths if paths and all(map(_is_plain, paths)) else ()
+
+    def _proposals(self, seq: int) -> tuple[Proposal, ...]:
+        proposals = OpenProposals()
+        for record in self._until(seq):
+            proposals.take(record)
+        return proposals.open
+
+    def _until(self, seq: int) -> Iterator[Record]:
+        paths = self._paths()
+        for record in Files(tuple(paths)).read([]) if paths else self._log.records:
+            if record.seq > seq:
+                return
+            yield record
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == PLAIN
+    except OSError:
+        return False
+
+
+def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
+    """The records whose text may hold this id, in any spelling, and those of which only the beginning is kept."""
+    plain = id.isascii() and id.isprintable() and not set(id) & set('"\\/')
+    parts = (id.encode(), *ESCAPED) if plain else (b"",)
+    for path in paths:
+        with path.open("rb", buffering=1 << 18) as file:
+            while line := file.readline(LINE_LIMIT + 1):
+                if any(part in line for part in parts):
+                    record = read_line(line)
+                    if record is not None:
+                        yield record

@@ -1,0 +1,91 @@
+"""Verifies a log: first the chain of its journal, then the consent receipts of its requests.
+
+The receipts are worth as much as the journal that holds them. So the result says first from which line on nothing
+vouches for it, and whether a head was kept elsewhere.
+
+Spec: §3.2.1, §3.6.8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from mew_lab.log.files import JournalSource
+from mew_lab.log.integrity import Integrity, kept_heads, verify
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import first_record, read_journal
+from mew_lab.log.receipts import Consents, check_consents
+from mew_lab.space.events import Record
+
+__all__ = ["Verification", "verify_log"]
+
+
+class VerifiedLog(Protocol):
+    """The log that is verified: all its records, and the files that hold them, where there are any."""
+
+    @property
+    def source(self) -> JournalSource | None: ...
+    @property
+    def records(self) -> Iterable[Record]: ...
+    @property
+    def faults(self) -> tuple[str, ...]: ...
+
+
+class Verification(NamedTuple):
+    """The result: the integrity of each journal, none where no file has a chain; the consents; and what was left out.
+
+    `faults` are sentences on lines that could not be read: nothing is known about these.
+    """
+
+    integrity: tuple[Integrity, ...]
+    consents: Consents
+    faults: tuple[str, ...] = ()
+
+    @property
+    def intact(self) -> bool:
+        """Whether each journal is as it was written, as far as its chain and the kept heads show."""
+        return bool(self.integrity) and all(one.flaw is None and one.chained for one in self.integrity)
+
+    @property
+    def consented(self) -> bool:
+        """Whether each request that carries out a proposal was decided beforehand."""
+        return not self.consents.without
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is intact and consented, and all of it could be read."""
+        return self.intact and self.consented and not self.faults
+
+    def __str__(self) -> str:
+        lines = [str(one) for one in self.integrity] or ["no chain: nothing vouches for this log"]
+        if any(one.flaw is not None for one in self.integrity):
+            lines.append("what follows rests on a journal that was changed")
+        return "\n".join([*lines, *self.faults, str(self.consents)])
+
+
+def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) -> Verification:
+    """Verifies a log; see `Log.verify`.
+
+    Raises:
+        JournalError: when a file cannot be read.
+    """
+    kept = None if heads is None else Path(heads)
+    paths = log.source.paths if log.source is not None else ()
+    integrity = tuple(verify(path, kept_heads(path, kept)) for path in _beginnings(paths))
+    consents = check_consents(log.records)
+    return Verification(integrity, consents, log.faults)
+
+
+def _beginnings(paths: Sequence[Path]) -> list[Path]:
+    """The first files of the journals of mew_lab among these files."""
+    own = [path for path in paths if read_journal(path).format == "own"]
+    return [path for path in own if path == own[0] or not _continues(path)]
+
+
+def _continues(path: Path) -> bool:
+    record = first_record(path)
+    about = (read_members(record.detail) or {}) if record is not None and record.event == "opened" else {}
+    return "previous" in about

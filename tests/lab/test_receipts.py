@@ -1,0 +1,62 @@
+"""Whichever way a person or a policy approves in a lab, the journal has its receipt, and what goes around it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from looking import approve, eventually
+
+from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.lab import Lab
+
+Adding = Callable[[int, int], Any]
+CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+
+
+def click(lab: Lab, id: str, digest: str) -> None:
+    lab.decisions.record_shown(id, view="v1", digest=digest)
+    press = lab.decisions.click("v1")
+    lab.decisions.decide(id, digest=digest, decision="approve", click=press).result(10)
+
+
+@pytest.mark.ruling("R29")
+def test_each_way_to_approve_leaves_a_receipt(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot")
+    typed = bot.call("notebook/add", a=1, b=2)
+    approve(lab, typed.id)
+    clicked = bot.call("notebook/add", a=2, b=2)
+    card = eventually(lambda: [one for one in lab.decisions.pending() if one.id == clicked.id])[0]
+    click(lab, clicked.id, card.digest)
+    edited = bot.call("notebook/add", a=3, b=2)
+    eventually(lambda: [one for one in lab.decisions.pending() if one.id == edited.id])
+    changes = [{"index": 1, "json": "40"}]
+    review = lab.loop.call(lambda: lab.decisions.editing.review(edited.id, changes))
+    click(lab, edited.id, review.digest)
+    nobody = bot.send("mcp/proposal", CALL).id
+    eventually(lambda: [one for one in lab.decisions.pending() if one.id == nobody])
+    approve(lab, nobody, to="notebook")
+    lab.decide = Policy.approve()
+    judged = bot.call("notebook/add", a=5, b=2)
+    results = [str(one.result(10)) for one in (typed, clicked, edited, judged)]
+    assert results == ["3", "4", "43", "7"]
+    found = lab.log.verify()
+    assert (found.consents.requests, found.consents.without) == (5, ())
+    assert found.ok, str(found)
+
+
+@pytest.mark.ruling("R29")
+def test_a_request_that_is_sent_around_the_card_has_none(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot")
+    pending = bot.call("notebook/add", a=1, b=2)
+    eventually(lambda: [one for one in lab.decisions.pending() if one.id == pending.id])
+    payload = {**CALL, "params": {"name": "add", "arguments": {"a": 1, "b": 2000}}}
+    around = lab.me.send("mcp/request", payload, to="notebook", correlation_id=pending.id)
+    [one] = lab.log.verify().consents.without
+    assert (one.id, one.sender, one.proposal, one.why) == (
+        around.id,
+        "human",
+        pending.id,
+        "nobody decided it",
+    )

@@ -1,0 +1,400 @@
+"""A log shows that each request for a proposal was decided beforehand, or names those that were not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.cli import main
+from mew_lab.log.integrity import KeptHead, keep_head
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import Log, open_log
+from mew_lab.log.receipts import check_consents, read_receipt
+from mew_lab.space.events import Enrolled, Joined, Noted, Received, Record
+
+from .stage import START, Stage, keep, says
+
+CALL = {
+    "method": "tools/call",
+    "params": {"name": "write_file", "arguments": {"path": "/tmp/a", "text": "x"}},
+}
+OTHER = {
+    "method": "tools/call",
+    "params": {"name": "write_file", "arguments": {"path": "/etc/passwd", "text": "x"}},
+}
+
+
+def digest_of(id: str, payload: dict[str, Any], to: tuple[str, ...] = ("fs",)) -> str:
+    """The SHA-256 of what a person is shown: keys sorted, compact JSON, UTF-8 (§3.2.1)."""
+    members = {"id": id, "from": "bot", "to": list(to), "payload": payload}
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()
+
+
+def stage() -> Stage:
+    return Stage(owner="ada").play(
+        Enrolled("ada", ({"kind": "*"},)),
+        Enrolled("eve", ({"kind": "mcp/*"},)),
+        Enrolled("bot", ({"kind": "chat"}, {"kind": "mcp/proposal"})),
+        Enrolled("fs", ({"kind": "mcp/response"},)),
+        *(Joined(f"c-{name}", name, name, "memory") for name in ("ada", "eve", "bot", "fs")),
+    )
+
+
+def proposes(
+    id: str = "p-1", payload: dict[str, Any] | None = None, to: tuple[str, ...] = ("fs",)
+) -> Received:
+    return Received(says("mcp/proposal", id, payload or CALL, to=list(to)), "c-bot")
+
+
+def decides(proposal: str = "p-1", request: str = "q-1", by: str = "ada", **changes: Any) -> Noted:
+    note: dict[str, Any] = {
+        "proposal": proposal,
+        "decision": "approve",
+        "by": "human",
+        "digest": digest_of(proposal, CALL),
+    }
+    note |= {"on_screen": 2300, "request": request, "edited": False}
+    note |= changes
+    return Noted("decided", by, json.dumps({key: value for key, value in note.items() if value is not None}))
+
+
+def sends(
+    request: str = "q-1",
+    payload: dict[str, Any] | None = None,
+    about: str = "p-1",
+    by: str = "ada",
+    to: tuple[str, ...] = ("fs",),
+) -> Received:
+    body = {"jsonrpc": "2.0", "id": request, **(payload or CALL)}
+    return Received(says("mcp/request", request, body, to=list(to), correlation_id=[about]), f"c-{by}")
+
+
+def test_a_request_that_was_approved_as_it_was_shown_has_its_receipt() -> None:
+    played = stage().play(proposes(), decides(), sends())
+    found = check_consents(played.records)
+    assert (found.requests, found.receipts, found.without) == (1, 1, ())
+    assert (
+        str(found)
+        == "1 request for proposals: each was decided beforehand, and what was sent is what was shown"
+    )
+
+
+def test_an_edit_has_the_digest_of_what_was_sent() -> None:
+    note = decides(digest=digest_of("p-1", OTHER), edited=True)
+    assert check_consents(stage().play(proposes(), note, sends(payload=OTHER)).records).without == ()
+
+
+def test_a_target_that_the_person_chose_stands_in_the_receipt() -> None:
+    note = decides(digest=digest_of("p-1", CALL, ()), to=["fs"])
+    played = stage().play(proposes(to=()), note, sends())
+    assert check_consents(played.records).without == ()
+    others = stage().play(proposes(to=()), note, sends(to=("eve",)))
+    [one] = check_consents(others.records).without
+    assert one.why == "it was sent to others than those that were shown"
+
+
+def test_a_policy_and_a_typed_approval_are_receipts_too() -> None:
+    policy = decides(on_screen=None, by="policy tests", policy={"name": "tests", "text": "approves all"})
+    policy = Noted("decided", "ada", policy.detail)
+    typed = decides("p-2", "q-2", digest=digest_of("p-2", CALL), on_screen=None, typed="abcdef12")
+    played = stage().play(proposes(), policy, sends(), proposes("p-2"), typed, sends("q-2", about="p-2"))
+    assert check_consents(played.records).without == ()
+    [first, second] = [read_receipt(one) for one in played.records if one.event == "decided"]
+    assert first is not None and second is not None
+    assert (first.how, first.on_screen, second.how) == ("policy", None, "typed")
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([proposes(), sends()], "nobody decided it"),
+        ([proposes(), sends(), decides()], "nobody decided it"),
+        ([decides(), proposes(), sends()], "nobody decided it"),
+        ([proposes(), decides(), sends("q-9")], 'another request was approved, "q-1"'),
+        ([proposes(), decides(decision="reject", request=None), sends()], "it was rejected by human"),
+        ([proposes(), decides(), sends(by="eve")], "it was decided by ada, and sent by eve"),
+        ([proposes(), decides(), sends(payload=OTHER)], "what was sent is not what was shown: its digest is "),
+        ([proposes(), decides(edited=True), sends()], "its decision says that it was edited"),
+        (
+            [proposes(), decides(digest=digest_of("p-1", OTHER)), sends(payload=OTHER)],
+            "its decision does not say that it was edited",
+        ),
+        ([proposes(), decides(on_screen=None), sends()], "its decision does not say how it was shown"),
+        (
+            [proposes(), decides(), sends(payload={"method": "tools/list"})],
+            "what was sent is not what was shown: it differs beside the params",
+        ),
+        ([proposes(), decides(), sends(to=("eve",))], "it was sent to others than those that were shown"),
+    ],
+)  # fmt: skip
+def test_a_request_without_a_receipt_that_fits_is_named(events: list[Any], why: str) -> None:
+    found = check_consents(stage().play(*events).records)
+    assert found.requests == 1
+    [one] = found.without
+    assert one.proposal == "p-1"
+    assert one.why.startswith(why)
+    assert str(one) in str(found)
+
+
+def test_what_needs_no_consent_is_not_counted() -> None:
+    own = Received(says("mcp/request", "q-5", CALL, to=["fs"]), "c-ada")
+    unknown = sends("q-6", about="p-77")
+    refused = sends("q-7", by="bot")
+    found = check_consents(stage().play(proposes(), own, unknown, refused).records)
+    assert (found.requests, found.without) == (0, ())
+    assert str(found) == "no request carries out a proposal, so none needed a decision"
+
+
+def test_one_receipt_serves_one_request_alone() -> None:
+    again = stage().play(proposes(), decides(), sends())
+    again.play(Joined("c2", "ada", "ada-2", "memory"), sends())  # ada joined anew: she may use her ids again
+    found = check_consents(again.records)
+    assert found.requests == 2
+    assert [one.why for one in found.without] == ["its decision was used for an earlier request already"]
+
+
+@pytest.mark.parametrize(
+    "detail",
+    ["", "[]", "{", "null", '{"proposal":1}', '{"proposal":"p-1","to":7,"on_screen":true,"edited":"yes","policy":[]}', "[" * 3000],
+)  # fmt: skip
+def test_a_damaged_note_is_no_receipt(detail: str) -> None:
+    played = stage().play(proposes(), Noted("decided", "ada", detail), sends())
+    assert len(check_consents(played.records).without) == 1
+
+
+# --- with the chain ---
+
+
+def written(folder: Path) -> tuple[Path, Path]:
+    """A journal in which all is in order, and a file with the head that was kept of its end."""
+    played = stage().play(
+        proposes(),
+        Received(says("chat", "m-1", {"text": "hi"}), "c-bot"),
+        Received("{broken", "c-bot"),
+        Received(says("mcp/request", "q-0", CALL, to=["fs"]), "c-bot"),
+        Received(
+            says("capability/grant", "g-1", {"recipient": "bot", "capabilities": [{"kind": "chat/*"}]}),
+            "c-ada",
+        ),
+        decides(),
+        sends(),
+        Received(says("mcp/response", "s-1", {"result": {}}, to=["ada"], correlation_id=["q-1"]), "c-fs"),
+        Received(says("chat", "m-2", {"text": "done"}), "c-bot"),
+    )
+    path = keep(played.records, folder / "j.jsonl")
+    journal = Journal.resume(path)
+    head = KeptHead(played.now, journal.head.seq, journal.head.chain.decode())
+    journal.close()
+    keep_head(folder / "heads", 7, head)
+    return path, folder / "heads"
+
+
+Lines = list[bytes]
+
+
+def line_with(lines: Lines, *parts: bytes) -> int:
+    return next(at for at, line in enumerate(lines) if all(part in line for part in parts))
+
+
+def edit(old: bytes, new: bytes, *where: bytes) -> Callable[[Lines], tuple[Lines, int]]:
+    def change(lines: Lines) -> tuple[Lines, int]:
+        at = line_with(lines, old, *where)
+        return [*lines[:at], lines[at].replace(old, new, 1), *lines[at + 1 :]], at
+
+    return change
+
+
+def renumber(lines: Lines, by: int) -> Lines:
+    done = []
+    for line in lines:
+        head, rest = line.split(b",", 1)
+        done.append(b'{"seq":%d,' % (int(head[len(b'{"seq":') :]) + by) + rest)
+    return done
+
+
+def drop(lines: Lines) -> tuple[Lines, int]:
+    at = line_with(lines, b'"m-1"')
+    return [*lines[:at], *renumber(lines[at + 1 :], -1)], at
+
+
+def swap(lines: Lines) -> tuple[Lines, int]:
+    at = line_with(lines, b'"m-1"')
+    return [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]], at
+
+
+def repeat(lines: Lines) -> tuple[Lines, int]:
+    at = line_with(lines, b'"m-1"')
+    return [*lines[: at + 1], lines[at], *lines[at + 1 :]], at + 1
+
+
+def insert(line: Callable[[Lines], bytes]) -> Callable[[Lines], tuple[Lines, int]]:
+    def change(lines: Lines) -> tuple[Lines, int]:
+        at = line_with(lines, b'"event":"decided"')
+        return [*lines[:at], line(lines), *renumber(lines[at:], 1)], at
+
+    return change
+
+
+TAMPERINGS: dict[str, Callable[[Lines], tuple[Lines, int]]] = {
+    "a refusal becomes accepted": edit(b'"verdict":"refused"', b'"verdict":"accepted"'),
+    "an accepted message becomes refused": edit(b'"verdict":"accepted"', b'"verdict":"refused"', b'"m-1"'),
+    "another reason of a refusal": edit(b'"code":"capability_violation"', b'"code":"paused"'),
+    "another capability": edit(b'{\\"kind\\":\\"chat\\"}', b'{\\"kind\\":\\"chat/*\\"}', b'"m-2"'),
+    "another grant": edit(b'"g-1"', b'"g-2"'),
+    "another participant": edit(b'"participant":"bot"', b'"participant":"eve"', b'"m-1"'),
+    "another connection": edit(b'"connection":"c-bot"', b'"connection":"c-eve"', b'"m-1"'),
+    "another way in": edit(b'"via":"memory"', b'"via":"http"', b'"m-1"'),
+    "another runtime id": edit(b'"detail":"bot"', b'"detail":"b0t"', b'"joined"'),
+    "another time": edit(b'"now":"2026', b'"now":"2027', b'"m-1"'),
+    "other rights of who was enrolled": edit(b'\\"mcp/proposal\\"', b'\\"mcp/*\\"', b'"enrolled"'),
+    "another text of a chat": edit(b"done", b"dOne"),
+    "other arguments of an accepted proposal": edit(b"/tmp/a", b"/tmp/b", b"mcp/proposal"),
+    "other arguments of the request": edit(b"/tmp/a", b"/tmp/b", b'"q-1"'),
+    "another text of what the gateway said": edit(b'"participants"', b'"partecipants"'),
+    "another digest in the decision": edit(digest_of("p-1", CALL)[:12].encode(), b"0" * 12),
+    "another person in the decision": edit(b'"participant":"ada"', b'"participant":"eve"', b'"decided"'),
+    "longer on screen": edit(b"2300", b"9300", b'"decided"'),
+    "another event": edit(b'"event":"decided"', b'"event":"program"'),
+    "a line left out": drop,
+    "two lines swapped": swap,
+    "a line twice": repeat,
+    "a forged approval, the rest numbered anew": insert(
+        lambda lines: lines[line_with(lines, b'"q-1"', b'"received"')].replace(b'"q-1"', b'"q-2"')
+    ),
+    "a decision put in": insert(
+        lambda lines: lines[line_with(lines, b'"decided"')].replace(b'q-1', b'q-2')
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.threat(44)
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_each_tampering_is_found_with_and_without_the_kept_head(name: str, tmp_path: Path) -> None:
+    path, heads = written(tmp_path)
+    whole = open_log(path).verify(heads=heads)
+    assert whole.ok, str(whole)
+    assert open_log(path).verify().ok
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed, at = TAMPERINGS[name](lines)
+    assert changed != lines
+    path.write_bytes(b"".join(changed))
+    for kept in (heads, None):
+        found = open_log(path).verify(heads=kept)
+        [integrity] = found.integrity
+        assert integrity.flaw is not None and integrity.flaw.line == at + 1
+        assert not found.ok and not found.intact
+        assert f"line {at + 1} of j.jsonl is not vouched for" in str(found)
+        assert "what follows rests on a journal that was changed" in str(found)
+
+
+def rewrite(lines: Lines) -> Lines:
+    """The whole journal with a chain of its own, as whoever knows how it is made can make it."""
+    chain, done = b"0" * 64, []
+    for line in lines:
+        body = line[: line.index(b',"chain":"')]
+        chain = sha256(chain + body).hexdigest().encode()
+        done.append(body + b',"chain":"' + chain + b'"}\n')
+    return done
+
+
+@pytest.mark.threat(44)
+@pytest.mark.parametrize("tampering", ["cut", "rewritten"])
+def test_a_cut_tail_and_a_whole_rewrite_are_found_with_the_kept_head_alone(
+    tampering: str, tmp_path: Path
+) -> None:
+    path, heads = written(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed = lines[:-1] if tampering == "cut" else rewrite(drop(lines)[0])
+    path.write_bytes(b"".join(changed))
+    found = open_log(path).verify()
+    assert found.ok
+    assert "a journal that was cut or rewritten would look the same" in str(found)
+    assert not open_log(path).verify(heads=heads).intact
+
+
+def test_a_log_without_a_chain_says_so(tmp_path: Path) -> None:
+    played = stage().play(proposes(), sends())
+    log = Log.live(space="demo")
+    for record in played.records:
+        log.observe(record)
+    found = log.verify()
+    assert (found.integrity, found.intact, found.consented) == ((), False, False)
+    assert str(found).startswith("no chain: nothing vouches for this log\n1 request for proposals: 1 without")
+    log.save(tmp_path / "saved.jsonl")
+    saved = open_log(tmp_path / "saved.jsonl").verify()
+    assert not saved.intact
+    assert "saved.jsonl is unchained" in str(saved)
+
+
+def test_a_line_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    with path.open("ab") as file:
+        file.write(b"garbage\n")
+    found = open_log(path).verify()
+    assert found.faults == ("j.jsonl: 1 line could not be read",)
+    assert not found.ok
+
+
+def test_the_command_reports_and_its_exit_code_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, heads = written(tmp_path)
+    assert main(["verify", str(path), "--heads", str(heads)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 kept head found" in printed
+    assert "1 request for proposals: each was decided beforehand" in printed
+    undecided = keep(stage().play(proposes(), sends()).records, tmp_path / "k.jsonl")
+    with pytest.raises(SystemExit) as status:
+        main(["verify", str(undecided)])
+    assert status.value.code == 3
+    assert 'request "q-1" of ada for proposal "p-1": nobody decided it' in capsys.readouterr().out
+    path.write_bytes(path.read_bytes().replace(b"done", b"dOne"))
+    with pytest.raises(SystemExit) as status:
+        main(["verify", str(path)])
+    assert status.value.code == 1
+    assert main(["verify", str(tmp_path / "none.jsonl")]) == 1
+    assert "Cannot read the journal" in capsys.readouterr().err
+
+
+def test_a_journal_of_the_peers_has_no_receipts(tmp_path: Path) -> None:
+    first = {
+        "timestamp": START.isoformat(),
+        "event": "received",
+        "id": "p-1",
+        "envelope": json.loads(
+            says("mcp/proposal", "p-1", CALL, to=["fs"], protocol="mew/v0.4", **{"from": "bot"})
+        ),
+    }
+    second = {
+        "timestamp": START.isoformat(),
+        "event": "received",
+        "id": "q-1",
+        "envelope": json.loads(
+            says(
+                "mcp/request",
+                "q-1",
+                CALL,
+                to=["fs"],
+                correlation_id=["p-1"],
+                protocol="mew/v0.4",
+                **{"from": "ada"},
+            )
+        ),
+    }
+    path = tmp_path / "envelope-history.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (first, second)))
+    found = open_log(path).verify()
+    assert (found.integrity, [one.why for one in found.consents.without]) == ((), ["nobody decided it"])
+
+
+def test_records_of_a_log_are_read_once(tmp_path: Path) -> None:
+    path, _ = written(tmp_path)
+    records: list[Record] = list(open_log(path).records)
+    assert check_consents(iter(records)) == check_consents(records)

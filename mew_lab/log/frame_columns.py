@@ -493,7 +493,7 @@ DECISIONS = FrameSpec(
             "way",
             "object",
             "",
-            "why it was executed: `own` (a configured permission), `grant` (a later one), `proposal`; empty where not seen",
+            "why it was executed: `own` (a configured permission), `grant` (a later one) or `proposal`; empty if unseen",
             _way,
         ),
         FrameColumn(

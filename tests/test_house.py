@@ -53,8 +53,14 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.filter.filtered", "conformance.table"),
-    "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
+    "pandas": (
+        "log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.line_frame", "log.filter.filtered",
+        "conformance.table",
+    ),
+    # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
+    "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame"),
+    "duckdb": ("log.index",),
+    "pyarrow": ("log.payloads",),
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),
     "ipywidgets": ("views.*",),

@@ -320,7 +320,7 @@ WRONG = [
     ("Kind == chat", "Kind", "did you mean kind?"),
     ("sender == bob", "sender", "did you mean from?"),
     ("params.name == x", "params.name", "did you mean payload.params.name?"),
-    ("zzzzzz == 1", "zzzzzz", "Fields are seq, time"),
+    ("zzzzzz == 1", "zzzzzz", "Fields are place, seq, time"),
     ("knid in (chat)", "knid", "did you mean kind?"),
     ("kind = chat", "=", "did you mean ==?"),
     ("kind ! chat", "!", "did you mean !=?"),

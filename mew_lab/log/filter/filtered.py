@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import FilterError
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.filter.facts import DiagnosedMessage, collect_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
@@ -31,8 +31,8 @@ Findings = Callable[[], Iterable[DiagnosedMessage]]
 
 def filter_records(
     records: Callable[[], Iterable[Record]], tree: FilterTree, *, findings: Findings | None = None
-) -> Iterator[Record]:
-    """Yields the records that pass a filter, in their order.
+) -> Iterator[tuple[int, Record]]:
+    """Yields the records that pass a filter, in their order, with their places in the log, from 0.
 
     Args:
         records: Makes an iterable over the records. It is called twice where the filter reads facts from the ledger.
@@ -43,9 +43,9 @@ def filter_records(
     if needs_facts(tree):
         diagnosed = findings() if findings is not None and _is_diagnosis_read(tree) else ()
         facts = collect_facts(records(), diagnosed)
-    for place, record in enumerate(records(), 1):
-        if predicate(RecordedEntry(record), facts.get(place, NO_FACTS)):
-            yield record
+    for place, record in enumerate(records()):
+        if predicate(RecordedEntry(record, place), facts.get(place + 1, NO_FACTS)):
+            yield place, record
 
 
 def _is_diagnosis_read(tree: FilterTree) -> bool:
@@ -90,16 +90,30 @@ class FilteredLog:
     @property
     def records(self) -> Iterator[Record]:
         """The records that pass, events without a message included, the oldest first."""
+        return (record for _, record in self._passing())
+
+    def _passing(self) -> Iterator[tuple[int, Record]]:
         return filter_records(self._records, self._tree, findings=self._findings)
 
     @property
     def df(self) -> pd.DataFrame:
         """The rows of `Log.df` of the messages that pass."""
-        return to_frame(self.records)
+        return self.table()
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without a message have rows too."""
-        return to_frame(self.records, columns, events=events)
+        places: list[int] = []
+
+        def read_records() -> Iterator[Record]:
+            for place, record in self._passing():
+                if events or is_message(record):
+                    places.append(place)
+                    yield record
+
+        frame = to_frame(read_records(), columns, events=events)
+        if "place" in frame.columns:
+            frame["place"] = places  # in the log, not among the records that pass
+        return frame
 
     def filter(self, text: str) -> FilteredLog:
         """The messages of these that pass another filter, too.
@@ -112,7 +126,7 @@ class FilteredLog:
         return FilteredLog(both, self._records, live=self._live, findings=self._findings)
 
     def __len__(self) -> int:
-        return sum(record.raw is not None for record in self.records)
+        return sum(map(is_message, self.records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for record in self.records:

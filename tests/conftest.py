@@ -30,9 +30,9 @@ TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm o
 FEW, ALL = 25, 100  # examples of a test that sets no number
 BASE = settings(
     settings.get_profile(settings.get_current_profile_name()),
-    suppress_health_check=[
-        HealthCheck.too_slow
-    ],  # a busy machine draws slowly, which tells nothing of the code
+    # A busy machine draws and runs an example slowly, which tells nothing of the code.
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
 )
 settings.register_profile("few", BASE, max_examples=FEW)
 settings.register_profile("all", BASE, max_examples=ALL)

@@ -3,7 +3,9 @@
 A newcomer can read this page first: eight words name all that a space is made of. `test_glossary.py` reads every
 sentence of the rooms in `PARTS`, and the prose of `DOCUMENTS`, and fails on a rival. The specification and the code may say it in other words: a
 `capability` is the JSON of a permission, a `fulfilment` the request by which an approval is sent, and an `envelope` the
-JSON of a message. Only the sentences on a screen are held to this page.
+JSON of a message. Only the sentences on a screen are held to this page. What the gateway
+writes on the wire and in the journal keeps the specification's word; `mew_lab.protocol.describe.reword_refusal` says it
+in the words of this page wherever a view, the lab or an error shows it (`ON_THE_WIRE` lists these sentences).
 """
 
 from __future__ import annotations
@@ -58,6 +60,20 @@ PARTS = (
     "views/ui",
 )
 
+# Sentences of the gateway in the specification's word, and as a person reads them.
+ON_THE_WIRE = {
+    "Participant bot lacks capability for mcp/request": "Participant bot has no permission for mcp/request",
+    "no capability is held": "no permission is held",
+    'no capability for kind "chat"; held are "mcp/*"': 'no permission for kind "chat"; held are "mcp/*"',
+    "a capability needs a kind, such as 'chat' or 'mcp/*'": "a permission needs a kind, such as 'chat' or 'mcp/*'",
+    "a capability is an object with a kind, not a list": "a permission is an object with a kind, not a list",
+    "the payload of a capability is an object of patterns": "the payload of a permission is an object of patterns",
+    "capability/grant: a capability has no key 'x'": "capability/grant: a permission has no key 'x'",
+    "2 held capabilities allow some of it": "2 held permissions allow some of it",
+    "the capabilities of all participants would have 9 bytes": "the permissions of all participants would have 9 bytes",
+    "a capability of 9 bytes; every welcome repeats it": "a permission of 9 bytes; every welcome repeats it",
+}
+
 # What a person reads beside the screen. Code in it, within backticks or a fence, is left out.
 DOCUMENTS = ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "notebooks/**/*.ipynb")
 
@@ -74,7 +90,6 @@ EXCEPTIONS: dict[str, str] = {
     "the name of a member": "a member of a JSON object that is typed in",
     "between two members of an object": "members of a JSON object that is typed in",
     "no envelope with a kind": "the JSON of a message is meant",
-    "The envelope has": "the JSON of a message is meant",
     "envelope %d was left out": "a line of the log for developers, not on a screen",
     "had fulfilled it": "the journal's note of an approval that crossed another, in the specification's term",
 }

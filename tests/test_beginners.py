@@ -78,10 +78,10 @@ def attempt(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Try:
 WITHOUT_LAB = [
     ("%mew pannel", "there is no sub-command 'pannel' (did you mean 'panel'?)"),
     ("%mew aprove", "did you mean 'approve'?"),
-    ("%mew feed", "no space is up here; start one with %mew up"),
+    ("%mew feed", "No space is up here; start one with %mew up"),
 ]
 WITH_LAB: list[tuple[str, str]] = [
-    ("%mew up", "a lab 'demo' is up already"),
+    ("%mew up", "A lab 'demo' is up already"),
     ("%mew up demo2 demo3", "%mew up: unexpected argument 'demo3'"),
     (
         "%mew bridge bot -- python -m x",
@@ -90,7 +90,7 @@ WITH_LAB: list[tuple[str, str]] = [
     ("%mew bridge git python -m no_such_module_at_all", "No module named no_such_module_at_all"),
     ("%mew bridge git -- nosuchprogram", "there is no program 'nosuchprogram' on PATH"),
     ("bot.send('mcp/request', {'method': 'tools/call'}, to='notebook')", "Use bot.call("),
-    ("lab.join('b', 'propose')", "there is no profile 'propose' (did you mean 'proposer'?)"),
+    ("lab.join('b', 'propose')", "There is no profile 'propose' (did you mean 'proposer'?)"),
     ("p.result(timeout=0.1)", "decide first (%mew approve"),
     ("@lab.tool\ndef g(*args):\n    return 1", "g cannot be a tool: MCP gives arguments by name"),
     (
@@ -102,15 +102,15 @@ WITH_LAB: list[tuple[str, str]] = [
     ("lab.call('notebook/git_log')", "repo_path is required; it takes repo_path, [max_count]"),
     ("lab.call('notebook/git_log', repo_path='.', max_count='x')", "max_count must be an integer"),
     ("lab.call('notebook/git_log', repo_pat='.')", "did you mean 'repo_path'?"),
-    ("lab.agent('h', modle='x')", "an agent has no option 'modle' (did you mean 'model'?)"),
-    ("lab.ask('nobody', 'hello')", "cannot ask nobody as 'human': nobody here is called 'nobody'"),
+    ("lab.agent('h', modle='x')", "An agent has no option 'modle' (did you mean 'model'?)"),
+    ("lab.ask('nobody', 'hello')", "Cannot ask nobody as 'human': nobody here is called 'nobody'"),
     ("print(lab.chat('hi', to='bott'))", "note: nobody here is called 'bott' (did you mean 'bot'?)"),
     ("lab.send('chta', {'text': 'hi'})", "there is no kind 'chta' (did you mean 'chat'?)"),
     ("lab.approve(p)", "Not approved yet: this is what would be sent."),
     ("lab.approve(lab.call('notebook/git_log', repo_path='.'))", "nothing waits for a decision"),
-    ("lab.approve(7)", "cannot approve a int: it does not carry what was shown"),
+    ("lab.approve(7)", "Cannot approve a int: it does not carry what was shown"),
     ("print(lab.proposals()[0].id == p.id)", "True"),
-    ("lab.proposals()[1]", "there is no row 1: demo: proposals has 1 row"),
+    ("lab.proposals()[1]", "There is no row 1: demo: proposals has 1 row"),
     ("print(lab.who()[0].participant, lab.who()[0].connected_as)", "human (you)"),
     ("lab.decide = 'approve'", "did you mean lab.decide = Policy.approve()?"),
     ("lab.decide = lambda card: True", "not a function. Give it a name: Policy('name', function)"),
@@ -172,7 +172,7 @@ def test_a_pending_is_approved_after_its_card_was_shown(attempt: Try, shell: Int
     first = attempt("lab.approve(p)")
     assert "repo_path" in first and "To approve it, repeat the command" in first
     assert shell.user_ns["p"].state == "open"
-    assert "approved: bot asks notebook to run git_log" in attempt("print(lab.approve(p))")
+    assert "Approved: bot asks notebook to run git_log" in attempt("print(lab.approve(p))")
     assert str(shell.user_ns["p"].result(10)) == "one commit"
 
 

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from .glossary import DOCUMENTS, EXCEPTIONS, PARTS, TERMS
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.describe import describe, reword_refusal
+from mew_lab.protocol.permit import Capability, CapabilitySet
+
+from .glossary import DOCUMENTS, EXCEPTIONS, ON_THE_WIRE, PARTS, TERMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mew_lab"
@@ -129,6 +133,115 @@ def test_a_rival_is_found_in_a_document_and_not_in_its_code(tmp_path: Path) -> N
 @pytest.mark.parametrize("part", PARTS)
 def test_no_sentence_of_a_room_uses_another_word(part: str) -> None:
     assert rivals_in(part) == []
+
+
+# What an error of these rooms may begin with in lower case: a name of Python, of a program or of an option.
+CODE_FIRST = ("lab.", "p.result()", "`await p`", "can=", "columns is", "git {", "mew-lab ")
+OURS = (
+    "MewError",
+    "ConfigError",
+    "UsageError",
+    "LocalProtocolError",
+    "CannotWait",
+    "NoReply",
+    "NoSuchName",
+    "NotApproved",
+)
+
+
+def beginnings_of_errors(path: Path) -> Iterator[tuple[int, str]]:
+    """The beginning of each sentence that a module raises as an error of ours, with `{}` for a value."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            text: ast.AST = node.exc.args[0]
+            while isinstance(text, ast.BinOp):
+                text = text.left
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            sentence = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+            if ast.unparse(node.exc.func) in OURS and re.search(r"\w ", sentence):
+                yield node.lineno, sentence
+
+
+def errors_in_lower_case(folder: Path) -> list[str]:
+    return [
+        f"{path.name}:{line}: {sentence[:100]}"
+        for path in sorted(folder.rglob("*.py"))
+        for line, sentence in beginnings_of_errors(path)
+        if sentence[0].islower() and not sentence.startswith(CODE_FIRST)
+    ]
+
+
+@pytest.mark.parametrize("room", ["lab", "notebook", "cli", "views"])
+def test_an_error_begins_as_a_sentence(room: str) -> None:
+    found = errors_in_lower_case(PACKAGE / room)
+    # What follows a colon in another error.
+    assert [line for line in found if "edits.py" not in line or "more than one value" not in line] == []
+
+
+def test_an_error_in_lower_case_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "raise MewError(f'cannot do {1}')\nraise MewError('Cannot do it')\nraise MewError('lab.x is not there')\n"
+        "raise ConfigError('a lab ' 'has no x')\nraise ValueError('some name')\nraise MewError(f'{1} is odd')\n"
+    )
+    found = errors_in_lower_case(tmp_path)
+    assert [line.partition(": ")[0] for line in found] == ["a.py:1", "a.py:4"]
+
+
+COUNTED = (
+    "participant message request proposal permission agent tool use row line character byte token call step part match "
+    "argument stream file target frame item sequence server restart field warning decision reply answer"
+).split()
+PLURAL = re.compile(rf"\A (?:more |earlier |past |open )?(?:{'|'.join(COUNTED)})e?s\b")
+# The number is a limit, or of things that are never one.
+ALWAYS_MANY = re.compile(
+    r"\A(?:[A-Z_. ]+|self\._most|limit|n|len\(files\)|len\(set\(to\)\)|len\(hit\[0\]\)|len\(name\)|len\(value\)"
+    r"|len\(raw\)|len\(text\)|len\(data\)|len\(line\)|len\(lines\)|len\(longest\)|sum\(map\(len, lines\)\)|size|uses|minutes|most)\Z"
+)
+
+
+def fixed_plurals(path: Path) -> list[str]:
+    """Where a number stands before a plural that no `count_of` chose, so that one thing would be "1 things"."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            for value, text in zip(node.values, node.values[1:], strict=False):
+                if isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant):
+                    number = ast.unparse(value.value)
+                    if PLURAL.match(str(text.value)) and not ALWAYS_MANY.match(number):
+                        found.append(f"{path.name}:{node.lineno}: {number}{str(text.value)[:40]}")
+    return found
+
+
+@pytest.mark.parametrize("room", ["lab", "notebook", "cli", "views"])
+def test_a_number_has_its_noun_in_singular_and_plural(room: str) -> None:
+    assert [found for path in sorted((PACKAGE / room).rglob("*.py")) for found in fixed_plurals(path)] == []
+
+
+def test_a_plural_that_one_thing_would_have_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "a = f'{len(rows)} more rows'\nb = f'{MOST} rows'\nc = f'{rows} of them'\n"
+    )
+    assert fixed_plurals(tmp_path / "a.py") == ["a.py:1: len(rows) more rows"]
+
+
+@pytest.mark.parametrize("wire", ON_THE_WIRE)
+def test_a_sentence_of_the_wire_reads_in_the_words_of_the_screen(wire: str) -> None:
+    assert reword_refusal(wire) == ON_THE_WIRE[wire]
+    error = {"error": "invalid_request", "message": wire}
+    assert describe("system/error", error) == f"invalid_request: {ON_THE_WIRE[wire]}"
+    assert reword_refusal(f"bot said: {wire}") == f"bot said: {wire}"  # within a text of somebody else
+
+
+@pytest.mark.parametrize(
+    "pattern", [["chat"], {}, {"kind": "chat", "payload": []}, {"kind": "chat", "zzz": 1}]
+)
+def test_what_is_wrong_with_a_permission_reads_in_the_words_of_the_screen(pattern: object) -> None:
+    with pytest.raises(ConfigError) as fault:
+        Capability.of(pattern)  # type: ignore[arg-type]
+    nothing = CapabilitySet([]).permit("chat", [], {}).nearest
+    for sentence in (str(fault.value), nothing):
+        assert not any(rival.search(reword_refusal(sentence)) for _, rival in RIVALS)
+        assert any(rival.search(sentence) for _, rival in RIVALS)
 
 
 def test_each_exception_is_still_needed() -> None:

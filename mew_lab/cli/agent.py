@@ -57,7 +57,7 @@ def read_agent_settings(file: Path | None, *, key_env: str | None, **options: An
     """
     if key_env is not None:
         if not os.environ.get(key_env):
-            raise ConfigError(f"the environment variable {key_env[:80]} is not set", key="key_env")
+            raise ConfigError(f"The environment variable {key_env[:80]} is not set", key="key_env")
         options["api_key"] = os.environ[key_env]
     return read_settings(file, **options)
 
@@ -71,7 +71,7 @@ async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[
     """
     if not settings.gateway:
         raise ConfigError(
-            "no gateway is named: give its address with --gateway, or set MEW_GATEWAY", key="gateway"
+            "No gateway is named: give its address with --gateway, or set MEW_GATEWAY", key="gateway"
         )
     agent = MEWAgent.from_settings(settings)
     lost = asyncio.Event()

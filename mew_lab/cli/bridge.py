@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
         MewError: An option is missing; or as `bridge`.
     """
     if not options.as_id:
-        raise MewError("cannot bridge: the server needs a participant id; give one with --as ID")
+        raise MewError("Cannot bridge: the server needs a participant id; give one with --as ID")
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
 

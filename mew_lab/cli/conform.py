@@ -79,7 +79,7 @@ def _write(space: Path, second: Path | None, tokens: Path | None, say: Say) -> i
     tokens = tokens or space.with_name(f"{space.stem}.tokens.json")
     files = [path.absolute() for path in (space, second, tokens) if path is not None]
     if len(set(files)) < len(files):
-        raise ConfigError("the files to write must have different names")
+        raise ConfigError("The files to write must have different names")
     profile = fresh(second=second is not None)
     if tokens.exists():  # a gateway may run with these tokens, so they stay
         earlier = read_profile(tokens)

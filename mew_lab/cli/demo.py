@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="mew-lab-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise MewError(f"the folder {folder} is not empty; name an empty or a new one")
+        raise MewError(f"The folder {folder} is not empty; name an empty or a new one")
     ask = None if options.yes or not sys.stdin.isatty() else shell.ask_yes_or_no
     more: dict[str, Any] = {} if options.message is None else {"message": options.message}
     try:
@@ -76,10 +76,10 @@ def check() -> None:
         MewError: git or mcp-server-git is missing.
     """
     if shutil.which("git") is None:
-        raise MewError("the demo needs git, which is not on PATH; install git and run the demo again")
+        raise MewError("The demo needs git, which is not on PATH; install git and run the demo again")
     if importlib.util.find_spec("mcp_server_git") is None:
         raise MewError(
-            'the demo needs the MCP server of git; install it with: pip install "mew_lab[lessons]"'
+            'The demo needs the MCP server of git; install it with: pip install "mew_lab[lessons]"'
         )
 
 
@@ -181,7 +181,7 @@ def _propose(
     try:
         pending = bot.call("git/git_log", arguments)
         if not arrived.wait(DEADLINE):
-            raise MewError(f"the proposal {pending.id} of bot did not reach you in {DEADLINE:.0f} s")
+            raise MewError(f"The proposal {pending.id} of bot did not reach you in {DEADLINE:.0f} s")
     finally:
         unsubscribe()
     say("\nA proposal waits for your decision:")

@@ -99,7 +99,7 @@ def obey(verbs: Verbs, line: str) -> str:
     if word == "help":
         return HELP
     if word not in _VERBS:
-        raise MewError(f"there is no command /{word[:40]}; /help lists the commands")
+        raise MewError(f"There is no command /{word[:40]}; /help lists the commands")
     verb = _VERBS[word]
     first, _, more = rest.strip().partition(" ")
     if verb.needs and not first:

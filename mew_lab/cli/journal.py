@@ -17,6 +17,7 @@ from mew_lab.log.log import open_log
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import first_record, read_journal
 from mew_lab.log.replay import replay
+from mew_lab.protocol.text import count_of
 
 __all__ = ["run", "run_audit", "run_export", "run_replay"]
 
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
             return True
         if not sys.stdin.isatty():
             raise MewError(
-                "nothing was deleted: this needs a yes, and there is no terminal to ask on; give --yes"
+                "Nothing was deleted: this needs a yes, and there is no terminal to ask on; give --yes"
             )
         return shell.ask_yes_or_no("Delete them for ever?")
 
@@ -90,9 +91,9 @@ def run(options: argparse.Namespace) -> None:
         options.file, keep=options.keep, agree=ask_to_delete, heads=kept_heads(options.file, options.heads)
     )
     if done is None or done.head is None:
-        shell.say("nothing was deleted")
+        shell.say("Nothing was deleted")
         return
-    shell.say(f"deleted {len(done.files)} files")
+    shell.say(f"Deleted {count_of(len(done.files), 'file')}")
     head_file = keep_pruned(options.file, options.heads, done.head)
     shell.say(
         f"its head is kept in {head_file}" if head_file else f"keep its head elsewhere: {done.head.chain}"

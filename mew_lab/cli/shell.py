@@ -91,9 +91,9 @@ def check_address(url: str, options: argparse.Namespace) -> None:
         MewError: One of them is missing.
     """
     if not options.space:
-        raise MewError(f"cannot join {url}: give --space NAME, as printed when the space was started")
+        raise MewError(f"Cannot join {url}: give --space NAME, as printed when the space was started")
     if options.token_file is None and options.token_env is None:
-        raise MewError(f"cannot join {url}: give --token-file PATH or --token-env NAME")
+        raise MewError(f"Cannot join {url}: give --token-file PATH or --token-env NAME")
 
 
 def new_runner() -> asyncio.Runner:

@@ -99,7 +99,7 @@ class Console:
         while (line := self._typed.get()) is not None:
             yield line
         if self._failure:
-            raise MewError(f"the connection to {self._url} has ended: {self._failure}")
+            raise MewError(f"The connection to {self._url} has ended: {self._failure}")
 
     def _read(self) -> None:
         for line in sys.stdin:

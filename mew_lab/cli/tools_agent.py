@@ -86,7 +86,7 @@ def read_key(variable: str | None) -> str | None:
     if variable is None:
         return None
     if not os.environ.get(variable):
-        raise ConfigError(f"the environment variable {variable[:80]} is not set", key="key_env")
+        raise ConfigError(f"The environment variable {variable[:80]} is not set", key="key_env")
     return os.environ[variable]
 
 
@@ -193,7 +193,7 @@ async def call(
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError) as fault:
-        raise ConfigError(f"the arguments are not JSON: {fault}", key="arguments") from None
+        raise ConfigError(f"The arguments are not JSON: {fault}", key="arguments") from None
     async with _home(file, base_url=base_url, api_key=api_key) as home:
         try:
             execution = await home.agent.call(tool, values)

@@ -18,6 +18,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import ParticipantStanding, classify, standings
 from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions"]
@@ -135,7 +136,7 @@ class ParticipantActions:
         """
         verb = self._verbs.get(action)
         if verb is None or not target:
-            raise MewError(f"there is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
+            raise MewError(f"There is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
         return await verb(target, options)
 
     def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
@@ -209,13 +210,15 @@ class ParticipantActions:
         failed = "; ".join(
             f"{one_line(name, 64)}: {one_line(str(fault), 200)}" for name, fault in refused[:5]
         )
-        raise MewError(f"Cannot {action} {len(refused)} of {len(names)} agents ({done} done). {failed}")
+        raise MewError(
+            f"Cannot {action} {len(refused)} of {count_of(len(names), 'agent')} ({done} done). {failed}"
+        )
 
     async def _status(self, target: str, options: Mapping[str, Any]) -> str:
         status = await self._session.me.participant.telemetry.request_participant_status(target)
         word = f", {one_line(str(status.status), 60)}" if status.status else ""
-        tokens = f", {status.tokens} tokens" if status.tokens is not None else ""
-        return f"{target}: {status.messages_in_context} messages in context{tokens}{word}"
+        tokens = f", {count_of(status.tokens, 'token')}" if status.tokens is not None else ""
+        return f"{target}: {count_of(status.messages_in_context, 'message')} in context{tokens}{word}"
 
     async def _pause(self, target: str, options: Mapping[str, Any]) -> str:
         seconds = _number(options, "timeout_seconds", least=0.001)
@@ -223,7 +226,7 @@ class ParticipantActions:
         if seconds is None:
             return f"{target} is paused until it is resumed"
         until = self._clock() + timedelta(seconds=seconds)
-        return f"{target} is paused until {until:%H:%M:%S} UTC"
+        return f"{target} is paused until {local_time(until.timestamp())}"
 
     async def _resume(self, target: str, options: Mapping[str, Any]) -> str:
         await self._controls.resume(target, reason=_reason(options))
@@ -240,9 +243,8 @@ class ParticipantActions:
         done = await self._controls.compact(target, reason=_reason(options), target_tokens=wanted)
         if done.skipped:
             return f"{target} had nothing to compact{f': {done.reason}' if done.reason else ''}"
-        return (
-            f"{target} has compacted: {done.freed_tokens} tokens and {done.freed_messages} messages are free"
-        )
+        messages = count_of(done.freed_messages, "message")
+        return f"{target} has freed {count_of(done.freed_tokens, 'token')} and {messages}"
 
     async def _clear(self, target: str, options: Mapping[str, Any]) -> str:
         await self._controls.clear(target, reason=_reason(options))
@@ -278,7 +280,7 @@ def _list(names: Sequence[str]) -> str:
 def _reason(options: Mapping[str, Any]) -> str | None:
     reason = options.get("reason")
     if reason is not None and (not isinstance(reason, str) or len(reason) > MOST_REASON):
-        raise MewError(f"a reason must be a text of at most {MOST_REASON} characters")
+        raise MewError(f"A reason must be a text of at most {MOST_REASON} characters")
     return reason or None
 
 

@@ -39,6 +39,7 @@ from mew_lab.lab.peer_logs import PeerLogs
 from mew_lab.lab.resuming import SERVED, SETTINGS, Past
 from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
@@ -95,7 +96,7 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if isinstance(can, str):
         if can not in PROFILES:
             raise ConfigError(
-                f"there is no profile {can[:40]!r}{_nearest(can)}; take one of {', '.join(PROFILES)}, "
+                f"There is no profile {can[:40]!r}{_nearest(can)}; take one of {', '.join(PROFILES)}, "
                 'or give a list of patterns, such as [{"kind": "chat"}]',
                 key="can",
             )
@@ -233,7 +234,7 @@ class Host:
                 }
             )
         except ValueError as fault:
-            raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(fault)}") from None
+            raise ConfigError(f"Cannot open the space {self.name!r}: {_first_fault(fault)}") from None
         await self._open(config)
 
     async def open_file(
@@ -261,7 +262,7 @@ class Host:
             try:
                 config = SpaceConfig.model_validate({**dict(config), **owned})
             except ValueError as wrong:
-                raise ConfigError(f"cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+                raise ConfigError(f"Cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
         logs = self._peer_logs(file, fault)
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
         self._sinks = Sinks(self.gateway, file, fault=fault)
@@ -351,7 +352,7 @@ class Host:
                 self._epochs.append(self._epoch)
                 self.core = self.gateway.add_space(config, journal=self.journal)
             except ValueError as wrong:  # two participants of one name
-                raise ConfigError(f"cannot open the space {self.name!r}: {wrong}") from None
+                raise ConfigError(f"Cannot open the space {self.name!r}: {wrong}") from None
             self._config = config
             first()
             self._keep_heads()
@@ -439,7 +440,8 @@ class Host:
         try:
             self.gateway.enrol(self.name, participant, capabilities)
         except ValueError as fault:
-            raise ConfigError(f"cannot enrol {participant[:80]!r} in {self.name!r}: {fault}") from None
+            why = reword_refusal(str(fault))
+            raise ConfigError(f"Cannot enrol {participant[:80]!r} in {self.name!r}: {why}") from None
 
     def token_file(self, participant: str) -> Path:
         """The file with a token of the participant, readable by this process's user alone; written where there is none.

@@ -513,7 +513,7 @@ def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
     target = Path(path).expanduser()
     if target.exists() and not overwrite:
         raise ConfigError(
-            f"cannot write the report: {target} exists. Take another name, or "
+            f"Cannot write the report: {target} exists. Take another name, or "
             f"lab.report({str(target)!r}, overwrite=True) replaces it",
             path=str(target),
         )
@@ -529,7 +529,7 @@ def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
             partial.unlink()
         why = getattr(fault, "strerror", None) or fault
         raise ConfigError(
-            f"cannot write the report to {target}: {why}. Name a file in a folder that can be written to",
+            f"Cannot write the report to {target}: {why}. Name a file in a folder that can be written to",
             path=str(target),
         ) from None
     return target

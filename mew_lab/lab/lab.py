@@ -82,7 +82,7 @@ class _InView:
         self.name = name
 
     def __get__(self, lab: object, owner: type | None = None) -> Never:
-        raise NoSuchName(f"a lab has no {self.name!r}; the part of that name is lab.view.{self.name}")
+        raise NoSuchName(f"A lab has no {self.name!r}; the part of that name is lab.view.{self.name}")
 
 
 class _NamesOnly(type):
@@ -209,7 +209,7 @@ class Lab(metaclass=_NamesOnly):
         """Enrols a participant of another process: writes its token file and returns the shell line that joins."""
 
         async def enrol() -> Note:
-            self.local.own_host(f"cannot enrol {name[:80]!r}").enrol(name, can)
+            self.local.own_host(f"Cannot enrol {name[:80]!r}").enrol(name, can)
             return Note(self._join_line(name))
 
         return self._run(enrol(), f"enrolling {name!r}")
@@ -301,7 +301,7 @@ class Lab(metaclass=_NamesOnly):
 
         async def leave() -> Note:
             if name == self.me.name:
-                raise MewError("you are the human of this lab: lab.down() ends it")
+                raise MewError("You are the human of this lab: lab.down() ends it")
             await self.local.leave(name)
             return Note(f"{name} has left {self.space}")
 
@@ -510,10 +510,10 @@ def _split_command(name: str, command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as fault:
-        raise ConfigError(f"cannot bridge {name[:80]!r}: the command {command[:80]!r}: {fault}") from None
+        raise ConfigError(f"Cannot bridge {name[:80]!r}: the command {command[:80]!r}: {fault}") from None
     if not words:
         raise ConfigError(
-            f"cannot bridge {name[:80]!r}: the command is empty; it takes a program and its arguments"
+            f"Cannot bridge {name[:80]!r}: the command is empty; it takes a program and its arguments"
         )
     return words
 
@@ -525,7 +525,7 @@ def _check_agent_options(options: Mapping[str, Any]) -> None:
         if key not in known:
             nearest = hint(key, ["model", "base_url", "api_key", "can", *known])
             raise ConfigError(
-                f"an agent has no option {key[:80]!r}{nearest}; help(lab.agent) tells the rest", key=key
+                f"An agent has no option {key[:80]!r}{nearest}; help(lab.agent) tells the rest", key=key
             )
 
 

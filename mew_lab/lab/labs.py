@@ -60,7 +60,7 @@ def current() -> Lab:
     """
     if not _current:
         raise MewError(
-            "no space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL"
+            "No space is up here; start one with %mew up (mew_lab.up()), or join one with %mew connect URL"
         )
     return _labs[_current[-1]]
 
@@ -72,7 +72,7 @@ def use(name: str) -> Lab:
         MewError: No lab has that name.
     """
     if name not in _labs:
-        raise MewError(f"there is no lab {name[:80]!r}; there are {', '.join(_labs) or 'none'}")
+        raise MewError(f"There is no lab {name[:80]!r}; there are {', '.join(_labs) or 'none'}")
     _current.remove(name)
     _current.append(name)
     return _labs[name]
@@ -87,7 +87,7 @@ def forget(lab: Lab) -> None:
 
 def _check_free(name: str) -> None:
     if name in _labs:
-        raise MewError(f"a lab {name!r} is up already; %mew down ends it, or choose another name")
+        raise MewError(f"A lab {name!r} is up already; %mew down ends it, or choose another name")
 
 
 def _keep(lab: Lab) -> None:
@@ -271,7 +271,7 @@ def token_from(
     sources = [source for source in (token, file, variable) if source is not None]
     if len(sources) != 1:
         raise ConfigError(
-            "give exactly one of token_file, token_env and token: the gateway needs it to identify you"
+            "Give exactly one of token_file, token_env and token: the gateway needs it to identify you"
         )
     if token is not None:
         return Token(token)
@@ -280,7 +280,7 @@ def token_from(
     secret = os.environ.get(variable or "", "")
     if not secret:
         raise ConfigError(
-            f"the environment variable {variable!r} holds no token", path="environment", key=variable or ""
+            f"The environment variable {variable!r} holds no token", path="environment", key=variable or ""
         )
     return Token(secret)
 

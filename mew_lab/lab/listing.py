@@ -74,7 +74,7 @@ class Listing(_Settled):
             return self.rows[index]
         except IndexError:
             has = f"has {count_of(len(self.rows), 'row')}" if self.rows else f"is empty: {self.empty}"
-            raise NoSuchRow(f"there is no row {index}: {self.title or 'this listing'} {has}") from None
+            raise NoSuchRow(f"There is no row {index}: {self.title or 'this listing'} {has}") from None
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -92,7 +92,9 @@ class Listing(_Settled):
                 for row in cells
             ]
             if len(self.rows) > MOST_LINES:
-                lines.append(f"{len(self.rows) - MOST_LINES} earlier rows are not shown; .rows has all")
+                lines.append(
+                    f"Not shown: {count_of(len(self.rows) - MOST_LINES, 'earlier row')}; .rows has all"
+                )
         else:
             lines.append(self.empty)
         if self.note:

@@ -115,7 +115,7 @@ class LocalParticipants:
 
     async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
-        host = self._check_free(name, f"cannot seat {name[:80]!r}")
+        host = self._check_free(name, f"Cannot seat {name[:80]!r}")
         host.enrol(name, can)
         participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
@@ -124,7 +124,7 @@ class LocalParticipants:
         self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
     ) -> Seat:
         """Starts an MCP server and seats it."""
-        host = self._check_free(name, f"cannot bridge {name[:80]!r}")
+        host = self._check_free(name, f"Cannot bridge {name[:80]!r}")
         host.enrol(name, can)
         bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._end_bridge(name, why))
         participant = await bridge.start(host.client_for(name))
@@ -144,7 +144,7 @@ class LocalParticipants:
         With `owns_model` the model is closed with the agent.
         """
         AgentOptions.of(options)
-        host = self._check_free(name, f"cannot seat the agent {name[:80]!r}")
+        host = self._check_free(name, f"Cannot seat the agent {name[:80]!r}")
         host.enrol(name, can)
         participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
@@ -187,7 +187,7 @@ class LocalParticipants:
                 await seat.participant.withdraw(mine[0].id, reason)
                 return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
         raise MewError(
-            f"cannot withdraw {proposal[:80]!r}: no open proposal of a seat of this process begins with that id"
+            f"Cannot withdraw {proposal[:80]!r}: no open proposal of a seat of this process begins with that id"
         )
 
     def join_line(self, name: str, *, url: str, space: str) -> str:
@@ -197,7 +197,7 @@ class LocalParticipants:
 
     def token_file(self, name: str) -> Path:
         """The file with a token of that participant, written at the first call."""
-        return self.own_host(f"cannot write a token of {name[:80]!r}").token_file(name)
+        return self.own_host(f"Cannot write a token of {name[:80]!r}").token_file(name)
 
     async def close(self) -> None:
         """Closes bridges, seats and the host together; never raises for parts that are closed already."""

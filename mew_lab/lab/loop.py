@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -46,6 +47,8 @@ class LoopThread:
         with self._lock:
             if self._loop is not None:
                 return self._loop
+            if sys.is_finalizing():  # a thread that is started now never runs, and its start waits for ever
+                raise RuntimeError("The interpreter is ending.")
             loop = asyncio.new_event_loop()
             ready = threading.Event()
 
@@ -94,7 +97,7 @@ class LoopThread:
         except RuntimeError:
             work.close()
             raise CannotWait(
-                "there are no threads here and no event loop runs; call this inside `async def` and await it"
+                "There are no threads here and no event loop runs; call this inside `async def` and await it"
             ) from None
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float, doing: str) -> T:
@@ -127,7 +130,8 @@ class LoopThread:
                 raise
             self._cancel(future)
             raise NoReply(
-                f"{doing} took longer than {timeout:g} s and was cancelled; try again with a longer `lab.timeout`",
+                f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s and was cancelled; "
+                "try again with a longer `lab.timeout`",
                 after_s=timeout,
                 waiting_for=doing,
             ) from None

@@ -130,7 +130,7 @@ class Pending:
                 left -= step
                 if left <= 0:
                     raise NoReply(
-                        f"nobody answered {self.kind} {self.what} of {self.seat!r} in {timeout:g} s; it stays open: "
+                        f"Nobody answered {self.kind} {self.what} of {self.seat!r} in {timeout:g} s; it stays open: "
                         "wait again, approve it, or p.withdraw()",
                         after_s=timeout,
                         waiting_for=self.what,
@@ -161,7 +161,7 @@ def proposal_of(pending: Pending, doing: str) -> str:
     """
     if pending.kind != "mcp/proposal":
         raise MewError(
-            f"cannot {doing} {pending.what}: {pending.seat!r} was allowed to send it as {pending.kind}, so nothing "
+            f"Cannot {doing} {pending.what}: {pending.seat!r} was allowed to send it as {pending.kind}, so nothing "
             "waits for a decision; await it, or call .result()"
         )
     return pending.id

@@ -77,7 +77,7 @@ class Seat:
         self, target: str, arguments: Mapping[str, Any] | None, more: dict[str, Any], *, propose: bool
     ) -> Pending:
         verb = self.participant.propose if propose else self.participant.call
-        doing = f"cannot {'propose' if propose else 'call'} {one_line(str(target), 80)} as {self.name!r}"
+        doing = f"Cannot {'propose' if propose else 'call'} {one_line(str(target), 80)} as {self.name!r}"
         self._check_here(doing)
         every = {**(arguments or {}), **more}
 
@@ -89,7 +89,7 @@ class Seat:
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
-        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
+        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
 
     def _check_here(self, doing: str) -> None:
         """Raises one sentence where the lab is down, or this seat has left the space."""
@@ -157,7 +157,7 @@ class Seat:
             NoReply: No participant of that name is here.
         """
         names = [to] if isinstance(to, str) else list(to)
-        doing = f"cannot ask {', '.join(one_line(str(name), 80) for name in names)} as {self.name!r}"
+        doing = f"Cannot ask {', '.join(one_line(str(name), 80) for name in names)} as {self.name!r}"
         self._check_here(doing)
 
         async def start() -> Pending:
@@ -166,7 +166,7 @@ class Seat:
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name)
 
-        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
+        return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
 
     def chat(self, text: str, to: str | Sequence[str] = ()) -> SentEnvelope:
         """Sends a chat message to all participants, or to those in `to`, and waits until the gateway has accepted it.
@@ -197,7 +197,7 @@ class Seat:
         if context is not None:
             draft["context"] = context
 
-        doing = f"cannot send {one_line(str(kind), 80)} as {self.name!r}"
+        doing = f"Cannot send {one_line(str(kind), 80)} as {self.name!r}"
         self._check_here(doing)
 
         async def speak() -> SentEnvelope:
@@ -211,7 +211,7 @@ class Seat:
             here = {*client.participants, client.id} - {self.participant.client.id}
             return SentEnvelope(envelope, note=name_absent(absent, here) if absent else "")
 
-        return self._loop.run(speak(), timeout=self.lab.timeout, doing=doing.replace("cannot ", "", 1))
+        return self._loop.run(speak(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
         """Runs a coroutine of `participant`, such as writing a stream, and returns its result.

@@ -116,7 +116,7 @@ class Training:
             MewError: `n` is not from 2 to 50, or the two participants cannot join here.
         """
         if not 2 <= n <= MOST:
-            raise MewError(f"cannot plant {n} proposals: from 2 to {MOST}")
+            raise MewError(f"Cannot plant {n} proposals: from 2 to {MOST}")
         pick = random.Random(seed)
         bad = pick.randint(max(1, n // 3), max(1, n // 2))
         families = pick.sample(list(FAMILIES), len(FAMILIES))

@@ -64,10 +64,10 @@ class GrantOrigin(NamedTuple):
             f"sent by {self.sent_by}; "
         )
         if self.rests_on is None:
-            return text + "the capabilities of its giver are not known"
+            return text + "the permissions of its giver are not known"
         if not self.rests_on:
             return text + "it is of the starter profile, which every participant that may invite may give"
-        return text + f"covered by capabilities of {self.giver}: {', '.join(map(str, self.rests_on))}"
+        return text + f"covered by permissions of {self.giver}: {', '.join(map(str, self.rests_on))}"
 
 
 class Audit(NamedTuple):
@@ -143,7 +143,7 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
             try:
                 player.take(record)
             except (ReplayMismatch, JournalError) as fault:
-                player, doubt = None, f"the capabilities of granters are not known: {fault}"
+                player, doubt = None, f"the permissions of granters are not known: {fault}"
         if record.event not in CAUSED:
             event = record
         unknown += outline(record) is not None

@@ -166,7 +166,7 @@ def talk(log: Log) -> Drawing:
         for whom in {_member(name) for name in entry.to} or {"everybody"}:
             cells[sender, whom] += 1
     if not cells:
-        return _nothing("Envelopes by sender and addressee", "No messages yet.")
+        return _nothing("Messages by sender and addressee", "No messages yet.")
     busy: Counter[str] = Counter()
     for (sender, whom), count in cells.items():
         busy[sender] += count
@@ -197,12 +197,12 @@ def talk(log: Log) -> Drawing:
                 ]
                 lines.append(f"{sender} → {whom}: {count}")
     hidden = len(busy) - len(names)
-    note = f"{hidden} participants with fewer envelopes are not shown" if hidden else ""
+    note = f"{hidden} participants with fewer messages are not shown" if hidden else ""
     if note:
         shapes.append(text_line(4, height - 6, note, "faint"))
     about = "; ".join(lines[:40])
     return Drawing(
-        "Envelopes by sender and addressee",
+        "Messages by sender and addressee",
         about,
         width,
         height,

@@ -181,7 +181,9 @@ def tool_result(value: Any) -> Html:
         line = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
         parts.append(tag("div", line, style=FAINT))
     if len(other_types) > MOST_PARTS:
-        parts.append(tag("div", f"{len(other_types) - MOST_PARTS} more parts are not shown", style=FAINT))
+        parts.append(
+            tag("div", f"Not shown: {count_of(len(other_types) - MOST_PARTS, 'more part')}", style=FAINT)
+        )
     return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
 
 

@@ -164,7 +164,7 @@ def agent(options: Namespace, tail: Any) -> object:
 
 def _from_environment(name: str) -> str:
     if name not in os.environ:
-        raise UsageError(f"the environment variable {name} is not set in this kernel")
+        raise UsageError(f"The environment variable {name} is not set in this kernel")
     return os.environ[name]
 
 

@@ -11,6 +11,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 
 __all__ = ["CODE", "FAINT", "MOST_CELL", "MOST_TEXT", "Html", "bounded", "box", "lines", "table", "tag"]
@@ -68,9 +69,7 @@ def _escape(text: str) -> str:
 
 def left_out(more: int, whole: str = "") -> str:
     """A note on the number of characters that are not shown; `whole` names the full text, such as `.text`."""
-    return f"{more:,} more characters are not shown".replace(",", " ") + (
-        f"; {whole} has all" if whole else ""
-    )
+    return f"not shown: {count_of(more, 'more character')}" + (f"; {whole} has all" if whole else "")
 
 
 def bounded(text: str, limit: int, *, whole: str = "") -> str:
@@ -112,7 +111,7 @@ def table(
     ]
     has = f"; {whole} has all" if whole else ""
     earlier = (
-        [f"{len(all_rows) - len(shown)} earlier rows are not shown{has}"]
+        [f"Not shown: {count_of(len(all_rows) - len(shown), 'earlier row')}{has}"]
         if len(all_rows) > len(shown)
         else []
     )

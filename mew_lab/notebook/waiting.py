@@ -71,7 +71,7 @@ class _Beginning(NamedTuple):
             )
         if not _is_attended(kernel):
             raise CannotWait(
-                f"this notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
+                f"This notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
             )
         if threading.current_thread() is threading.main_thread():

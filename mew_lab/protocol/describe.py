@@ -8,12 +8,13 @@ only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["LIMIT", "SENTENCES", "describe"]
+__all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
 
 LIMIT = 120
 Payload = Mapping[str, Any]
@@ -28,6 +29,35 @@ def describe(kind: str, payload: Any) -> str:
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, RecursionError):
         # A shape that no sentence foresaw is still a message that somebody sent.
         return one_line(_unknown(members), LIMIT)
+
+
+# What the gateway writes, and how a person reads it. Only the beginning of a reason is replaced: what follows may be
+# the text of a peer.
+_REWORDED = (
+    (re.compile(r"\Ano capability (?=is held|for kind )"), "no permission "),
+    (re.compile(r"\A(Participant \S{1,128}) lacks capability for "), r"\1 has no permission for "),
+    (
+        re.compile(r"\A((?:capability/\w+: )?(?:a|the payload of a)) capability (?=is |needs |has )"),
+        r"\1 permission ",
+    ),
+    (
+        re.compile(r"(has no key '[^']*'); a capability has (?=kind, payload, to, id)"),
+        r"\1; a permission has ",
+    ),
+    (re.compile(r"\A(\d+) held capabilities allow "), r"\1 held permissions allow "),
+    (re.compile(r"\Athe capabilities of all participants "), "the permissions of all participants "),
+    (re.compile(r"\Aa capability of (?=\d)"), "a permission of "),
+)
+
+
+def reword_refusal(reason: str) -> str:
+    """A reason of the gateway as a person reads it: the specification's "capability" is a permission on a screen.
+
+    The wire and the journal keep the specification's word, so that peers and a replay find the text that they know.
+    """
+    for pattern, words in _REWORDED:
+        reason = pattern.sub(words, reason, count=1)
+    return reason
 
 
 def _text(value: Any, limit: int = LIMIT) -> str:
@@ -188,12 +218,16 @@ def _grant(payload: Payload) -> str:
 
 def _revoke(payload: Payload) -> str:
     grant = payload.get("grant_id")
-    what = f"grant {_text(grant, 60)}" if grant not in (None, "") else _patterns(payload.get("capabilities"))
+    what = (
+        f"permission {_text(grant, 60)}"
+        if grant not in (None, "")
+        else _patterns(payload.get("capabilities"))
+    )
     return f"Revokes {what} from {_text(payload.get('recipient'), 40)}{_because(payload)}"
 
 
 def _grant_ack(payload: Payload) -> str:
-    return f"Grant {_text(payload.get('status'), 40)}{_because(payload)}"
+    return f"Permission {_text(payload.get('status'), 40)}{_because(payload)}"
 
 
 def _invite(payload: Payload) -> str:
@@ -233,7 +267,9 @@ def _error(payload: Payload) -> str:
     code = payload.get("code") if isinstance(payload.get("code"), str) else payload.get("error")
     attempted, message = payload.get("attempted_kind"), payload.get("message")
     tried = f" {_text(attempted, 40)}" if attempted else ""
-    return f"{_text(code, 40) or 'error'}{tried}" + (f": {_text(message)}" if message else "")
+    return f"{_text(code, 40) or 'error'}{tried}" + (
+        f": {_text(reword_refusal(message) if isinstance(message, str) else message)}" if message else ""
+    )
 
 
 def _pause(payload: Payload) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mew_lab.errors import CapabilityViolation, Refused
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.visible import one_line
@@ -40,7 +41,7 @@ def violation(
     )
     if not message:
         nearest = capabilities.permit(kind, to, payload).nearest
-        near = f" Nearest: {nearest}." if nearest else ""
+        near = f" Nearest: {reword_refusal(nearest)}." if nearest else ""
         message = f"Cannot send {kind} as {name!r}: it does not hold it.{near} Grant {_written(kind)}."
     return CapabilityViolation(
         message, attempted_kind=kind, capabilities=capabilities.patterns, envelope=envelope
@@ -97,7 +98,7 @@ def refusal(error: Envelope, *, sent: Envelope | None, name: str, capabilities: 
             envelope=error,
         )
     what = sent.kind if sent else "a message"
-    message = one_line(str(payload.get("message") or code), 300)
+    message = one_line(reword_refusal(str(payload.get("message") or code)), 300)
     return Refused(f"The gateway refused {what} of {name!r}: {message} ({code})", code=code, envelope=error)
 
 

@@ -414,7 +414,7 @@ class MEWClient:
     def _admit(self, welcome: Welcome, payload: dict[str, Any]) -> None:
         self.capabilities, faults = read_capabilities(welcome.patterns)
         for fault in faults:
-            self._errors(RemoteProtocolError(f"A capability of {self.id!r} cannot be read: {fault}"))
+            self._errors(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
         self._connection.ready(self.id)
         self._welcomes(payload)
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -138,11 +139,11 @@ def _prompts(value: Any) -> dict[str, str]:
 
 def _capabilities(value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list | tuple):
-        raise _Unfit("must be a list of capabilities, not {}")
+        raise _Unfit("must be a list of permissions, not {}")
     try:
         return [dict(pattern) for pattern in CapabilitySet(value).patterns]
     except ConfigError as fault:
-        raise _Unfit(f"is no capability: {fault}", fault.key) from None
+        raise _Unfit(f"is no permission: {reword_refusal(str(fault))}", fault.key) from None
 
 
 def _participants(value: Any) -> tuple[str, ...]:

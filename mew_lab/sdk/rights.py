@@ -160,7 +160,7 @@ class OwnCapabilities:
         payload: dict[str, Any] = {"recipient": recipient}
         if grant_id is None and capabilities is None:
             raise LocalProtocolError(
-                f"Cannot revoke from {recipient!r} without an object: name a grant_id, or patterns as capabilities",
+                f"Cannot revoke from {recipient!r} without an object: name a grant_id, or patterns (capabilities=)",
                 section="§3.6.2",
             )
         if grant_id is not None:
@@ -182,7 +182,7 @@ class OwnCapabilities:
             self._possible.pop(item.grant_id, None)
             if change.what == "remaining":
                 logger.warning(
-                    "%s keeps %d capabilities that overlap what was revoked",
+                    "%s keeps %d permissions that overlap what was revoked",
                     one_line(item.recipient, 80),
                     len(item.remaining),
                 )

@@ -112,6 +112,9 @@ def test_a_rejection_carries_the_reason_that_was_chosen(notebook: Callable[..., 
     choose(one, "Unsafe")
     one.locator(".mew-outcome").wait_for()
     assert "Rejected by human (you)" in one.inner_text() and "unsafe" in one.inner_text()
+    toast = book.area(1).locator(".mew-toast")
+    assert "Rejected. This cannot be undone, but agent may propose it again." in toast.inner_text()
+    assert toast.get_by_role("button").all_inner_texts() == ["Dismiss"]
     book.run(3)
     assert "[('proposal-1', 'reject', 'unsafe', ())]" in book.text(3)
 

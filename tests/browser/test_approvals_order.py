@@ -118,6 +118,35 @@ def test_nothing_moves_under_the_pointer_or_the_focus(scene: Callable[..., Scene
 
 
 @pytest.mark.threat(15)
+@pytest.mark.parametrize("width", [1000, 300])
+def test_a_flood_with_banners_moves_nothing_under_the_pointer(
+    scene: Callable[..., Scene], width: int
+) -> None:
+    it = scene(width=width, height=660)
+    for tool in ("first", "second"):
+        it.propose(tool)
+    it.wait_tools("first", "second")
+    button = it.open.nth(1).locator("button.mew-approve")
+    button.hover()
+    place = button.bounding_box()
+    it.seat.banner = lambda: "A policy decides some of the requests."
+    for n in range(12):
+        it.propose(f"more{n}", warnings=("one",) * (n % 3))
+    for n in range(200):
+        it.seat.propose("alike", {"n": n})
+    for card in list(it.seat.cards.values())[2:8]:
+        it.decide(card, on_screen=0.2)
+    shown = it.page.tab.locator("section.mew-approvals")
+    it.page.until(lambda: int(shown.get_attribute("data-open") or 0) > 150, "the flood")
+    it.page.pause(0.5)
+    assert button.bounding_box() == place
+    it.page.tab.mouse.move(1, 1)
+    it.page.until(lambda: it.page.tab.locator(".mew-banner:visible").count() == 2, "both banners, afterwards")
+    box = it.page.tab.locator(".mew-header").evaluate("n => [n.scrollHeight, n.clientHeight]")
+    assert box[0] <= box[1], "all of the header"
+
+
+@pytest.mark.threat(15)
 def test_a_table_that_another_person_decides_moves_nothing_below_it(scene: Callable[..., Scene]) -> None:
     it = scene()
     for bed in ("north", "east", "west"):

@@ -149,6 +149,22 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
     ]
 
 
+@pytest.mark.threat(14)
+def test_threat_14_an_edit_leaves_the_name_that_no_box_can_show_as_it_was(
+    notebook: Callable[..., Notebook],
+) -> None:
+    propose = "p = bot.call('notebook/write_note', {'path': 'a', 'two\\nlines': 1})"
+    book = notebook([SETUP, SHOW, propose]).run(0).run(1).run(2)
+    one = card(book, 1)
+    press(book, one.locator("button.mew-edit"))
+    one.locator(".mew-face-edit textarea").first.fill("b")
+    press(book, one.locator("button.mew-review"))
+    review = one.locator(".mew-face-review")
+    review.wait_for()
+    rows = review.locator("tr[class^=mew-how]").evaluate_all("all => all.map(r => r.className)")
+    assert [row for row in rows if row != "mew-how-same"] == ["mew-how-changed"]
+
+
 @pytest.mark.threat(22)
 def test_threat_22_a_grant_is_shown_as_a_pattern_with_what_it_would_have_matched(
     notebook: Callable[..., Notebook],

@@ -282,7 +282,7 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     assert place and around and around["y"] - 1 <= place["y"] < around["y"] + around["height"]
     data = message(book, 1, "begin data")
     # 65 536 characters of a message travel; it has 6 + 70 000 + 3.
-    book.click(data.get_by_role("button", name="show the rest, 4\u202f473 characters"))
+    book.click(data.get_by_role("button", name="Show the rest, 4\u202f473 characters"))
     whole = data.locator(".mew-body")
     book.page.until(lambda: len(whole.text_content() or "") == 70_009, "the whole message")
     assert (whole.text_content() or "").endswith("data end")

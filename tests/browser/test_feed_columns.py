@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import ADDING, PROPOSE
 
 HERE = Path(__file__).parent
 SETUP = f"""
@@ -191,3 +192,27 @@ def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
     book.click(feed.get_by_role("button", name="Remove the time"))
     book.page.until(lambda: 41 in sequence(book, 2) or 5 in sequence(book, 2), "every row")
     assert feed.locator(".mew-span").is_hidden()
+
+
+def test_an_answer_that_arrives_between_two_sets_of_columns_is_taken(
+    notebook: Callable[..., Notebook],
+) -> None:
+    """A page that is not painted, as in another tab, takes messages while its lines still have the columns of before."""
+    book = notebook([KEPT + ADDING + PROPOSE, "lab.view.feed"]).run(0).run(1)
+    feed = view(book, 1)
+    waiting = feed.locator("td.mew-took.mew-waiting")
+    waiting.wait_for()
+    seq = waiting.locator("xpath=..").get_attribute("data-seq")
+    hold = "() => { window.frames_ = []; window.paint_ = window.requestAnimationFrame; window.requestAnimationFrame = run => window.frames_.push(run); }"
+    free = "() => { window.requestAnimationFrame = window.paint_; for (const run of window.frames_) run(performance.now()); }"
+    book.tab.evaluate(hold)
+    book.execute("lab.view.feed.columns = ['seq', 'kind', 'what', 'took']")
+    book.execute("lab.reject(lab.proposals()[0])")
+    took = feed.locator(f"tr[data-seq='{seq}'] td.mew-took")
+    book.page.until(
+        lambda: took.inner_text() not in ("", "waiting"), "the decision, in the columns of before"
+    )
+    assert "kind" not in widths(feed)
+    book.tab.evaluate(free)
+    book.page.until(lambda: "kind" in widths(feed), "the columns that were chosen")
+    assert took.inner_text() not in ("", "waiting") and book.page.errors == []

@@ -128,3 +128,101 @@ def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[...,
         }"""
     )
     assert moved == []
+
+
+def bounds(node: Locator) -> dict[str, float]:
+    found = node.bounding_box()
+    assert found is not None
+    return {**found, "bottom": found["y"] + found["height"]}
+
+
+def test_what_was_decided_is_a_line_at_the_bottom_edge_and_moves_nothing(
+    notebook: Callable[..., Notebook],
+) -> None:
+    other = """@lab.tool
+def twice(a: int) -> int:
+    return 2 * a
+q = bot.call("notebook/add", {"a": 3, "b": 4})
+r = bot.call("notebook/twice", {"a": 5})
+"""
+    book = notebook([SETUP + other, "%mew panel"]).run(0).run(1)
+    whole = panel(book, 1)
+    whole.evaluate("r => { r.style.width = '1000px'; r.scrollIntoView({ block: 'start' }); }")
+    cards, line = whole.locator("section.mew-approvals"), whole.locator(".mew-recent-head")
+    button = cards.get_by_role("button", name="Recent")
+    open_cards = cards.locator("li.mew-card:not(.mew-past)")
+    book.page.until(lambda: open_cards.count() == 3, "three cards")
+    first = open_cards.first
+    first.hover()
+    edge, place = bounds(whole)["bottom"], bounds(first)
+    # From no cell: the output of one would move the page.
+    kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+    book.tab.evaluate(
+        f"code => {{ {kernel}.requestExecute({{ code }}); }}", "lab.approve(lab.proposals()[1])"
+    )
+    line.wait_for()
+    assert bounds(first)["y"] == place["y"] and bounds(first)["x"] == place["x"]
+    assert bounds(line)["height"] <= 40 and abs(bounds(line)["bottom"] - edge) <= 4
+    assert button.get_attribute("aria-expanded") == "false" and "Approved by you" in button.inner_text()
+    past = cards.locator("li.mew-past:visible")
+    assert past.count() == 0
+    book.click(button)
+    past.first.wait_for()
+    assert button.get_attribute("aria-expanded") == "true"
+    opened = bounds(line)
+    assert opened["bottom"] < edge - 100 and bounds(first)["y"] == place["y"]
+    # What is decided later comes into the list, and the list keeps its height.
+    book.tab.evaluate(f"code => {{ {kernel}.requestExecute({{ code }}); }}", "lab.reject(r.id, 'busy')")
+    book.page.until(lambda: past.count() == 2, "the second decision")
+    assert bounds(line) == opened
+    book.click(button)
+    assert past.count() == 0 and "Rejected by you" in button.inner_text()
+    assert book.page.errors == []
+
+
+def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    whole = panel(book, 1)
+    feed, header = whole.locator("section.mew-feed"), whole.locator("> .mew-header")
+    book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
+    choices = feed.locator(".mew-toolbar button")
+    for width, room, bar in ((1600, 48, 48), (1200, 48, 80), (360, 84, 112)):
+        whole.evaluate("(r, width) => { r.style.width = width + 'px'; }", width)
+        book.page.until(
+            lambda bar=bar: bounds(feed.locator("> .mew-header"))["height"] <= bar,  # type: ignore[misc]
+            f"the choices of the messages to fit at {width}",
+        )
+        assert bounds(header)["height"] <= room
+        assert "needs your approval" in header.inner_text()
+        names = [(one.get_attribute("aria-label") or one.inner_text())[:4] for one in choices.all()]
+        assert names == ["Kind", "From", "Cont", "✓ Hi"]
+        assert len({bounds(one)["y"] for one in choices.all()}) == 1, f"one line at {width}"
+        assert (
+            bounds(choices.last)["x"] + bounds(choices.last)["width"]
+            <= bounds(feed)["x"] + bounds(feed)["width"]
+        )
+    whole.evaluate("r => { r.style.width = '1600px'; }")
+    strip, plus = whole.locator(".mew-place-strip"), whole.get_by_role("button", name="Invite a participant")
+    book.page.until(lambda: 0 <= bounds(strip)["bottom"] - bounds(plus)["bottom"] <= 12, "the button below")
+
+
+def test_escape_ends_first_what_a_part_has_open_and_then_the_full_window(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    whole = panel(book, 1)
+    book.click(whole.get_by_role("button", name="Pop out"))
+    book.click(whole.get_by_role("menuitem", name="Fill the window"))
+    filled = book.tab.locator("section.mew-panel:popover-open")
+    book.page.until(filled.count, "the panel to fill the window")
+    feed = whole.locator("section.mew-feed")
+    feed.locator("tbody tr").first.click()
+    feed.locator("tbody tr").first.press("Enter")
+    detail = feed.get_by_role("button", name="Close")
+    detail.first.wait_for()
+    book.tab.keyboard.press("Escape")
+    book.page.until(lambda: not detail.first.is_visible(), "the details to close")
+    assert filled.count() == 1
+    feed.locator("input").first.focus()
+    book.tab.keyboard.press("Escape")
+    book.page.until(lambda: not filled.count(), "the panel to be in its place")

@@ -43,6 +43,14 @@ def test_a_decision_stands_in_the_file_and_the_live_view_is_not_drawn_anew(
         .locator(".mew-stored")
         .evaluate_all("all => all.length > 0 && all.every(one => one.offsetParent === null)")
     )
+    # A live view that was restored with the page and never met a kernel leaves its place to the picture.
+    live.evaluate(
+        "n => { for (const one of [n, ...n.querySelectorAll('[data-met]')]) one.removeAttribute('data-met'); }"
+    )
+    book.area(1).locator(".mew-stored").first.wait_for(state="visible")
+    assert not live.is_visible()
+    live.evaluate("node => node.setAttribute('data-met', '')")
+    book.area(1).locator(".mew-stored").first.wait_for(state="hidden")
     book.run(3)
     assert "stopped" in stored(book, 1).split("</div>", 1)[0]
     assert live.evaluate("node => node === window.live && node.isConnected")

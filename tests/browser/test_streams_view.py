@@ -120,7 +120,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     )
     until_text(book, view(book).locator(".mew-content"), "second line")
     press(book, "Save to file")
-    until_text(book, view(book).locator(".mew-notice"), "23 bytes of stream-1 are in ")
+    until_text(book, view(book).locator(".mew-notice"), "Wrote 23 bytes of stream-1 to ")
     files = python(book, 2, "print([(p, open(p, 'rb').read()) for p in os.listdir()])")
     assert "stream-1-" in files and ".txt', b'first line\\nsecond line\\n')" in files
     press(book, "Dismiss")

@@ -61,5 +61,5 @@ def test_a_missing_key_and_a_missing_gateway_are_named(monkeypatch: pytest.Monke
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
         read_agent_settings(None, key_env="NO_SUCH_KEY")
-    with pytest.raises(ConfigError, match="no gateway is named"):
+    with pytest.raises(ConfigError, match="No gateway is named"):
         asyncio.run(run_agent(Settings(space="demo"), ended=asyncio.Event(), say=print))

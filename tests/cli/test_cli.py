@@ -196,7 +196,7 @@ def test_no_option_takes_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-env", "SOME_TOKEN"], "127.0.0.1:1"),
         (["bridge", "ws://127.0.0.1:1/ws", "--space", "s", "--", "x"], "give one with --as ID"),
-        (["serve", "--enrol", "bot=emperor"], "there is no profile 'emperor'"),
+        (["serve", "--enrol", "bot=emperor"], "There is no profile 'emperor'"),
         (["serve", "--space", "a\nb"], "a\\nb"),
         (
             ["serve", "--space-config", "none.yaml"],
@@ -252,10 +252,10 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
     first.until(r"look\(at=1\)")
     first.type(f"/reject {id} not now")
-    first.until(r"rejected \(not now\): bot asks eye to run look")
+    first.until(r"Rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")
     second.type("/nonsense")
-    second.until("mew-lab join: there is no command /nonsense")
+    second.until("mew-lab join: There is no command /nonsense")
     second.type("/quit")
     assert second.ends() == 0
     listener.until('"leave"')
@@ -410,7 +410,7 @@ def test_an_agent_of_another_process_answers_as_its_settings_say(start: Any, tmp
 
 def test_an_agent_that_cannot_join_says_why_in_one_line(start: Any, tmp_path: Path) -> None:
     nowhere = start("agent", "--space", "demo")
-    assert nowhere.ends() == 1 and "no gateway is named" in nowhere.lines[-1]
+    assert nowhere.ends() == 1 and "No gateway is named" in nowhere.lines[-1]
     (tmp_path / "bad.yaml").write_text("maxIteration: 3\n")
     bad = start("agent", "bad.yaml")
     assert bad.ends() == 1 and "did you mean 'maxIterations'" in bad.lines[-1]
@@ -454,7 +454,7 @@ def test_the_demo_without_git_is_one_sentence(start: Any, tmp_path: Path) -> Non
     demo = start("demo", environment={"PATH": str(tmp_path / "empty")})
     assert demo.ends() == 1
     assert demo.lines == [
-        "mew-lab demo: the demo needs git, which is not on PATH; install git and run the demo again"
+        "mew-lab demo: The demo needs git, which is not on PATH; install git and run the demo again"
     ]
 
 

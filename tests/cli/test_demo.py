@@ -98,7 +98,7 @@ def test_what_git_refuses_is_told_in_its_own_words(tmp_path: Path) -> None:
 
 def test_without_git_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MewError, match="the demo needs git, which is not on PATH"):
+    with pytest.raises(MewError, match="The demo needs git, which is not on PATH"):
         demo.check()
 
 

@@ -106,7 +106,7 @@ async def test_a_port_in_use_is_one_sentence_and_leaves_nothing(tmp_path: Path) 
 
 
 async def test_a_profile_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no profile 'emperor'"):
+    with pytest.raises(ConfigError, match="There is no profile 'emperor'"):
         async with served(tmp_path, enrolled=[("bot", "emperor")]):
             pass
 

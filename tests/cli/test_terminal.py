@@ -90,7 +90,7 @@ def test_a_card_shows_its_dangers_first_and_every_argument_whole() -> None:
     assert lines[2:] == ["  text", f"        {long}", "  n     3"]
     assert card_lines(card(arguments=(), warnings=()))[1:] == ["  no arguments"]
     cut = card_lines(card(arguments=(("text", long), ("n", "3"))), cut=True)
-    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5002 characters" in cut[2]
+    assert cut[2].startswith('  text  "xxx') and "…   [cut: 5 002 characters" in cut[2]
 
 
 # --- a journal ---------------------------------------------------------------------------------------------------
@@ -163,9 +163,9 @@ def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, 
     assert first.id in obey(lab, "/proposals")
     with pytest.raises(NotApproved, match="this is what would be sent"):
         obey(lab, f"/approve {first.id}")
-    assert obey(lab, f"/approve {first.id}") == "approved: bot asks notebook to run add"
+    assert obey(lab, f"/approve {first.id}") == "Approved: bot asks notebook to run add"
     assert str(first.result(10)) == "3"
-    assert obey(lab, f"/reject {second.id} not now") == "rejected (not now): bot asks notebook to run add"
+    assert obey(lab, f"/reject {second.id} not now") == "Rejected (not now): bot asks notebook to run add"
     assert second.state == "rejected"
     mine = obey(lab, '/propose notebook/add {"a": 1, "b": 2}')
     assert "mcp/proposal notebook/add as human" in mine
@@ -183,10 +183,10 @@ def test_the_rest_of_the_verbs_answer(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("/nonsense", "there is no command /nonsense"),
+        ("/nonsense", "There is no command /nonsense"),
         ("/approve", "/approve needs the id of a proposal"),
         ("/approve nothing", "there is no proposal"),
-        ("/withdraw nothing", "cannot withdraw"),
+        ("/withdraw nothing", "Cannot withdraw"),
         ("/call", "/call needs participant/tool"),
         ("/call notebook/add {broken", "not strict JSON"),
         ("{broken", "not strict JSON"),

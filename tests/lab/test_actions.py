@@ -73,7 +73,7 @@ def test_a_status_is_told_in_a_sentence(lab: Lab, do: Do) -> None:
 def test_a_compaction_says_what_it_freed(lab: Lab, do: Do) -> None:
     controls = lab.seats["agent"].participant.controls
     lab.loop.call(lambda: controls.on_compact(lambda reason, target: Compacted(900, 12)))
-    assert do("compact", target_tokens=4000) == "agent has compacted: 900 tokens and 12 messages are free"
+    assert do("compact", target_tokens=4000) == "agent has freed 900 tokens and 12 messages"
     assert sent(lab, "participant/compact")["payload"] == {"target_tokens": 4000}
 
 
@@ -234,5 +234,5 @@ def test_a_visitor_pauses_the_agents_of_a_space_elsewhere(lab: Lab) -> None:
 def test_a_pause_of_all_that_is_refused_says_of_whom(lab: Lab) -> None:
     lab.join("a", can="agent")
     lab.enrol("human", can=[{"kind": "chat"}, {"kind": "participant/pause", "to": "nobody"}])
-    with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agents \(0 done\)\. a: "):
+    with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agent \(0 done\)\. a: "):
         lab.pause_all()

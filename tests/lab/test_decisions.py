@@ -310,7 +310,7 @@ def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
     early = propose(lab, "p-1", a=1, b=2)
     lab.decide = Policy("odd", judge)
     late = propose(lab, "p-2", a=2, b=2)
-    assert eventually(lambda: len(lab.faults) == 2) and all("policy 'odd'" in fault for fault in lab.faults)
+    assert eventually(lambda: len(lab.faults) == 2) and all("Policy 'odd'" in fault for fault in lab.faults)
     assert lab.decisions.pending() == [early, late]
     assert sent(lab, "mcp/request") == sent(lab, "mcp/reject") == []
 

@@ -195,7 +195,7 @@ def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_
     with pytest.raises(NotApproved, match=r"look at it for 0\.5 s"):
         click("v2")
     assert notes(lab) == [] == sent(lab, "mcp/request")
-    assert click().startswith("approved: bot asks notebook to run add")
+    assert click().startswith("Approved: bot asks notebook to run add")
     [request] = sent(lab, "mcp/request")
     [note] = notes(lab)
     assert note.pop("on_screen") >= 500

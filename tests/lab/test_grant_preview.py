@@ -95,7 +95,7 @@ def test_a_grant_that_is_refused_is_told_and_the_approval_stands(tmp_path: Path)
     offers = GrantOffers(lab, lab.granting)
     pending = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2})
     shown = offer(lab, offers, pending.id)
-    with pytest.raises(MewError, match=r"approved: .*; but nothing was granted to bot: .*capability/grant"):
+    with pytest.raises(MewError, match=r"Approved: .*; but nothing was granted to bot: .*capability/grant"):
         take(lab, offers, pending.id, digest=card(lab, pending.id).digest, offer=shown.digest)
     assert pending.result(10).structured == {"result": 3} and lab.granting.given == ()
 
@@ -218,9 +218,20 @@ def test_threat_22_an_addressee_that_reads_like_a_pattern_means_itself_alone(
     ],
 )
 def test_threat_22_what_no_pattern_can_say_is_not_offered(arguments: dict[str, Any], says: str) -> None:
-    with pytest.raises(MewError, match="cannot grant exactly this") as caught:
+    with pytest.raises(MewError, match="Cannot grant exactly this") as caught:
         narrowest(("git",), call(**arguments), values=True)
     assert says in str(caught.value)
+
+
+@pytest.mark.threat(22)
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("params", [None, {}, {"name": 7}, {"name": ["add", "x"]}, {"name": ""}])
+def test_threat_22_a_call_that_names_no_tool_grants_no_tool_at_all(
+    params: dict[str, Any] | None, values: bool
+) -> None:
+    asked = {"method": "tools/call", "params": params and {**params, "arguments": {"a": 1}}}
+    with pytest.raises(MewError, match="names no tool"):
+        narrowest(("git",), asked, values=values)
 
 
 def test_a_method_without_a_tool_and_several_addressees() -> None:

@@ -220,7 +220,7 @@ def test_a_file_is_replaced_on_demand_alone_and_is_private(lab: Lab, tmp_path: P
     assert path.read_text() == "mine"
     lab.report(str(path), overwrite=True)
     assert path.read_text().startswith("<!DOCTYPE html>")
-    with pytest.raises(ConfigError, match="cannot write the report"):
+    with pytest.raises(ConfigError, match="Cannot write the report"):
         lab.report(tmp_path / "no" / "folder" / "x.html")
     with pytest.raises(ConfigError, match="exists"):
         lab.report(tmp_path)

@@ -69,7 +69,7 @@ def test_what_one_proposes_and_another_approves_is_done_and_all_of_it_is_in_the_
     assert (pending.kind, pending.state) == ("mcp/proposal", "open")
     [row] = lab.proposals()
     assert row[0] == pending.id and row[1:4] == ("bot", "notebook", "add(a=3, b=4)")
-    assert "approved: bot asks notebook to run add" in str(approve(lab, pending.id))
+    assert "Approved: bot asks notebook to run add" in str(approve(lab, pending.id))
     assert str(pending.result(10)) == "7"
     assert (pending.state, pending.by) == ("answered", "human")
     sent = [json.loads(record.raw) for record in lab.log.records if record.raw]
@@ -243,7 +243,7 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
     [
         (lambda lab: lab.join("gateway"), ConfigError, "cannot be a participant id"),
         (lambda lab: lab.join("a\nb"), ConfigError, "cannot be a participant id"),
-        (lambda lab: lab.join("bot", can="wizard"), ConfigError, "there is no profile 'wizard'"),
+        (lambda lab: lab.join("bot", can="wizard"), ConfigError, "There is no profile 'wizard'"),
         (lambda lab: lab.join("bot", can=[{"knd": "chat"}]), ConfigError, "knd"),
         (lambda lab: lab.join("human"), MewError, "already exists"),
         (lambda lab: lab.call("nowhere"), MewError, "participant/tool"),
@@ -257,8 +257,8 @@ def test_waiting_on_the_loop_itself_names_the_other_form(lab: Lab, adding: Addin
         (lambda lab: lab.send("chat", {"x": float("nan")}), MewError, "JSON"),
         (lambda lab: lab.send("capability/grant", {}), Refused, "requires recipient"),
         (lambda lab: up("demo"), MewError, "is up already"),
-        (lambda lab: up("a\nb"), ConfigError, "cannot open the space"),
-        (lambda lab: use("zzz"), MewError, "there is no lab 'zzz'"),
+        (lambda lab: up("a\nb"), ConfigError, "Cannot open the space"),
+        (lambda lab: use("zzz"), MewError, "There is no lab 'zzz'"),
         (lambda lab: connect(lab.url, space="demo", name="x"), ConfigError, "exactly one of"),
         (
             lambda lab: connect(lab.url, space="demo", token="wrong", name="x"),
@@ -529,7 +529,7 @@ def test_a_seat_runs_what_it_has_no_verb_for(lab: Lab) -> None:
 
     assert bot.run(count()) == ("numbers", True)
 
-    with pytest.raises(NoReply, match=r"running .*sleep as 'bot' took longer than 0\.05 s"):
+    with pytest.raises(NoReply, match=r"Running .*sleep as 'bot' took longer than 0\.05 s"):
         bot.run(asyncio.sleep(5), timeout=0.05)
 
 

@@ -39,7 +39,7 @@ def test_more_rows_than_a_person_reads_are_counted_and_reachable() -> None:
     told = str(listing).split("\n")
     assert len(told) == 1 + 1 + 500 + 1 + 1
     assert told[2] == "t9500" and told[-3] == "t9999"
-    assert told[-2:] == ["9500 earlier rows are not shown; .rows has all", "the note"]
+    assert told[-2:] == ["Not shown: 9 500 earlier rows; .rows has all", "the note"]
     assert listing.rows[0] == ("t0",)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -101,7 +103,7 @@ def test_what_takes_too_long_is_cancelled_and_says_so(loop: LoopThread) -> None:
         finally:
             cancelled.set()
 
-    with pytest.raises(NoReply, match=r"waiting for tea took longer than 0\.05 s") as caught:
+    with pytest.raises(NoReply, match=r"Waiting for tea took longer than 0\.05 s") as caught:
         loop.run(slow(), timeout=0.05, doing="waiting for tea")
     assert isinstance(caught.value, TimeoutError)
     assert cancelled.wait(5)
@@ -190,3 +192,10 @@ def test_the_loop_goes_on_while_the_main_thread_computes(loop: LoopThread) -> No
         sum(range(1000))
     task.cancel()
     assert len(beats) >= 20
+
+
+@pytest.mark.parametrize("view", ["tools", "panel"])
+def test_a_program_ends_that_still_holds_a_view(view: str) -> None:
+    program = f"import mew_lab; lab = mew_lab.up('demo', journal=None); held = lab.view.{view}; lab.down()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == ""

@@ -112,7 +112,7 @@ def test_threat_36_an_entry_that_the_listing_cuts_is_approved_after_it_was_told_
     assert sent(lab, "mcp/request") == []
     assert "evil.test" in entry.open() and not lab.proposals()[0].is_cut
     assert "evil.test" in str(lab.proposals()[0])
-    assert str(lab.approve(entry)) == "approved: bot asks human to run run"
+    assert str(lab.approve(entry)) == "Approved: bot asks human to run run"
     assert sent(lab, "mcp/request")[0]["payload"]["params"]["arguments"] == {"text": LONG}
 
 
@@ -310,7 +310,7 @@ def test_threat_42_a_text_tells_who_asked_for_a_proposal_all_of_them(lab: Lab) -
 
 def test_what_carries_no_digest_is_refused_with_what_would_help(lab: Lab) -> None:
     lab.join("bot").call("human/run")
-    with pytest.raises(MewError, match=r"cannot approve a int: .*lab\.approve\(lab\.proposals\(\)\[0\]\)"):
+    with pytest.raises(MewError, match=r"Cannot approve a int: .*lab\.approve\(lab\.proposals\(\)\[0\]\)"):
         lab.approve(7)  # type: ignore[arg-type]
 
 
@@ -319,7 +319,7 @@ def test_a_pending_is_approved_like_its_id_once_its_card_was_shown(lab: Lab) -> 
     with pytest.raises(NotApproved, match="this is what would be sent"):
         lab.approve(pending)
     assert pending.state == "open"
-    assert "approved: bot asks human to run run" in str(lab.approve(pending))
+    assert "Approved: bot asks human to run run" in str(lab.approve(pending))
     with pytest.raises(MewError, match="nothing waits for a decision"):
         lab.reject(lab.call("bot/run"))
 

@@ -76,12 +76,12 @@ def test_the_text_of_an_audit_reads_as_it_happened(stage: Stage) -> None:
         "sent by cora on c3 (memory)",
         'accepted, because cora held {"kind":"mcp/request","payload":{"method":"tools/call"}} (by grant "g-3")',
         f'grant "g-3": capability/grant from bert to cora, record {g3}, sent by {{"kind":"capability/grant"}} '
-        '(by grant "g-1"); covered by capabilities of bert: '
+        '(by grant "g-1"); covered by permissions of bert: '
         '{"kind":"mcp/request","payload":{"method":["tools/call","tools/list"]}} (by grant "g-2")',
         f'grant "g-1": capability/grant from anna to bert, record {g1}, sent by {{"kind":"capability/*"}} '
-        '(configured); covered by capabilities of anna: {"kind":"capability/*"} (configured)',
+        '(configured); covered by permissions of anna: {"kind":"capability/*"} (configured)',
         f'grant "g-2": capability/grant from anna to bert, record {g2}, sent by {{"kind":"capability/*"}} '
-        '(configured); covered by capabilities of anna: {"kind":"mcp/*"} (configured)',
+        '(configured); covered by permissions of anna: {"kind":"mcp/*"} (configured)',
     ]
 
 
@@ -167,7 +167,7 @@ def test_a_journal_that_does_not_replay_still_tells_the_grants(stage: Stage) -> 
     found = audit(records, "r-1")
     assert [one.id for one in found.grants] == ["g-3", "g-1"]
     assert found.grants[0].rests_on is None
-    assert "the capabilities of its giver are not known" in str(found)
+    assert "the permissions of its giver are not known" in str(found)
     assert "does not begin with the opening of a space" in found.doubt
     behind = records[seq_of(stage, "g-3") :]
     (lost,) = audit(behind, "r-1").grants

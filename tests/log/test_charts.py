@@ -90,7 +90,7 @@ def test_who_talks_to_whom_counts_every_pair_once_an_envelope() -> None:
 
 def test_a_crowd_is_cut_to_the_busiest_and_said() -> None:
     drawing = charts.talk(log_of(*((n, {"from": f"p{n % 40}"}) for n in range(100))))
-    assert drawing.lines[-1] == "28 participants with fewer envelopes are not shown"
+    assert drawing.lines[-1] == "28 participants with fewer messages are not shown"
     assert len(ElementTree.fromstring(drawing.svg()).findall(f"{SPACE}line")) == 12
 
 

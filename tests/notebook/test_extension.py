@@ -312,24 +312,24 @@ def test_before_up_each_sub_command_says_how_to_begin(
         out, err = capsys.readouterr()
         lines = (out + err).strip().splitlines()
         assert len(lines) == 1, lines
-        assert "no space is up here" in lines[0]
+        assert "No space is up here" in lines[0]
         assert "%mew up" in lines[0]
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%mew up", "a lab 'demo' is up already"),
+        ("%mew up", "A lab 'demo' is up already"),
         ("%mew up x --as system", "system"),
         ("%mew join human", "already exists"),
-        ("%mew join x --can emperor", "there is no profile 'emperor'"),
+        ("%mew join x --can emperor", "There is no profile 'emperor'"),
         ("p = %mew call nobody/nothing\np.result(5)", "nobody"),
         ("%mew call add", "participant/tool"),
         ("%mew tools nobody", "nobody"),
         ("%mew approve nothing", "there is no proposal"),
-        ("%mew withdraw nothing", "cannot withdraw"),
+        ("%mew withdraw nothing", "Cannot withdraw"),
         ("%mew chat --as nobody hello", "nobody"),
-        ("%mew use nowhere", "there is no lab 'nowhere'"),
+        ("%mew use nowhere", "There is no lab 'nowhere'"),
         ("%mew bridge x -- /no/such/program", "/no/such/program"),
         ("%mew bridge x --env NO_SUCH_VARIABLE -- python", "NO_SUCH_VARIABLE"),
         ("%mew send system/error {}", "system/error"),

@@ -255,7 +255,7 @@ def test_up_puts_the_lab_into_the_namespace(
     loaded: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(mew_lab, "up", lambda *args, **kw: given.append((args, kw)) or "a lab", raising=False)
+    monkeypatch.setattr(mew_lab, "up", lambda *args, **kw: given.append((args, kw)) or "A lab", raising=False)
     loaded.run_cell("%mew up")
     loaded.run_cell("%mew up other --as me --port 1 --no-journal")
     loaded.run_cell("%mew up --journal x.jsonl")
@@ -266,7 +266,7 @@ def test_up_puts_the_lab_into_the_namespace(
         (("demo",), {"as_id": None, "journal": "x.jsonl", "port": 0, "auto_start": True, "resume": None}),
         (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": "x.jsonl"}),
     ]
-    assert loaded.user_ns["lab"] == "a lab"
+    assert loaded.user_ns["lab"] == "A lab"
 
 
 @pytest.mark.threat(28)
@@ -286,7 +286,7 @@ def test_up_shows_the_programs_of_a_space_yaml_before_they_start(
     def up(*args: Any, **kw: Any) -> str:
         shown.append(capsys.readouterr().out)
         given.append((args, kw["auto_start"]))
-        return "a lab"
+        return "A lab"
 
     monkeypatch.setattr(mew_lab, "up", up, raising=False)
     loaded.run_cell("%mew up space.yaml")
@@ -302,7 +302,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def connect(url: str, **kw: Any) -> str:
         given.append({"url": url, **{key: value for key, value in kw.items() if value is not None}})
-        return "a lab"
+        return "A lab"
 
     monkeypatch.setattr(mew_lab, "connect", connect, raising=False)
     return given
@@ -394,11 +394,11 @@ def test_an_error_of_this_package_is_one_line(
     loaded: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing() -> None:
-        raise MewError("no space is up here; start one with %mew up")
+        raise MewError("No space is up here; start one with %mew up")
 
     monkeypatch.setattr("mew_lab.lab.labs.current", nothing)
     loaded.run_cell("%mew who")
-    assert one_line(capsys) == "MewError: no space is up here; start one with %mew up"
+    assert one_line(capsys) == "MewError: No space is up here; start one with %mew up"
     mew_lab.unload_ipython_extension(loaded)
     assert not hasattr(MewError, "_render_traceback_")
 

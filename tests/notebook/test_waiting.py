@@ -116,7 +116,7 @@ def test_without_anybody_in_front_a_wait_is_refused_at_once(kernel: Callable[...
     one.passes(START)
     one.passes('p = bot.call("notebook/add", a=1, b=2)')
     ran = one.run(wait)
-    assert ran.error.startswith("CannotWait: this notebook runs without a person")
+    assert ran.error.startswith("CannotWait: This notebook runs without a person")
     assert "MEW_LAB_DECIDE" in ran.error
     assert "lab.decide" in ran.error
     assert "\n" not in ran.error, "one line, no traceback"
@@ -541,10 +541,10 @@ def test_an_agent_asked_where_nobody_decides_ends_the_wait_with_a_sentence(
     assert "offline model" in one.passes('print(await lab.ask("helper", "Who are you?"))')
     # What somebody else proposed has nothing to do with the answer.
     one.passes('reader, before = lab.join("reader"), bot.call("notebook/add", a=1, b=2)')
-    assert one.run('lab.ask("reader", "Well?").result(1.5)').error.startswith("NoReply: nobody answered chat")
+    assert one.run('lab.ask("reader", "Well?").result(1.5)').error.startswith("NoReply: Nobody answered chat")
     one.passes("before.withdraw()")
     ran = one.run('p = lab.ask("helper", "What is the sum of 2 and 3?")\nprint(await p)')
-    assert ran.error.startswith("CannotWait: this notebook runs without a person"), ran
+    assert ran.error.startswith("CannotWait: This notebook runs without a person"), ran
     assert "of helper, for which the answer waits" in ran.error and "\n" not in ran.error
     assert ran.seconds < 5.0
     assert one.passes("print(len(lab.proposals()))") == "1\n", "a refusal to wait decides nothing"

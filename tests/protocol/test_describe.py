@@ -27,6 +27,19 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ("mcp/request", {"method": "tools/call"}, "a tool without a name"),
         ("mcp/proposal", {"method": "tools/list"}, "Wants to run tools/list"),
         ("mcp/request", {"method": "tools/list"}, "tools/list"),
+        (
+            "mcp/request",
+            {"method": "prompts/get", "params": {"name": "plan", "arguments": {"bed": "north"}}},
+            "prompts/get plan bed=north",
+        ),
+        (
+            "mcp/request",
+            {
+                "method": "tools/call",
+                "params": {"name": "sum", "arguments": {f"a{n}": n for n in range(13)}},
+            },
+            f"sum({', '.join(f'a{n}={n}' for n in range(12))}, …)",
+        ),
         ("mcp/request", {"method": "resources/read", "params": {"uri": "a://b"}}, "resources/read uri=a://b"),
         (
             "mcp/request",
@@ -59,7 +72,7 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
             {"recipient": "bot", "capabilities": [{"kind": "mcp/request"}], "reason": "safe so far"},
             "Allows bot mcp/request (safe so far)",
         ),
-        ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "Revokes grant g-1 from bot"),
+        ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "Revokes permission g-1 from bot"),
         ("space/invite", {"participant_id": "new", "initial_capabilities": []}, "Invites new with nothing"),
         ("space/kick", {"participant_id": "bad"}, "Removes bad"),
         ("system/presence", {"event": "join", "participant": {"id": "git"}}, "git joined"),

@@ -12,6 +12,7 @@ from mew_lab.protocol.text import (
     MAX_NAME,
     abridge,
     compared,
+    count_of,
     cut,
     cut_middle,
     cut_names,
@@ -23,6 +24,7 @@ from mew_lab.protocol.text import (
     utf8_size,
     write_rfc3339,
 )
+from mew_lab.protocol.visible import visible
 
 texts = st.text(st.characters(), max_size=40)
 # A minute of an offset and a year within ours on either side of it.
@@ -142,3 +144,10 @@ def test_an_abridged_text_keeps_both_ends_and_counts_what_is_left_out(text: str,
 )
 def test_a_mended_text_can_be_sent_as_utf_8(text: str, mended: str) -> None:
     assert mend_surrogates(text) == mended
+
+
+def test_a_number_agrees_with_its_noun_and_its_thousands_stand_apart() -> None:
+    assert [count_of(n, "message") for n in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]
+    replies = count_of(12800, "reply", "replies")
+    assert replies == "12 800 replies" == visible(replies)  # no escape of a space in a view or a terminal
+    assert count_of(1, "reply", "replies") == "1 reply"

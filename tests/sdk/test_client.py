@@ -260,7 +260,7 @@ async def test_odd_welcomes_and_presences_do_no_harm() -> None:
         )
         await until(lambda: client.participants == {"cora": [{"kind": "chat"}]})
         assert client.capabilities.patterns == ({"kind": "chat"},)
-        assert "A capability of 'me' cannot be read" in str(odd.errors[-1])
+        assert "A permission of 'me' cannot be read" in str(odd.errors[-1])
 
 
 @pytest.mark.req("S-L1-8", "S-L1-9")

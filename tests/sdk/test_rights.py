@@ -294,7 +294,7 @@ async def test_what_a_revoke_by_patterns_leaves_is_told_to_the_revoker(
     await until(lambda: (one := human.rights.grants.revocation(revoked.id)) and one.remaining)
     found = human.rights.grants.revocation(revoked.id)
     assert found is not None and found.remaining == ({"kind": "reasoning/*"},)
-    assert "bot keeps 1 capabilities that overlap what was revoked" in caplog.text
+    assert "bot keeps 1 permissions that overlap what was revoked" in caplog.text
 
 
 @pytest.mark.threat(19)

@@ -202,7 +202,10 @@ def units(text: str, start: int, end: int) -> str:
 def spelt(shown: str) -> str:
     """A text that stands in JSON, as a warning spells it: what cannot be seen by its number, all else as it is."""
     plain = re.sub(r"(?<!\\)((?:\\\\)*)\\U([0-9a-f]{8})", lambda m: m[1] + chr(int(m[2], 16)), shown)
-    return one_line(json.loads(f'"{plain}"'), 10_000)
+    # A warning that cuts its quotation may end within the number of a character.
+    rest = re.search(r"(?<!\\)(?:\\\\)*(\\(?:U[0-9a-f]{0,7}|u[0-9a-f]{0,3}))\Z", plain)
+    whole, end = (plain[: rest.start(1)], rest[1]) if rest else (plain, "")
+    return one_line(json.loads(f'"{whole}"'), 10_000) + end
 
 
 @pytest.mark.threat(16)
@@ -221,6 +224,7 @@ def spelt(shown: str) -> str:
 @example("~", HARMFUL[0], str)
 @example("\\", HARMFUL[3], str)
 @example("\x08\u061b", HARMFUL[0], str)
+@example("00\x1b\x08\x08𐦼\U00018cd6\U00018d09", HARMFUL[0], str)
 def test_a_warning_of_a_harmful_text_means_a_place_in_the_row_that_holds_it(
     before: str, harm: str, wrap: object
 ) -> None:

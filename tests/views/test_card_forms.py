@@ -134,7 +134,7 @@ def test_threat_22_a_grant_goes_out_only_as_it_was_offered(page: Page) -> None:
     assert json.loads(offer["pattern"])["payload"]["params"]["arguments"] == {"path": "a.md"}
     assert (offer["to"], offer["count"], offer["limit"]) == ("bot", 1, "1 use")
     page.decide(pending.id, page.digest(pending.id), offer="0" * 64)
-    assert "nothing was approved or granted" in page.notice()
+    assert "Nothing was approved or granted" in page.notice()
     page.decide(pending.id, page.digest(pending.id), offer=offer["digest"])
     page.decided(pending.id)
     page.page.until(lambda: page.lab.granting.given)

@@ -224,7 +224,7 @@ def test_the_picture_has_the_last_200_messages_as_text(room: Room) -> None:
     room.space.tell("chat/acknowledge", {"status": hostile}, by=hostile, about="c")
     html = picture(room.view)
     assert "Chat: 250 messages, 0 unread" in html
-    assert "50 earlier messages are not shown" in html
+    assert "Not shown: 50 earlier messages" in html
     assert html.count("<tr>") == 201 and "message 51." in html and "message 50." not in html
     assert "<img" not in html and "<script" not in html and "<strong>" not in html
     assert repr(room.view) == "Chat: 250 messages, 0 unread"

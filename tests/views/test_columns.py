@@ -32,7 +32,7 @@ def test_a_column_of_ones_own_has_another_width() -> None:
         (["seq", "seq"], "each of them once"),
         ([None], "no column None"),
         ([FeedColumn("price", "price", 10)], "no column 'price'"),
-        ([COLUMNS["what"]._replace(hover="price")], "a tooltip cannot show 'price'"),
+        ([COLUMNS["what"]._replace(hover="price")], "A tooltip cannot show 'price'"),
     ],
 )
 def test_what_is_no_column_is_named_with_those_that_there_are(wanted: Any, reason: str) -> None:

@@ -46,14 +46,17 @@ def test_an_opened_row_has_its_text_twice_its_verdict_and_its_chain() -> None:
 
 
 def test_a_refusal_says_what_the_gateway_said_and_what_came_nearest() -> None:
-    nearest = 'the capability {"kind":"mcp/proposal"} is for another kind'
+    nearest = 'no capability for kind "mcp/request"; held are "chat"'
     error = {"error": "capability_violation", "message": "Participant bot lacks capability for mcp/request"}
     rows = rows_of(
         record(1, verdict="refused", code="capability_violation", pattern=nearest),
         record(2, verdict="sent", kind="system/error", correlation_id=["m1"], payload=error),
     )
     sentence, pattern = why(rows, rows.since(0, 1)[0])
-    assert sentence == f"Refused: capability_violation. {error['message']} Nearest: {nearest}."
+    assert sentence == (
+        "Refused: capability_violation. Participant bot has no permission for mcp/request "
+        'Nearest: no permission for kind "mcp/request"; held are "chat".'
+    )
     assert pattern == ""
 
 

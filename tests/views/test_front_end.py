@@ -148,3 +148,13 @@ def test_the_style_sheet_has_the_accents_of_the_families() -> None:
 def test_a_view_without_modules_is_told() -> None:
     with pytest.raises(ValueError, match=r"a view imports nowhere/view\.js, which does not exist"):
         front_end("nowhere")
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if not path.startswith("ui/")])
+def test_no_element_of_a_part_has_the_class_of_another_part(path: str) -> None:
+    """The rules of a part begin with its class, so they would hold for what stands in such an element."""
+    classes = re.findall(r'class: ["`]([^"`]*)', SOURCES[path]) + re.findall(
+        r'classList\.\w+\("([^"]*)', SOURCES[path]
+    )
+    given = {name for text in classes if not text.startswith("mew mew-") for name in text.split()}
+    assert not given & {f"mew-{part}" for part in PARTS}

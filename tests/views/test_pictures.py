@@ -28,7 +28,7 @@ def test_lines_of_a_cell_are_lines_and_no_other_control_is() -> None:
 def test_at_most_200_rows_are_shown_and_the_rest_is_counted() -> None:
     html = picture("t", ["c"], [[f"row {n}."] for n in range(1, 204)])
     assert "row 4." in html and "row 3." not in html
-    assert "3 earlier rows are not shown." in html
+    assert "Not shown: 3 earlier rows." in html
 
 
 def test_without_rows_there_is_no_table() -> None:

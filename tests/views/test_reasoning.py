@@ -207,7 +207,7 @@ def test_the_picture_has_the_last_200_lines_as_text(room: Room) -> None:
     room.space.tell("mcp/reject", {"reason": hostile}, by=hostile, about="p")
     html = picture(room.view)
     assert "Reasoning: 1 active, 1 in all" in html
-    assert "42 earlier lines are not shown" in html
+    assert "Not shown: 42 earlier lines" in html
     assert html.count("<tr>") == 201 and "thought 42." in html and "thought 41." not in html
     assert "<img" not in html and "<script" not in html
     assert "rejected by &lt;img" in html

@@ -270,7 +270,7 @@ def test_the_picture_says_when_it_was_and_how_many_are_left_out(
 ) -> None:
     crowd(view, members, 250)
     html = picture(view)
-    assert "Participants of demo: " in html and "50 more participants are not shown" in html
+    assert "Participants of demo: " in html and "Not shown: 50 more participants" in html
     assert html.count("<tr>") == 201 and "<script" not in html and "<button" not in html
     assert repr(view) == "Participants of demo: 250, 0 connected"
 

@@ -197,7 +197,7 @@ def test_every_deed_of_a_row_reaches_the_gateway(page: Page, bot: Seat) -> None:
     page.write(stream, b"a\n", b"b\n")
     page.browser.until(lambda: page.view.streaming.traffic(key)[0] == 2)
     saved = page.act("save", key=key, kind="json")
-    assert re.fullmatch(r"4 bytes of stream-1 are in .*/stream-1-\d{8}-\d{6}\.jsonl\.", saved["said"])
+    assert re.fullmatch(r"Wrote 4 bytes of stream-1 to .*/stream-1-\d{8}-\d{6}\.jsonl\.", saved["said"])
     assert [path.read_bytes() for path in Path.cwd().glob("stream-1-*.jsonl")] == [b"a\nb\n"]
     assert page.act("transfer", key=key, participant="bot")["said"] == "stream-1 belongs to bot now."
     assert page.act("close", key=page.act("open")["value"]["key"])["said"] == "stream-2 is closed."
@@ -236,7 +236,7 @@ def test_no_path_comes_from_a_page(page: Page) -> None:
     page.write(page.lab.me.participant.streams.active["stream-1"], b"x")
     page.browser.until(lambda: page.view.streaming.traffic(key)[0] == 1)
     told = page.act("save", key=key, kind="../../x", folder="/tmp", file="../evil", path="/tmp/evil")
-    assert Path(told["said"].split(" are in ")[1].rstrip(".")).parent == Path.cwd()
+    assert Path(told["said"].split(" to ")[1].rstrip(".")).parent == Path.cwd()
 
 
 @pytest.mark.parametrize(

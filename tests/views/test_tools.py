@@ -233,7 +233,7 @@ def test_the_still_picture_is_a_table_of_text_whatever_the_tools_say(lab: Lab) -
     texts.feed(picture(view))
     assert texts.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br"}
     assert "Tools: " in texts.words and "250 tools" in texts.words
-    assert "57 more tools are not shown" in texts.words
+    assert "Not shown: 57 more tools" in texts.words
     assert "onerror=alert(1)>\\u202e" in texts.words and "\u202e" not in texts.words
     assert "(required)" in texts.words and "read-only" in texts.words
     assert repr(view) == "Tools: 250 known, 0 calls made here"
@@ -302,7 +302,7 @@ class Server:
 
 def test_resources_and_prompts_are_listed_when_their_tab_is_opened_and_read(page: Page, lab: Lab) -> None:
     server = Server(lab)
-    assert page.act("ask", participant="files")["said"].endswith("2 tools are known.")
+    assert page.act("ask", participant="files")["said"].endswith("known tools: 2.")
     assert not {*server.asked} - {"tools/list"}
     assert page.act("ask", tab="resources")["said"] == "2 resources of 1 participant"
     found = page.value("find", tab="resources", query="")
@@ -351,7 +351,7 @@ def test_progress_is_believed_of_the_tool_alone_and_a_call_is_cancelled_on_the_w
     page: Page, lab: Lab
 ) -> None:
     server, other = Server(lab), lab.join("other", can="admin")
-    assert page.act("ask", participant="files")["said"].endswith("2 tools are known.")
+    assert page.act("ask", participant="files")["said"].endswith("known tools: 2.")
     started = page.value("start", tool="files/slow", text="{}", how="call")
     number = started["run"]
 

@@ -31,6 +31,7 @@ from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -189,7 +190,7 @@ class CardQueue:
         if len(matches) == 1:
             return matches[0]
         named = ", ".join(one_line(card.id, 100) for card in (matches or self.pending())[:MAX_NAMED])
-        what = f"cannot decide {prefix[:80]!r}"
+        what = f"Cannot decide {prefix[:80]!r}"
         if matches:
             raise MewError(
                 f"{what}: more than one proposal begins with {prefix[:80]!r} here: {named}; name one by an entry of "
@@ -393,5 +394,9 @@ class Behalf:
                     lines[f"refers to a message of {sender} to {addressees}: “{text}”"] = None
                 else:
                     lines[f"asked by {sender}: “{text}”"] = None
-        more = f"; and {len(lines) - MAX_MESSAGES} more messages" if len(lines) > MAX_MESSAGES else ""
+        more = (
+            f"; and {count_of(len(lines) - MAX_MESSAGES, 'more message')}"
+            if len(lines) > MAX_MESSAGES
+            else ""
+        )
         return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more

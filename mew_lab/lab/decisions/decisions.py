@@ -232,20 +232,20 @@ class HumanDecisions(CardQueue):
                 )
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
-                return f"approved: {card.request}{self._crossed(card, request)}{remark}"
+                return f"Approved: {card.request}{self._crossed(card, request)}{remark}"
             await self._me.reject(proposal, reason or "disagree")
             sent = "rejected"
-            return f"rejected ({reason or 'disagree'}): {card.request}"
+            return f"Rejected ({reason or 'disagree'}): {card.request}"
         finally:
             del self._deciding[proposal]
             self._refresh(proposal, sent=sent)
 
     def _decidable(self, proposal: str, decision: str) -> Card:
         if decision not in ("approve", "reject"):
-            raise MewError(f"cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
+            raise MewError(f"Cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
         card = self._card(proposal)
         if card is None:
-            raise MewError(f"cannot {decision} {proposal[:80]!r}: there is no such proposal here")
+            raise MewError(f"Cannot {decision} {proposal[:80]!r}: there is no such proposal here")
         if proposal in self._deciding:
             raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
         if not card.is_open:
@@ -294,12 +294,12 @@ class HumanDecisions(CardQueue):
             decision = policy.judge(card)
         except Exception as fault:  # a policy may be any code: the card stays open for the person
             self._fault(
-                f"policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
+                f"Policy {policy.name!r:.80} could not judge {card.request}: {one_line(repr(fault), 160)}"
             )
             return
         if decision is not None and not is_decision(decision):
             self._fault(
-                f"policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
+                f"Policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
             )
             return
         if decision is None or (decision.decision == "approve" and not card.to):

@@ -132,7 +132,7 @@ class Edits:
         )
         if len(fields) > MAX_FIELDS or sum(len(field.text) for field in fields) > MAX_TEXT:
             raise MewError(
-                f"cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
+                f"Cannot edit {proposal[:80]!r} here: it has more than {MAX_FIELDS} arguments or {MAX_TEXT} "
                 "characters; reject it with the wanted change as the reason"
             )
         return fields
@@ -185,7 +185,7 @@ class Edits:
             after = read_strict(text, limit=4 * MAX_TEXT)
         except MewError as fault:
             raise MewError(
-                f"cannot edit it: the arguments are no JSON object: {one_line(str(fault), 160)}"
+                f"Cannot edit it: the arguments are no JSON object: {one_line(str(fault), 160)}"
             ) from None
         changes: list[Mapping[str, Any]] = []
         for n, (name, value) in enumerate(before.items()):
@@ -214,7 +214,7 @@ class Edits:
     def _proposal(self, id: str) -> Proposal:
         proposed = self._me.proposals.get(id)
         if proposed is None:
-            raise MewError(f"cannot edit {id[:80]!r}: there is no such proposal here")
+            raise MewError(f"Cannot edit {id[:80]!r}: there is no such proposal here")
         return proposed
 
     async def _ask(self, proposal: Proposal) -> None:
@@ -245,7 +245,7 @@ class Edits:
 def _values(proposal: Proposal) -> dict[str, Any]:
     params = shown(proposal.envelope)["payload"].get("params")
     if params is not None and not isinstance(params, dict):
-        raise MewError(f"cannot edit {proposal.id[:80]!r}: its params are no object; approve or reject it")
+        raise MewError(f"Cannot edit {proposal.id[:80]!r}: its params are no object; approve or reject it")
     return _values_in(params or {}, tool=proposal.tool)
 
 
@@ -255,7 +255,7 @@ def _values_in(params: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     arguments = params.get("arguments", {})
     if not isinstance(arguments, dict):
         raise MewError(
-            f"cannot edit a call of {tool[:80]!r}: its arguments are no object; approve or reject it"
+            f"Cannot edit a call of {tool[:80]!r}: its arguments are no object; approve or reject it"
         )
     return dict(arguments)
 
@@ -268,9 +268,9 @@ def _apply(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> d
         if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(names):
             name = names[index]
         elif not isinstance(name, str) or not name or len(name) > 200:
-            raise MewError("cannot edit it: a change names neither an existing argument nor a new one")
+            raise MewError("Cannot edit it: a change names neither an existing argument nor a new one")
         elif name in after:
-            raise MewError(f"cannot add {one_line(name, 60)}: there is such an argument already")
+            raise MewError(f"Cannot add {one_line(name, 60)}: there is such an argument already")
         if change.get("remove") is True:
             after.pop(name, None)
         elif isinstance(text := change.get("text"), str):
@@ -282,7 +282,7 @@ def _apply(before: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> d
 
 def _read(name: str, text: Any) -> Any:
     if not isinstance(text, str):
-        raise MewError(f"cannot change {one_line(name, 60)}: its new value is missing")
+        raise MewError(f"Cannot change {one_line(name, 60)}: its new value is missing")
     try:
         members = read_strict(f'{{"value":{text}}}', limit=4 * MAX_TEXT)
         if len(members) != 1:
@@ -290,7 +290,7 @@ def _read(name: str, text: Any) -> Any:
         return members["value"]
     except (MewError, KeyError) as fault:
         raise MewError(
-            f'cannot change {one_line(name, 60)}: {one_line(text, 60)} is no JSON value; a text needs quotes ("…"). '
+            f'Cannot change {one_line(name, 60)}: {one_line(text, 60)} is no JSON value; a text needs quotes ("…"). '
             f"{one_line(str(fault), 160)}"
         ) from None
 

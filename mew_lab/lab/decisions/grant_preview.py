@@ -49,11 +49,15 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
     params = params if isinstance(params, Mapping) else {}
     wanted: dict[str, Any] = {"method": literal(str(payload.get("method", "")), "the method")}
     tool = params.get("name")
+    if payload.get("method") == "tools/call" and not (isinstance(tool, str) and tool):
+        raise MewError(
+            "Cannot grant it: the request names no tool, and a pattern without one means every tool"
+        )
     inner: dict[str, Any] = {"name": literal(tool, "the tool's name")} if isinstance(tool, str) else {}
     if values:
         arguments = params.get("arguments")
         if not isinstance(arguments, Mapping) or not arguments:
-            raise MewError("cannot grant exactly this: a pattern without arguments means any arguments")
+            raise MewError("Cannot grant exactly this: a pattern without arguments means any arguments")
         inner["arguments"] = {_key(name): _value(value, name) for name, value in arguments.items()}
     if inner:
         wanted["params"] = inner
@@ -79,7 +83,7 @@ def literal(text: str, what: str) -> str:
         compile_pattern(escaped)
     except ConfigError as fault:
         raise MewError(
-            f"cannot grant exactly this: {what} ({one_line(text, 40)}) cannot be expressed by a pattern: {fault}"
+            f"Cannot grant exactly this: {what} ({one_line(text, 40)}) cannot be expressed by a pattern: {fault}"
         ) from None
     return escaped
 
@@ -92,7 +96,7 @@ def _key(name: object) -> str:
     text = str(name)
     if text[:1] == "$" or any(sign in text for sign in _MANY):
         raise MewError(
-            f"cannot grant exactly this: an argument called {one_line(text, 40)} reads like a wildcard"
+            f"Cannot grant exactly this: an argument called {one_line(text, 40)} reads like a wildcard"
         )
     return text
 
@@ -105,7 +109,7 @@ def _value(value: Any, name: object) -> Any:
     if isinstance(value, Mapping | list):
         kind = "an empty object" if isinstance(value, Mapping) else "a list"
         raise MewError(
-            f"cannot grant exactly this: {one_line(str(name), 40)} is {kind}, which no pattern can match as a whole"
+            f"Cannot grant exactly this: {one_line(str(name), 40)} is {kind}, which no pattern can match as a whole"
         )
     return value
 
@@ -188,11 +192,11 @@ class GrantOffers:
         proposed = self._session.me.participant.proposals.get(proposal)
         if proposed is None or limit not in LIMITS:
             raise MewError(
-                f"cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
+                f"Cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
             )
         to = proposed.to or target
         if not to:
-            raise MewError("cannot grant it: choose who runs it first")
+            raise MewError("Cannot grant it: choose who runs it first")
         if read_only:
             pattern = self._read_only_pattern(proposed.tool, to)
         else:
@@ -230,11 +234,11 @@ class GrantOffers:
         names = self._session.decisions.tools.read_only_tools(to[0]) if len(set(to)) == 1 else []
         if tool not in names:
             raise MewError(
-                f"cannot allow the read-only tools: {one_line(tool, 60)} is not listed as one of them"
+                f"Cannot allow the read-only tools: {one_line(tool, 60)} is not listed as one of them"
             )
         if len(names) > MOST_TOOLS:
             raise MewError(
-                f"cannot allow the read-only tools: {len(names)} are more than the {MOST_TOOLS} to be shown"
+                f"Cannot allow the read-only tools: {len(names)} are more than the {MOST_TOOLS} to be shown"
             )
         patterns = [literal(name, "the name of a tool") for name in names]
         params = {"name": patterns[0] if len(patterns) == 1 else patterns}
@@ -252,7 +256,7 @@ class GrantOffers:
         shown = self._offers.get(offer)
         if shown is None or (shown.proposal, shown.proposed) != (proposal, digest):
             raise MewError(
-                "nothing was approved or granted: this offer is not known here; open the preview again"
+                "Nothing was approved or granted: this offer is not known here; open the preview again"
             )
         approved = await self._session.decisions.carry_out(
             proposal, digest=digest, decision="approve", click=click, target=target

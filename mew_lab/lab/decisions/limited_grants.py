@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mew_lab.errors import MewError, Refused
+from mew_lab.errors import ConfigError, MewError, Refused
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
@@ -34,9 +34,9 @@ from mew_lab.ledger.grants import Revocation
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.describe import describe
+from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import Capability, CapabilitySet
-from mew_lab.protocol.text import local_time
+from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ ENDS_HERE = (
 
 def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
     """The end of a grant as a short text; empty where it has none. `ends` is seconds of the epoch."""
-    words = [] if uses is None else [f"{used} of {uses} uses"]
+    words = [] if uses is None else [f"{used} of {count_of(uses, 'use')}"]
     if ends is not None:
         words.append(f"until {local_time(ends)}")
     return ", ".join(words)
@@ -248,17 +248,21 @@ class LimitedGrants:
         Spec: §3.6.1.
         """
         wanted = tuple(dict(pattern) for pattern in patterns)
-        CapabilitySet(wanted)
+        try:
+            CapabilitySet(wanted)
+        except ConfigError as fault:
+            why = reword_refusal(str(fault))
+            raise ConfigError(f"Cannot grant to {to[:80]!r}: {why}", key=fault.key) from None
         if not wanted:
-            raise MewError(f"cannot grant an empty list to {to[:80]!r}: give at least one pattern")
+            raise MewError(f"Cannot grant an empty list to {to[:80]!r}: give at least one pattern")
         if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
-            raise MewError(f"cannot grant for {minutes} minutes: give more than 0 and at most {MOST_MINUTES}")
+            raise MewError(f"Cannot grant for {minutes} minutes: give more than 0 and at most {MOST_MINUTES}")
         if uses is not None and (isinstance(uses, bool) or uses < 1):
-            raise MewError(f"cannot grant {uses} uses: give at least one, or leave it out for no limit")
+            raise MewError(f"Cannot grant {uses} uses: give at least one, or leave it out for no limit")
         limited = minutes is not None or uses is not None
         if limited and sum(grant.limited and grant.state != "revoked" for grant in self.given) >= KEPT:
             raise MewError(
-                f"cannot grant to {to[:80]!r}: {KEPT} limited grants are in force; revoke some of them"
+                f"Cannot grant to {to[:80]!r}: {KEPT} limited grants are in force; revoke some of them"
             )
         self._attach()
         sender, rights = self._session.me.participant.sender, self._session.me.participant.rights
@@ -336,7 +340,7 @@ class LimitedGrants:
         known, grant = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = grant.to if grant else known.recipient if known else None
         if recipient is None:
-            raise MewError(f"cannot revoke {grant_id[:80]!r}: no such grant was seen here")
+            raise MewError(f"Cannot revoke {grant_id[:80]!r}: no such grant was seen here")
         await self._session.me.participant.rights.revoke(recipient, grant_id=grant_id, reason=reason or None)
         self._end(grant_id, reason or "revoked by you")
 
@@ -351,7 +355,7 @@ class LimitedGrants:
         grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
         if grant is None:
             raise MewError(
-                "there is nothing to undo: no permission that you gave is in force; %mew grants lists all of them"
+                "There is nothing to undo: no permission that you gave is in force; %mew grants lists all of them"
             )
         await self.revoke(grant.id)
         what = "; ".join(phrase(pattern) for pattern in grant.patterns)

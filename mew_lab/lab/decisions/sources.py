@@ -21,7 +21,7 @@ from typing import Any
 from mew_lab.agent.quotes import features_of, leaves, query_of
 from mew_lab.ledger.calls import CallIndex, Request
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.text import MAX_NAME, cut, cut_names
+from mew_lab.protocol.text import MAX_NAME, count_of, cut, cut_names
 from mew_lab.protocol.visible import middle, one_line
 
 __all__ = ["HINT", "Sources"]
@@ -180,7 +180,9 @@ class Sources:
             for place in places[:MAX_HINTS]
         ]
         if len(places) > MAX_HINTS:
-            lines.append(f"{HINT}: {len(places) - MAX_HINTS} more arguments quote other participants")
+            lines.append(
+                f"{HINT}: other participants are quoted in {count_of(len(places) - MAX_HINTS, 'more argument')}"
+            )
         if not query.whole:
             lines.append(UNREAD)
         return (*lines, *self._lost_sources())

@@ -18,6 +18,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import LONG_NAME, Card, is_folded, lines_of, whole
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, MOST_ROWS, Gate
 from mew_lab.lab.listing import Listing, Note
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import is_routine, row_name
 
@@ -52,7 +53,7 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         if not is_folded(pointer, value):
             first, *more = lines_of(value)
         elif cut:
-            size = f"{len(value)} characters in {len(lines_of(value))} lines"
+            size = f"{count_of(len(value), 'character')} in {count_of(len(lines_of(value)), 'line')}"
             first, more = f"{one_line(value, 160)}   [cut: {size}; open it before you approve]", []
             name = middle(name, LONG_NAME)
         else:
@@ -61,7 +62,7 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  {name:<{width}}  {first}".rstrip())
         lines += [f"  {'':<{width}}  {line}" for line in more]
     if more_rows:
-        lines.append(f"  [cut: {more_rows} more rows; open them before you approve]")
+        lines.append(f"  [cut: {count_of(more_rows, 'more row')}; open them before you approve]")
     if not card.details:
         lines.append("  no arguments")
     if routine:
@@ -232,7 +233,7 @@ async def approve(
         typed = _require_shown(decisions, card, digest)
     else:
         raise MewError(
-            f"cannot approve a {type(what).__name__}: it does not carry what was shown. "
+            f"Cannot approve a {type(what).__name__}: it does not carry what was shown. "
             "lab.approve(lab.proposals()[0]) approves the first open one"
         )
     done = decisions.carry_out(card.id, digest=card.digest, decision="approve", target=target, typed=typed)

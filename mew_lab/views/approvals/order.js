@@ -1,7 +1,7 @@
 // The order of the cards: open ones by warnings, then by age; decided ones by the time of the decision. Nothing moves under
 // a person's hand: while the pointer or the focus is in the list, what stands down to there keeps its place.
 
-export const MOST_FULL = 3;
+const MOST_FULL = 3;
 
 /** @typedef {{ warnings: number, seq: number, brief?: boolean }} Entry a card, or a table of cards */
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line
 from mew_lab.sdk.request_rows import is_routine, row_name
 from mew_lab.views.approvals.model import mark, outcome_line, short
@@ -73,7 +74,7 @@ def _card(card: Card, me: str) -> str:
     if shown:
         parts.append(element("table", element("tbody", shown), style="border-collapse:collapse"))
     if len(rows) > MOST_ROWS:
-        parts.append(box(f"{len(rows) - MOST_ROWS} more arguments", _META, "div"))
+        parts.append(box(count_of(len(rows) - MOST_ROWS, "more argument"), _META, "div"))
     if card.why:
         parts.append(box(f"Why: {one_line(card.why, 300)}", _META, "div"))
     state = f"Waiting since {clock_time(card.since)}" if card.is_open else outcome_line(card, me=me)

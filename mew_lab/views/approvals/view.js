@@ -1,4 +1,5 @@
-// Open cards in the order of order.js, decided ones in a list below. The content of a card never changes. A decision is sent
+// Open cards in the order of order.js, decided ones in a list below, which in a panel is one line at the bottom edge until it
+// is opened; the open cards scroll above it. The content of a card never changes. A decision is sent
 // with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
 import { connect } from "../ui/connection.js";
@@ -6,7 +7,7 @@ import { announcer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
-import { clockHover, clockTime, countOf, elapsedTime } from "../ui/text.js";
+import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
@@ -34,17 +35,19 @@ function render({ model, el }) {
   const empty = emptyState("Nothing to approve. Requests that need you appear here.");
   const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
-  const recent = make("section", { class: "mew-recent", hidden: true }, make("div", { class: "mew-recent-head" }, make("b", { text: "Recent" }), counts, make("span", { class: "mew-gap" }), all), decided);
+  const latest = make("span", { class: "mew-past mew-latest" });
+  const toggle = make("button", { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) }, make("b", { text: "Recent" }), counts, latest);
+  const recent = make("section", { class: "mew-recent mew-none", "aria-label": "Decided requests" }, make("div", { class: "mew-recent-head" }, toggle, all), decided, ledger);
   const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
   header.filter.append(risky, together);
   header.actions.append(past);
-  root.append(header.node, waits, banner, hurry, list, empty, recent, ledger, notices);
+  root.append(header.node, make("div", { class: "mew-body" }, waits, banner, hurry, list, empty), recent, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, watch = null, ticks = null, pings = null, looks = 0, later = null;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -130,10 +133,6 @@ function render({ model, el }) {
     // The card of one proposal, in the cell that waits for it.
     root.classList.toggle("mew-one", Boolean(item.only));
     header.node.hidden = Boolean(item.only);
-    banner.hidden = !item.banner;
-    write(banner, item.banner);
-    hurry.hidden = !item.hurry;
-    write(hurry, item.hurry ? `${item.hurry} Read the next one twice.` : "");
     for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
     clearInterval(pings);
     pings = item.waiting ? setInterval(() => link.send({ t: "ping", view: link.view }), 1000) : null;
@@ -174,23 +173,36 @@ function render({ model, el }) {
   function finish(card) {
     const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
     const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
+    moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
+    if (card.data.state === "rejected" && (group ? group.own : card.own)) toast(`Rejected. This cannot be undone, but ${shorten(card.data.proposer)} may propose it again.`);
     const ends = group && !group.changed(card);
     if (ends && stays) group.ended = true;
     else if (ends) {
       groups.delete(group);
       group.leave();
-      if (focused) (next ?? card.node).focus({ preventScroll: true });
+      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
     } else if (!group && stays) {
       card.kept = true;
       card.node.style.minHeight = `${height}px`;
       card.node.style.marginBottom = "8px";
     } else if (!group) {
       decided.prepend(card.node);
-      if (focused) (next ?? card.node).focus({ preventScroll: true });
+      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
     }
+  }
+
+  // Where the keyboard goes to a decided card: its line, or the line that opens the list of them.
+  function placeOf(card) {
+    return showRecent ? card.node : toggle;
+  }
+
+  function showDecided(on) {
+    showRecent = on;
+    if (!on) showHistory = false;
+    history();
   }
 
   // The last entry in the list that the pointer or the focus is on.
@@ -235,6 +247,20 @@ function render({ model, el }) {
     for (const entry of entries) setBrief(entry.card, !full.has(entry));
   }
 
+  // What stands above the list keeps its height while something is held, unless the person's own decision moves the list
+  // in any case: then a banner comes or goes, and the header takes the height that it needs.
+  function holdAbove() {
+    const held = heldNode() && !moves;
+    moves = false;
+    header.node.style.height = held ? `${header.node.offsetHeight}px` : "";
+    header.node.style.overflow = held ? "hidden" : "";
+    if (held) return;
+    banner.hidden = !known.banner;
+    write(banner, known.banner ?? "");
+    hurry.hidden = !known.hurry;
+    write(hurry, known.hurry ? `${known.hurry} Read the next one twice.` : "");
+  }
+
   function release() {
     clearTimeout(later);
     later = setTimeout(tidy, SETTLE);
@@ -254,6 +280,7 @@ function render({ model, el }) {
     const card = cards.get(id) ?? [...cards.values()].find(({ data }) => data.sent && data.sent === id);
     if (!card) return false;
     if (!isOpen(card.data)) {
+      showDecided(true);
       card.node.hidden = false;
       card.asked = true;
     } else setBrief(card.group ?? card, false);
@@ -360,8 +387,17 @@ function render({ model, el }) {
     past.setAttribute("aria-expanded", String(showHistory));
     write(past, `History (${done.length})`);
     write(all, `Show all ${done.length}`);
-    all.hidden = done.length <= RECENT || showHistory;
+    all.hidden = done.length <= RECENT || showHistory || !showRecent;
     ledger.hidden = !showHistory;
+    decided.hidden = !showRecent;
+    toggle.setAttribute("aria-expanded", String(showRecent));
+    toggle.title = showRecent ? "Hides the decided requests" : "Shows the decided requests";
+    counts.hidden = !showRecent;
+    latest.hidden = showRecent || !done.length;
+    if (!latest.hidden) {
+      latest.replaceChildren(...[...done.at(-1).node.childNodes].map((node) => node.cloneNode(true)));
+      latest.classList.toggle("mew-failed", done.at(-1).data.failed);
+    }
     if (!showHistory) return;
     const columns = ["Time", "Request", "From", "Decision", "Result"];
     const body = done.map((card) => card.data).reverse().slice(0, KEPT).map((data) => make("tr", { class: data.failed ? "mew-failed" : "" },
@@ -386,19 +422,21 @@ function render({ model, el }) {
   }
 
   function tidy() {
+    holdAbove();
     gather();
     forget();
     place();
     const open = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards();
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     header.setCounts([
-      { text: open.length ? `${open.length} open` : "", tone: "wait" },
-      { text: known.more ? `${known.more} more are not shown yet` : "" },
+      { text: open.length ? `${groupDigits(open.length + (known.more || 0))} open` : "", tone: "wait" },
+      { text: known.more ? `${groupDigits(known.more)} of them not shown yet` : "" },
     ]);
     write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;
     write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
-    past.hidden = recent.hidden = !done.length;
+    past.hidden = !done.length;
+    recent.classList.toggle("mew-none", !done.length);
     history();
     empty.hidden = open.length > 0 || known.only;
     waits.hidden = !known.only;
@@ -450,8 +488,10 @@ function render({ model, el }) {
     if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing) return event.preventDefault();
     if (event.key === "Escape") {
       const around = event.target.closest(".mew-card");
-      if (around && around !== event.target) around.focus();
-      else event.target.blur();
+      if (around && around !== event.target) {
+        event.preventDefault();
+        around.focus();
+      } else event.target.blur();
     }
     if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
       if (event.key === "j") step(1);

@@ -187,7 +187,7 @@ class ChatModel:
         row = self._held(n, "acknowledged")
         if not row.awaits:
             raise MewError(
-                f"nothing was acknowledged: the message of {row.sender} no longer awaits your acknowledgement"
+                f"Nothing was acknowledged: the message of {row.sender} no longer awaits your acknowledgement"
             )
         await self._send_acknowledgement(row, _check_label(status, "status"))
         return f"Acknowledged to {row.sender} ({status})."
@@ -235,7 +235,7 @@ class ChatModel:
         """
         row = self._held(n, "cancelled")
         if row.cancelled:
-            raise MewError(f"nothing was cancelled: {row.cancelled} has already cancelled that message")
+            raise MewError(f"Nothing was cancelled: {row.cancelled} has already cancelled that message")
         to = tuple(name for name in row.to if name != self.me) if row.mine else (row.sender,)
         payload = {"reason": _check_label(reason, "reason")}
         await self._me.sender.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
@@ -255,17 +255,17 @@ class ChatModel:
         row = self._rows.get(n)
         if row is None:
             raise MewError(
-                f"nothing was {action}: message {n} is no longer held in this view; lab.log.df has it"
+                f"Nothing was {action}: message {n} is no longer held in this view; lab.log.df has it"
             )
         author = self._me.chats.author(row.id)
         if not row.first and not author and self._ledger.get(row.id) is None:
             raise MewError(
-                f"nothing was {action}: this message of {row.sender} is malformed, and other participants drop it; "
+                f"Nothing was {action}: this message of {row.sender} is malformed, and other participants drop it; "
                 "answer it with a message"
             )
         if not row.first or author not in ("", row.sender):
             raise MewError(
-                f"nothing was {action}: this message of {row.sender} bears the id of an earlier one, which would be "
+                f"Nothing was {action}: this message of {row.sender} bears the id of an earlier one, which would be "
                 f"{action} instead; answer it with a message"
             )
         return row
@@ -380,6 +380,6 @@ def _count(messages: int) -> str:
 def _check_label(label: str, field: str) -> str:
     if not label.strip() or len(label) > MAX_LABEL:
         raise MewError(
-            f"a {field} has 1 to {MAX_LABEL} characters; choose one of the list, or write a shorter one"
+            f"A {field} has 1 to {MAX_LABEL} characters; choose one of the list, or write a shorter one"
         )
     return label.strip()

@@ -215,7 +215,7 @@ function render({ model, el }) {
     else body.textContent = data.text;
     const foot = make("div", { class: "mew-foot" });
     const message = { data, node, body, foot };
-    line.append(make("span", { class: "mew-tools" }, copyButton(() => body.textContent, "Copy", body),
+    line.append(make("span", { class: "mew-toolbar" }, copyButton(() => body.textContent, "Copy", body),
       menuButton("⋯", () => getItems(message), { class: "mew-quiet mew-message-menu", "aria-label": `Actions on ${describe(data)}` })));
     node.append(line, body);
     if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "The author asks for Markdown, but the message is too long or too deeply nested, so its source is shown." }));
@@ -262,7 +262,7 @@ function render({ model, el }) {
   }
 
   function rest(message) {
-    const button = doer(`show the rest, ${groupDigits(message.data.more)} characters`, async () => {
+    const button = doer(`Show the rest, ${countOf(message.data.more, "character")}`, async () => {
       const done = await link.act("whole", { n: message.data.n });
       if (!done) return;
       message.body.textContent = done.value.text;

@@ -19,6 +19,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.line import read_members
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.links import link_addresses
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
@@ -191,7 +192,7 @@ class ChatView(ActingWidget):
         first = messages[0].n if messages else 0
         more = bool(self._talk.messages(before=first, limit=1)) if first else False
         return ActResult(
-            f"{len(messages)} earlier messages.",
+            f"{count_of(len(messages), 'earlier message')}.",
             {"messages": _pack_page(messages), "more": more},
         )
 
@@ -229,11 +230,13 @@ class ChatView(ActingWidget):
         ]
         last = self._talk.last
         notes = [
-            f"{last - len(messages)} earlier messages are not shown." if last > len(messages) else "",
+            f"Not shown: {count_of(last - len(messages), 'earlier message')}."
+            if last > len(messages)
+            else "",
             "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has their whole text." if messages else "",
         ]
-        title = f"Chat: {last} messages, {len(self._talk.queue)} unread"
+        title = f"Chat: {count_of(last, 'message')}, {len(self._talk.queue)} unread"
         return picture(
             title,
             ("time", "from", "to", "message", "read by"),

@@ -2,7 +2,7 @@
 
 import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { clockTime, duration, groupDigits } from "../ui/text.js";
+import { clockTime, countOf, duration, groupDigits } from "../ui/text.js";
 
 const NARROW = 800, LEAST_WHAT = 160, LEAST_ROUTE = 72;
 export const LEAST_WIDTH = 32, MOST_WIDTH = 800;
@@ -87,7 +87,7 @@ const VALUES = {
   seq: (row) => String(row[SEQ]),
   time: (row) => clockTime(row[TIME]),
   elapsed: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
-  moment: (row) => `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${groupDigits(row[SIZE])} bytes`,
+  moment: (row) => `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${countOf(row[SIZE], "byte")}`,
   route: (row, { you }) => routeText(row, you),
   from: (row) => row[FROM],
   to: (row) => row[TO],

@@ -110,15 +110,15 @@ def select_columns(wanted: Iterable[str | FeedColumn]) -> tuple[FeedColumn, ...]
     for item in wanted:
         column = COLUMNS.get(item) if isinstance(item, str) else item
         if not isinstance(column, FeedColumn) or column.name not in COLUMNS:
-            raise MewError(f"the feed has no column {_quote_name(item)}; there are {known}")
+            raise MewError(f"The feed has no column {_quote_name(item)}; there are {known}")
         if column.hover and column.hover not in HOVERS:
             raise MewError(
-                f"a tooltip cannot show {_quote_name(column.hover)}; it can show {', '.join(HOVERS)}"
+                f"A tooltip cannot show {_quote_name(column.hover)}; it can show {', '.join(HOVERS)}"
             )
         columns.append(column)
     names = [column.name for column in columns]
     if not names or len(set(names)) < len(names):
-        raise MewError(f"name at least one column, and each of them once; there are {known}")
+        raise MewError(f"Name at least one column, and each of them once; there are {known}")
     return tuple(columns)
 
 

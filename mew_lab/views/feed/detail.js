@@ -2,7 +2,7 @@
 
 import { atHand, doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { groupDigits, seconds } from "../ui/text.js";
+import { countOf, groupDigits, seconds } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, TIME, WHAT, answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
@@ -120,7 +120,7 @@ export function detailPane(on) {
     const exact = make("pre", { class: "mew-code mew-exact", dir: "ltr", tabindex: 0, "aria-label": "Exact text", text: item.text });
     const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
     for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
-    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${groupDigits(item.more)} characters`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
+    const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${countOf(item.more, "character")}`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
     pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }

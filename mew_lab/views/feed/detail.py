@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.log.line import read_members
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.ui.layout import lay_out
 
@@ -135,8 +136,8 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
         answers = (chain or chain_of(source, row.seq)).effects
         error = next((step.row for step in answers if step.row.kind == "system/error"), None)
         message = _message(source.raw(error.seq)) if error else ""
-        near = f"Nearest: {pattern}." if pattern else ""
-        parts = (f"Refused: {one_line(row.code, 64)}.", one_line(message, 400), near)
+        near = f"Nearest: {reword_refusal(pattern)}." if pattern else ""
+        parts = (f"Refused: {one_line(row.code, 64)}.", one_line(reword_refusal(message), 400), near)
         return " ".join(filter(None, parts)), ""
     return "The verdict is not known: a participant recorded this log, not the gateway.", ""
 

@@ -6,7 +6,7 @@ import { CALL, CONTEXT, FROM, KIND, SEQ, SIZE, TIME, TO, VERDICT, WHAT } from ".
 /** @typedef {import("./cells.js").Row} OrderedRow */
 
 /** @type {Order} */
-export const NATURAL = { by: "seq", desc: false };
+const NATURAL = { by: "seq", desc: false };
 
 // What a column is sorted by; `followed` maps the number of a row to those of its answers.
 /** @type {Record<string, (row: OrderedRow, followed: Map<number, number[]>) => string | number>} */

@@ -62,7 +62,7 @@ function render({ model, el }) {
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
-  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-tools" }, ...openers.map((opener) => opener.button), plumbing), span);
+  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-toolbar" }, ...openers.map((opener) => opener.button), plumbing), span);
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
@@ -137,7 +137,7 @@ function render({ model, el }) {
   // A button that names the chosen values of a facet, and shows all of them above the list.
   function opener(name, group) {
     const panel = make("div", { class: "mew-facet-panel", role: "dialog", "aria-label": name }, group.group);
-    const value = make("span", { class: "mew-opener-value mew-any", text: ": all" });
+    const value = make("span", { class: "mew-opener-value", text: ": all" });
     const button = make("button", { type: "button", class: "mew-opener", "aria-label": `${name}: all`, "aria-haspopup": "dialog", "aria-expanded": "false", onclick: () => {
       if (button.mewClosePopover) return void button.mewClosePopover(true);
       group.rank();
@@ -359,8 +359,8 @@ function render({ model, el }) {
     hint.hidden = true;
     for (const { facet: group, button, value } of openers) {
       const names = [...group.chosen].map(group.nameOf);
-      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all", names.join(", "));
-      value.classList.toggle("mew-any", !names.length);
+      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all");
+      button.title = names.join(", ");
       button.setAttribute("aria-label", button.textContent.replace(" ▾", ""));
       button.classList.toggle("mew-chosen", names.length > 0);
     }
@@ -703,7 +703,10 @@ function render({ model, el }) {
   });
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && (pane.open || wanted)) return closeDetail();
+    if (event.key === "Escape" && (pane.open || wanted)) {
+      event.preventDefault();
+      return closeDetail();
+    }
     if (event.target === find && event.key === "Enter") return goToMatch(event.shiftKey);
     if (event.target !== table) return;
     const box = { "/": filter, f: find }[event.key];

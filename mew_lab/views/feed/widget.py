@@ -263,7 +263,7 @@ class FeedView(ActingWidget):
         seq, raw = self._held(params)
         if len(raw) > MOST_COPIED:
             raise MewError(
-                f"The envelope has {len(raw)} characters, which is too many to copy; lab.log has it."
+                f"This message has {len(raw)} characters, which is too many to copy; lab.log has it."
             )
         return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
 
@@ -302,7 +302,7 @@ class FeedView(ActingWidget):
             for row in rows
         ]
         last = self._source.last_seq
-        title = f"The newest {len(rows)} of {last} messages" if last > len(rows) else "Messages"
+        title = f"The newest {len(rows)} of {count_of(last, 'message')}" if last > len(rows) else "Messages"
         return picture(title, ("#", "Time", "From → To", "What"), cells)
 
     def _static_html(self) -> str:

@@ -23,7 +23,7 @@ from mew_lab.lab.session import Session
 from mew_lab.lab.standing import find_kept, logical, standings
 from mew_lab.log.line import read_members
 from mew_lab.protocol.covers import possesses
-from mew_lab.protocol.describe import describe
+from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.pattern import warnings
 from mew_lab.protocol.permit import Capability, CapabilitySet, read_capabilities
@@ -85,7 +85,7 @@ def read_pattern(text: str) -> dict[str, Any]:
     try:
         Capability.of(pattern)
     except ConfigError as fault:
-        raise MewError(f"{fault.key or 'pattern'}: {one_line(str(fault), 300)}") from None
+        raise MewError(f"{fault.key or 'pattern'}: {one_line(reword_refusal(str(fault)), 300)}") from None
     return pattern
 
 
@@ -107,7 +107,7 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
     if possession:
         return ""
     beyond = f" Your permissions do not allow {_message(possession.witness)}." if possession.witness else ""
-    why = one_line(possession.reason, 300)
+    why = one_line(reword_refusal(possession.reason), 300)
     return f"You may not grant this: you ({me.name}) do not hold it yourself: {why}.{beyond}"
 
 

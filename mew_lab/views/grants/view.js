@@ -189,7 +189,11 @@ function render({ model, el }) {
     setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
     row.revoke = null;
     row.cell.replaceChildren(keep, " ", sure);
-    row.cell.onkeydown = (event) => { if (event.key === "Escape" && !row.revoke) back(); };
+    row.cell.onkeydown = (event) => {
+      if (event.key !== "Escape" || row.revoke) return;
+      event.preventDefault();
+      back();
+    };
     keep.focus();
   }
 
@@ -246,7 +250,11 @@ function render({ model, el }) {
     const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Allow" },
       make("div", { class: "mew-sentence" }, make("span", { class: "mew-piece" }, "Allow ", to), make("span", { class: "mew-piece" }, " to ", what), tools, args, make("span", { class: "mew-piece" }, " for ", until)),
       answer, advanced, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), send));
-    box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeForm(); });
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      closeForm();
+    });
     return { probed: /** @type {{ to: string, pattern: string } | null} */ (null), box, to, what, tool, known, tools, which, fixed, args, until, text, advanced, answer, send };
   }
 

@@ -21,6 +21,7 @@ from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.probe import Probe, describe_effect, probe
@@ -183,7 +184,7 @@ class GrantsView(ActingWidget):
             for owner, tool in tools[:MOST_TOOLS]
         ]
         without = f"; no answer from {', '.join(silent)}" if silent else ""
-        return ActResult(f"{len(tools)} tools{one_line(without, 200)}", names)
+        return ActResult(f"{count_of(len(tools), 'tool')}{one_line(without, 200)}", names)
 
     def _of(self, params: Mapping[str, Any]) -> ActResult:
         holder, group = _read_texts(params, "holder", "group")

@@ -102,7 +102,7 @@ function render({ model, el, host, signal }) {
     root.scrollIntoView({ block: "nearest" });
   }
   root.tabIndex = -1;
-  root.addEventListener("keydown", (event) => { if (event.key === "Escape" && root.classList.contains("mew-full")) leaveWindow(); });
+  root.addEventListener("keydown", (event) => { if (event.key === "Escape" && !event.defaultPrevented && root.classList.contains("mew-full")) leaveWindow(); });
 
   // JupyterLab has a command for it, which a page reaches only through the menu of the output.
   function dock() {

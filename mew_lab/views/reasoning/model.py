@@ -152,7 +152,7 @@ class ReasoningModel:
         row = self._rows.get(key)
         if row is None or row.facts.state != "active":
             why = "it is no longer held here" if row is None else f"it has ended already ({row.facts.state})"
-            raise MewError(f"cannot cancel this reasoning: {why}; nothing was sent")
+            raise MewError(f"Cannot cancel this reasoning: {why}; nothing was sent")
         sender, sequence = self._me.sender, row.facts
         draft = sender.complete(
             "reasoning/cancel",

@@ -420,7 +420,7 @@ function render({ model, el }) {
       } });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${groupDigits(branch.total)} characters` : ""}`);
+    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${countOf(branch.total, "character")}` : ""}`);
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
@@ -508,6 +508,7 @@ function render({ model, el }) {
       if (hits.length && hitWords.join(" ") === wordsOf(search.value).join(" ")) goToHit(event.shiftKey ? -1 : 1);
       else { clearTimeout(searching); runSearch(); }
     } else if (event.key === "Escape" && search.value) {
+      event.preventDefault();
       search.value = "";
       runSearch();
     }
@@ -651,7 +652,10 @@ function render({ model, el }) {
 
   tree.addEventListener("keydown", (event) => {
     const node = event.target;
-    if (event.key === "Escape" && node.closest("button, pre")) return focusOn(node.closest('[role="treeitem"]'));
+    if (event.key === "Escape" && node.closest("button, pre")) {
+      event.preventDefault();
+      return focusOn(node.closest('[role="treeitem"]'));
+    }
     if (node.getAttribute("role") !== "treeitem" || event.ctrlKey || event.metaKey || event.altKey) return;
     const links = { m: "Message", c: "Card" }[event.key.toLowerCase()];
     if (links) {

@@ -22,6 +22,7 @@ from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.log.line import read_members
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
@@ -222,20 +223,24 @@ class ReasoningView(ActingWidget):
     def _send_steps(self, params: Mapping[str, Any]) -> ActResult:
         key, after = _number(params, "key"), _number(params, "after")
         steps = self._thoughts.steps(key, after=after, limit=PAGE)
-        return ActResult(f"{len(steps)} steps.", {"steps": [_pack_step(key, step) for step in steps]})
+        return ActResult(
+            f"{count_of(len(steps), 'step')}.", {"steps": [_pack_step(key, step) for step in steps]}
+        )
 
     def _whole(self, params: Mapping[str, Any]) -> ActResult:
         key, n = _number(params, "key"), _number(params, "n")
         text = self._text_of(key, n)
         if text is None:
             raise MewError("The whole message is no longer held in this view; lab.log.df has it.")
-        cut = f"\n… and {len(text) - WHOLE} characters more" if len(text) > WHOLE else ""
+        cut = f"\n… and {count_of(len(text) - WHOLE, 'more character')}" if len(text) > WHOLE else ""
         return ActResult("All of it.", {"text": plain(text[:WHOLE]) + cut})
 
     def _send_stream(self, params: Mapping[str, Any]) -> ActResult:
         text, total = self._thoughts.mirrored(_number(params, "key"))
         left = (
-            f"… {total - len(text)} characters before this are no longer held.\n" if total > len(text) else ""
+            f"… {count_of(total - len(text), 'earlier character')} no longer held.\n"
+            if total > len(text)
+            else ""
         )
         return ActResult("All held text of the stream.", {"text": left + plain(text)})
 
@@ -304,7 +309,9 @@ class ReasoningView(ActingWidget):
                 outcome = _outcome_of(step.call) if step.call is not None else ""
                 lines.append((f"+{step.t - row.facts.started:.1f} s", sender, step.kind, step.text, outcome))
         notes = [
-            f"{len(lines) - MOST_ROWS} earlier lines are not shown." if len(lines) > MOST_ROWS else "",
+            f"Not shown: {count_of(len(lines) - MOST_ROWS, 'earlier line')}."
+            if len(lines) > MOST_ROWS
+            else "",
             ""
             if rows
             else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
@@ -394,6 +401,6 @@ def _counted(number: int, noun: str) -> str:
 
 def _summary(row: SequenceRow) -> str:
     by = f"by {row.facts.by}" if row.facts.by and row.facts.by != row.facts.owner else ""
-    tokens = f"{row.tokens} tokens" if row.tokens is not None else ""
+    tokens = count_of(row.tokens, "token") if row.tokens is not None else ""
     parts = [_counted(row.thoughts, "thought"), _counted(row.calls, "call"), tokens, by, row.facts.reason]
     return ", ".join(filter(None, parts))

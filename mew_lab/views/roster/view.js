@@ -333,8 +333,10 @@ function render({ model, el }) {
     if (grave) question.append(make("div", { class: "mew-dim", text: `${about[0].toUpperCase()}${about.slice(1)}.` }));
     const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${verb} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, sure));
     box.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") closePlace(row, true);
-      else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave && event.isTrusted && !event.repeat) go();
+      if (event.key === "Escape") {
+        event.preventDefault();
+        closePlace(row, true);
+      } else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave && event.isTrusted && !event.repeat) go();
       else return;
       event.preventDefault();
     });
@@ -401,7 +403,11 @@ function render({ model, el }) {
     const problem = make("div", { class: "mew-problem", role: "alert" });
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closeInvite() });
     const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns, problem);
-    box.addEventListener("keydown", (event) => { if (event.key === "Escape") closeInvite(); });
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      closeInvite();
+    });
     form.replaceChildren(box);
     set(inviter, "aria-expanded", "true");
     name.focus();

@@ -27,6 +27,7 @@ from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES, read_capabilities
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
@@ -278,7 +279,7 @@ class RosterView(ActingWidget):
         left_out = len(rows) - len(cells)
         title = f"Participants of {self._session.space}: {len(rows)} in all"
         notes = [
-            f"{left_out} more participants are not shown: lab.who() lists all." if left_out else "",
+            f"Not shown: {count_of(left_out, 'more participant')}; lab.who() lists all." if left_out else "",
             "" if rows else 'No participant is here yet. lab.join("helper") adds one.',
         ]
         columns = ("state", "participant", "kind", "permissions", "status")
@@ -366,10 +367,10 @@ def _status(status: MemberStatus | None) -> str:
         return ""
     parts = [status.status] if status.status else []
     if status.tokens is not None:
-        most = f" of {status.max_tokens}" if status.max_tokens else ""
-        parts.append(f"{status.tokens}{most} tokens")
+        most = status.max_tokens
+        parts.append(f"{status.tokens} of {most} tokens" if most else count_of(status.tokens, "token"))
     if status.messages is not None:
-        parts.append(f"{status.messages} messages")
+        parts.append(count_of(status.messages, "message"))
     if status.latency_ms is not None:
         parts.append(f"{status.latency_ms:g} ms")
     return f"{', '.join(parts)} (reported at {clock_time(status.at)})"

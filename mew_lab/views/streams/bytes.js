@@ -2,7 +2,7 @@
 // paints the new ones. It holds a bounded tail: 256 Ki characters, 1 000 lines of JSON, 1 024 of hexadecimal, one picture.
 
 import { make } from "../ui/elements.js";
-import { groupDigits } from "../ui/text.js";
+import { countOf, groupDigits } from "../ui/text.js";
 
 const TEXT = 256 * 1024, JSON_ROWS = 1000, HEX_ROWS = 1024;
 
@@ -79,7 +79,7 @@ export function jsonViewer() {
 
   function show(line, [number, good, text, more]) {
     line.row = [number, good, text, more];
-    line.lastChild.textContent = (deep && good && !more ? indent(text) : text) + (more ? ` … ${groupDigits(more)} more characters` : "");
+    line.lastChild.textContent = (deep && good && !more ? indent(text) : text) + (more ? ` … ${countOf(more, "more character")}` : "");
   }
 
   return {

@@ -4,13 +4,13 @@ import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
-import { amount, clockHover, clockTime, elapsedTime, groupDigits } from "../ui/text.js";
+import { amount, clockHover, clockTime, countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
 const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
 const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
-const HEADS = [["description", ""], ["owner", "mew-owner"], ["writers", "mew-writers"], ["to", "mew-to"], ["type", "mew-type"], ["state", "mew-state"], ["frames", "mew-num mew-frames"], ["bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["age", "mew-num mew-age"]];
+const HEADS = [["Description", ""], ["Owner", "mew-owner"], ["Writers", "mew-writers"], ["To", "mew-to"], ["Type", "mew-type"], ["State", "mew-state"], ["Frames", "mew-num mew-frames"], ["Bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["Age", "mew-num mew-age"]];
 const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
 const KEYS = [["↑ ↓ Home End", "Move in the list"], ["Enter", "Open or hide a stream"], ["← → Home End", "Read a value, on a plot"], ["Esc", "Close the form"]];
 const TYPES = ["text/plain", "text/x-numbers", "application/x-ndjson", "application/octet-stream", "image/png"];
@@ -146,7 +146,7 @@ function render({ model, el }) {
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
     write(node.cells[6], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
-    write(node.cells[7], row.reaches ? amount(bytes) : "–", `${groupDigits(bytes)} bytes`);
+    write(node.cells[7], row.reaches ? amount(bytes) : "–", countOf(bytes, "byte"));
     if (row.key === chosen) showFacts(row);
   }
 
@@ -227,8 +227,8 @@ function render({ model, el }) {
     if (item.before) write(parts.note, `${amount(item.before)} came before the part that is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
-      write(parts.note, `${groupDigits(skipped)} bytes skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
-      announce(`${groupDigits(skipped)} bytes skipped`);
+      write(parts.note, `${countOf(skipped, "byte")} skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
+      announce(`${countOf(skipped, "byte")} skipped`);
     }
     viewer.add(item);
   }
@@ -277,10 +277,10 @@ function render({ model, el }) {
     write(parts.about, row.description);
     // A closed stream brings nothing more to pause.
     parts.pause.hidden = row.state !== "open";
-    const list = [["owner", row.mine ? `${row.owner} (you)` : row.owner], ["writers", row.writers.join(", ")], ["to", row.target.length ? row.target.join(", ") : "everybody"], ["direction", row.direction], ["type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
-    if (row.expected !== null) list.push(["expected", amount(row.expected)]);
-    if (row.late) list.push(["opened", "before you joined"]);
-    if (row.state !== "open") list.push(["state", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
+    const list = [["Owner", row.mine ? `${row.owner} (you)` : row.owner], ["Writers", row.writers.join(", ")], ["To", row.target.length ? row.target.join(", ") : "everybody"], ["Direction", row.direction], ["Type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
+    if (row.expected !== null) list.push(["Expected", amount(row.expected)]);
+    if (row.late) list.push(["Opened", "before you joined"]);
+    if (row.state !== "open") list.push(["State", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
     const texts = list.filter(([, text]) => text);
     if (parts.shown !== JSON.stringify(texts)) {
       parts.shown = JSON.stringify(texts);
@@ -360,7 +360,10 @@ function render({ model, el }) {
   }
 
   root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) return showForm(false);
+    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) {
+      event.preventDefault();
+      return showForm(false);
+    }
     if (!body.contains(event.target)) return;
     const all = [...body.rows], now = all.indexOf(event.target.closest("tr"));
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];

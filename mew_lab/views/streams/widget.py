@@ -23,6 +23,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.streams.actions import StreamActions
 from mew_lab.views.streams.model import StreamsModel
@@ -241,8 +242,10 @@ class StreamsView(ActingWidget):
 
     async def _save(self, key: int, kind: Any) -> ActResult:
         saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
-        missing = f" The {saved.missing} bytes before them are no longer held." if saved.missing else ""
-        return ActResult(f"{saved.bytes} bytes of {self._label_of(key)} are in {saved.path}.{missing}")
+        missing = f" No longer held: {count_of(saved.missing, 'earlier byte')}." if saved.missing else ""
+        return ActResult(
+            f"Wrote {count_of(saved.bytes, 'byte')} of {self._label_of(key)} to {saved.path}.{missing}"
+        )
 
     def _label_of(self, key: int) -> str:
         row = self.streaming.row(key)
@@ -348,5 +351,6 @@ def last_lines(streaming: StreamsModel, key: int, kind: Kind) -> str:
         lines = str(shown.get("text", "")).rstrip("\n").split("\n")
     cells = [(one_line(line, 400),) for line in lines[-LAST_LINES:]]
     way = {"json": "JSON lines", "hex": "hexadecimal"}.get(kind, kind)
-    title = f"{row.id} of {row.owner} as {way}: the last {len(cells)} lines of {held.end.bytes} bytes"
+    last = f"{count_of(len(cells), 'line')} of {count_of(held.end.bytes, 'byte')}"
+    title = f"{row.id} of {row.owner} as {way}: the last {last}"
     return picture(title, (row.id,), cells, code=(row.id,))

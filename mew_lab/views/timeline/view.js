@@ -109,7 +109,7 @@ function render({ model, el }) {
   header.filter.append(spans, unzoom);
   root.append(
     header.node, legend, empty, charts,
-    make("div", { class: "mew-tools" }, which, show, clear, about), stage, steps, keep);
+    make("div", { class: "mew-toolbar" }, which, show, clear, about), stage, steps, keep);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -528,7 +528,10 @@ function render({ model, el }) {
   rate.box.addEventListener("pointermove", (event) => { if (grip && Math.abs(event.clientX - grip.x) > 4) markTime(grip.t, placeOf(event)); });
   rate.box.addEventListener("lostpointercapture", () => { grip = null; });
   rate.box.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && brush) return setBrush(null);
+    if (event.key === "Escape" && brush) {
+      event.preventDefault();
+      return setBrush(null);
+    }
     if (!event.shiftKey || !/^Arrow(Left|Right)$/.test(event.key) || rate.place < 0) return;
     // The marked place has moved by now; the time begins where it was at first.
     const at = scale.first + rate.place * scale.length, middle = at + scale.length / 2;

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.results import raw_text
 from mew_lab.views.ui.image_head import image_size, image_type
@@ -45,7 +46,7 @@ def blocks(raw: Any) -> list[Block]:
     content = raw["content"]
     shown = [_block(part) for part in islice(content, MAX_BLOCKS)]
     if len(content) > MAX_BLOCKS:
-        shown.append(Block("note", f"{len(content) - MAX_BLOCKS} more parts are not shown."))
+        shown.append(Block("note", f"Not shown: {count_of(len(content) - MAX_BLOCKS, 'more part')}."))
     structured = raw.get("structuredContent")
     if structured is not None and not any(
         _holds_value(part, structured) for part in islice(content, MAX_BLOCKS)
@@ -85,7 +86,7 @@ def _resource(part: Any) -> Block:
     if isinstance(mime, str) and mime.startswith("image/"):
         return picture_of(blob)
     kind = f" of type {one_line(mime, 80)}" if isinstance(mime, str) and mime else ""
-    return Block("note", f"{len(blob) * 3 // 4} bytes{kind} are not shown.")
+    return Block("note", f"Not shown: {count_of(len(blob) * 3 // 4, 'byte')}{kind}.")
 
 
 def _prompt_message(part: Any) -> tuple[Block, ...]:
@@ -147,7 +148,7 @@ def _bound(text: str) -> str:
     return (
         lines
         if len(text) <= MAX_TEXT
-        else f"{lines}\n… {len(text) - MAX_TEXT} more characters: lab.log.df has all"
+        else f"{lines}\n… {count_of(len(text) - MAX_TEXT, 'more character')}: lab.log.df has all"
     )
 
 

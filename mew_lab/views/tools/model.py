@@ -29,6 +29,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
@@ -178,7 +179,7 @@ class ToolCatalog:
         if participant and failed:
             raise failed[0]
         answered = len(answers) - len(failed)
-        return f"{answered} of {len(answers)} listed their tools; {len(self.listed.tools)} tools are known."
+        return f"{answered} of {len(answers)} listed their tools; known tools: {len(self.listed.tools)}."
 
     async def ask_offers(self, tab: Tab, participant: str = "") -> str:
         """Requests the resources or the prompts of one participant, or of all that answered for their tools."""
@@ -242,7 +243,9 @@ class ToolCatalog:
         call = {"method": "tools/call", "params": {"name": tool.name, "arguments": dict(arguments)}}
         request = permit("mcp/request", to, {"jsonrpc": "2.0", "id": 1, **call})
         proposal = permit("mcp/proposal", to, call)
-        return Permission(request.allowed, proposal.allowed, "" if request.allowed else request.nearest)
+        return Permission(
+            request.allowed, proposal.allowed, "" if request.allowed else reword_refusal(request.nearest)
+        )
 
     def check(self, target: str, text: str) -> ToolCheck:
         """Checks a call of `participant/tool` with these arguments (JSON text) without sending it.

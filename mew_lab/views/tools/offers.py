@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from mew_lab.errors import MewError, NoReply, ToolFailed
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND
@@ -123,7 +124,7 @@ class OfferCatalog:
         permit, payload = self.me.client.capabilities.permit, {"method": method, "params": dict(params)}
         request = permit("mcp/request", (participant,), {"jsonrpc": "2.0", "id": 1, **payload})
         proposal = permit("mcp/proposal", (participant,), payload)
-        return request.allowed, proposal.allowed, "" if request.allowed else request.nearest
+        return request.allowed, proposal.allowed, "" if request.allowed else reword_refusal(request.nearest)
 
     def params(self, offer: Offer, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The params of the request that reads or fills an offer.

@@ -526,6 +526,7 @@ function render({ model, el }) {
       if (button.getAttribute("aria-disabled") !== "true") start(chosen.may?.call ? "call" : "propose");
       else if (chosen.missing) chosen.form.reveal(chosen.faults);
     } else if (event.key === "Escape" && pane.contains(event.target) && !event.defaultPrevented) {
+      event.preventDefault();
       (list.querySelector("button[tabindex='0']") ?? search).focus();
     }
   });

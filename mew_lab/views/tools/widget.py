@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.views.tools.blocks import answer_blocks
@@ -181,7 +182,9 @@ class ToolsView(ActingWidget):
         start = params.get("start", 0)
         start = start if isinstance(start, int) and start >= 0 else 0
         rows = [self._row(tool) for tool in fitting[start : start + PAGE]]
-        return ActResult(f"{len(fitting)} tools", {"total": len(fitting), "start": start, "rows": rows})
+        return ActResult(
+            count_of(len(fitting), "tool"), {"total": len(fitting), "start": start, "rows": rows}
+        )
 
     def _find_offers(self, tab: Tab, params: Mapping[str, Any]) -> ActResult:
         fitting = find_offers(self._catalog.offers.listed[tab].offers, words_of(_text(params, "query")))
@@ -192,7 +195,7 @@ class ToolsView(ActingWidget):
 
     def _offer_row(self, offer: Offer) -> dict[str, Any]:
         may = self._catalog.offer_permission(offer)
-        size = [f"{offer.size} bytes"] if offer.size is not None else []
+        size = [count_of(offer.size, "byte")] if offer.size is not None else []
         return {
             "what": offer.what,
             "target": offer.target,
@@ -281,7 +284,8 @@ class ToolsView(ActingWidget):
         catalogue = self._catalog.listed
         names = ", ".join(f"{owner.name} {owner.tools}" for owner in catalogue.people if owner.tools)
         calls = len(self._catalog.runs.all)
-        return f"Tools: {len(catalogue.tools)} known{f' ({names})' if names else ''}, {calls} calls made here"
+        listed = f" ({names})" if names else ""
+        return f"Tools: {len(catalogue.tools)} known{listed}, {count_of(calls, 'call')} made here"
 
     def _static_html(self) -> str:
         catalogue = self._catalog.listed
@@ -307,14 +311,14 @@ class ToolsView(ActingWidget):
         ]
         hidden = len(catalogue.tools) - len(shown) + catalogue.left_out
         notes = [
-            f"{hidden} more tools are not shown: lab.tools() has all." if hidden else "",
+            f"Not shown: {count_of(hidden, 'more tool')}; lab.tools() has all." if hidden else "",
             *(f"{owner.name}: {owner.state}{f', {owner.error}' if owner.error else ''}" for owner in silent),
             *calls,
             ""
             if rows
             else "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
         ]
-        title = f"Tools: {len(catalogue.tools)} tools"
+        title = f"Tools: {count_of(len(catalogue.tools), 'tool')}"
         columns = ("participant", "tool", "arguments", "description", "annotations")
         return picture(
             title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")

@@ -34,11 +34,17 @@ export function announcer(root) {
   };
 }
 
-// JupyterLab's shortcuts must not get keys that were pressed in a view: `d d` would delete the cell.
+// JupyterLab's shortcuts must not get keys that were pressed in a view: `d d` would delete the cell. The panel that a
+// part stands in gets Escape, which ends what it fills; a part that used the key itself prevents its default.
 /** @type {(root: HTMLElement) => void} */
 export function keepKeys(root) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const kind of ["keydown", "keyup", "keypress"]) root.addEventListener(kind, (event) => event.stopPropagation());
+  for (const kind of ["keydown", "keyup", "keypress"]) {
+    root.addEventListener(kind, (event) => {
+      const room = root.parentElement?.closest(".mew");
+      if (!room || /** @type {KeyboardEvent} */ (event).key !== "Escape") event.stopPropagation();
+    });
+  }
 }
 
 // Whether the keyboard focus is within a node, or nowhere. A slow action moves the focus in these cases alone, for the

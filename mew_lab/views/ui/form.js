@@ -375,8 +375,9 @@ export function schemaForm(plan, { changed }) {
     const list = make("div", { class: "mew-members" }), more = make("div", { class: "mew-others" });
     const add = field.other ? make("button", { type: "button", class: "mew-add", text: "Add a member", onclick: () => { append("", field.other).name.focus(); changed(); } }) : null;
     function append(key, plan_) {
-      const name = make("input", { type: "text", class: "mew-code", value: key, placeholder: "name", dir: "ltr", "aria-label": `Name of another member of ${label}`, oninput: () => changed() });
-      const other = { name, field: build({ ...plan_, key: undefined, required: true }, "value", true) };
+      const name = make("input", { type: "text", class: "mew-code", value: key, placeholder: "name", dir: "ltr", "aria-label": `Name of another member of ${label}`, oninput: () => { other.key = name.value; changed(); } });
+      // A box of one line shows no line ends: the name stays as it was until somebody writes another one.
+      const other = { key, name, field: build({ ...plan_, key: undefined, required: true }, "value", true) };
       const fault = make("div", { class: "mew-fault", hidden: true });
       other.say = (text_) => { fault.textContent = text_; fault.hidden = !text_; };
       other.node = make("div", { class: "mew-other" }, make("div", { class: "mew-other-name" }, name, make("button", {
@@ -413,7 +414,7 @@ export function schemaForm(plan, { changed }) {
         }
         const taken = new Set(known.map((member) => member.key));
         for (const other of others) {
-          const result = other.field.get(), key = other.name.value;
+          const result = other.field.get(), { key } = other;
           const why = taken.has(key) ? "This name is used already." : "";
           other.say(why);
           taken.add(key);
@@ -425,8 +426,8 @@ export function schemaForm(plan, { changed }) {
       },
       show(faults) {
         for (const member of known) member.field.show(below(faults, member.key));
-        for (const other of others) other.field.show(below(faults, other.name.value));
-        const here = new Set([...known.map((member) => member.key), ...others.map((other) => other.name.value)]);
+        for (const other of others) other.field.show(below(faults, other.key));
+        const here = new Set([...known.map((member) => member.key), ...others.map((other) => other.key)]);
         return faults.filter((fault) => !here.has(fault.path[0]));
       },
     };

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 
 __all__ = ["MOST_ROWS", "box", "clock_time", "element", "picture", "snapshot"]
@@ -44,7 +45,9 @@ def picture(
         + "</tr>"
         for row in shown
     )
-    left_out = [f"{len(rows) - len(shown)} earlier rows are not shown."] if len(rows) > len(shown) else []
+    left_out = (
+        [f"Not shown: {count_of(len(rows) - len(shown), 'earlier row')}."] if len(rows) > len(shown) else []
+    )
     lines = "".join(f'<div style="{_NOTE}">{_text(note)}</div>' for note in [*left_out, *notes])
     whole = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     table = f'<table style="border-collapse:collapse;font-size:12px">{whole}</table>'

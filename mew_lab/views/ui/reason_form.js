@@ -22,7 +22,11 @@ export function whyForm(opener, host, reasons, label, run) {
     make("button", { type: "button", text: "Keep", onclick: () => close(opener) }),
     doer(label, async () => { if (await run(custom.value.trim() || select.value)) close(host); }));
   form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") { event.stopPropagation(); close(opener); }
+    if (event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      close(opener);
+    }
   });
   opener.setAttribute("aria-expanded", "true");
   host.append(form);

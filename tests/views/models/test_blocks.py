@@ -93,10 +93,8 @@ def test_a_result_is_visible_and_bounded() -> None:
         blocks({"content": [{"type": "text", "text": "a\u202eb\x1b[31m"}]})[0].text == "a\\u202eb\\u001b[31m"
     )
     (long,) = blocks({"content": [{"type": "text", "text": "x" * 60_000}]})
-    assert long.text.endswith("… 10000 more characters: lab.log.df has all") and len(long.text) < 50_100
-    assert (
-        blocks({"content": [{"type": "text", "text": "x"}] * 70})[-1].text == "20 more parts are not shown."
-    )
+    assert long.text.endswith("… 10 000 more characters: lab.log.df has all") and len(long.text) < 50_100
+    assert blocks({"content": [{"type": "text", "text": "x"}] * 70})[-1].text == "Not shown: 20 more parts."
 
 
 @pytest.mark.trap("T-14")

@@ -293,10 +293,10 @@ def test_nobodys_message_is_acknowledged_or_called_off_by_way_of_another_that_be
     assert [row.n for row in here.talk.queue] == [2]
     for n in (3, 4):
         with pytest.raises(
-            MewError, match=r"nothing was acknowledged.*mallory bears the id of an earlier one"
+            MewError, match=r"Nothing was acknowledged.*mallory bears the id of an earlier one"
         ):
             here.do(here.talk.acknowledge(n))
-        with pytest.raises(MewError, match=r"nothing was cancelled.*mallory bears the id of an earlier one"):
+        with pytest.raises(MewError, match=r"Nothing was cancelled.*mallory bears the id of an earlier one"):
             here.do(here.talk.cancel(n))
     chats = lab.me.participant.chats
     assert [row.id for row in chats.pending] == ["X"] and chats.own(mine.id) is not None

@@ -209,4 +209,5 @@ def test_threat_32_a_filter_is_words_to_look_for_and_never_code(
         row = ROWS[0]._replace(what=text, kind="chat", sender=text.removeprefix("from:"))
         assert page(text, [row]) == [row.seq]
     source = (VIEWS / "feed" / "filter.js").read_text("utf-8")
+    source = re.sub(r"/\*\*.*?\*/", "", source, flags=re.DOTALL)  # a type names its module by `import`
     assert not re.search(r"\b(eval|Function|import|setTimeout|setInterval|document|globalThis)\b", source)

@@ -185,7 +185,7 @@ def test_a_filled_prompt_is_shown_and_its_fault_too(opened: Opened) -> None:
 
 
 def test_a_participant_is_asked_again_when_told_to(opened: Opened, lab: Lab) -> None:
-    assert opened.run(opened.catalog.ask_again("notebook")) == "1 of 1 listed their tools; 1 tools are known."
+    assert opened.run(opened.catalog.ask_again("notebook")) == "1 of 1 listed their tools; known tools: 1."
     with pytest.raises(MewError, match="is not in the space"):
         opened.run(opened.catalog.ask_again("nobody"))
 

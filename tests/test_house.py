@@ -56,8 +56,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame"),
-    "duckdb": ("log.index",),
+    "duckdb": ("log.index", "log.parquet"),
     "pyarrow": ("log.payloads",),
+    "zstandard": ("log.unpacked",),
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),
     "ipywidgets": ("views.*",),

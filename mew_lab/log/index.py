@@ -23,13 +23,14 @@ The table `entries` has a row for each line that is not blank. Its columns have 
 from 0), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
 `texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal.
 
-This is the only module that knows DuckDB.
+Only this module and parquet.py, which reads what `write_parquet` writes, know DuckDB.
 
 Spec: §3.6.8.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import mmap
@@ -45,6 +46,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +58,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
 from mew_lab.log.peers import PeerLine
-from mew_lab.log.reading import LINE_LIMIT, read_journal
+from mew_lab.log.reading import LINE_LIMIT, LineReader, read_journal
 from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
@@ -506,6 +508,11 @@ class LogIndex:
         self._connect(_Store(target, read_only=True), new=False)
         self.path = target
 
+    def add(self, records: Iterable[Record]) -> None:
+        """Adds records that stand in no file, with their texts, to an index of `of_records`."""
+        with self._lock:
+            self._store_records(records)
+
     # --- reading ---
 
     @property
@@ -644,6 +651,11 @@ class LogIndex:
         )
 
     @property
+    def of_lines(self) -> bool:
+        """Whether the rows are of lines of journals, so that their texts are read from there."""
+        return bool(self._files) or not self._rows
+
+    @property
     def reader(self) -> LineReader:
         """Reads the lines of the files by their offsets."""
         return self._lines
@@ -714,46 +726,84 @@ class LogIndex:
             whole[several] = [text in (found or "") for found in self.texts(places[several])]
         return np.asarray(places[whole], dtype=np.int64)
 
+    def records(self) -> Iterator[Record]:
+        """The records of all rows in their order."""
+        for first in range(0, self._rows, 16384):
+            spans = self.query(
+                'SELECT place, file, start, length, epoch_us("time"), event, detail, stored.record FROM entries '
+                "LEFT JOIN stored USING (place) WHERE place >= ? AND place < ? ORDER BY place",
+                [first, first + 16384],
+            )
+            for _, file, start, length, time, event, detail, line in spans:
+                record = None
+                if event != "unreadable" or file < 0:
+                    record = read_line(line.encode()) if file < 0 else self._lines.record(file, start, length)
+                now = _EPOCH + timedelta(microseconds=time)
+                yield record if record is not None else Record(0, now, "unreadable", detail=detail)
+
+    def write_parquet(self, path: Path) -> int:
+        """Writes all rows with their texts as a Parquet file, readable by its owner alone; returns their number.
+
+        Raises:
+            JournalError: when it cannot be written.
+        """
+        folder = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            folder.mkdir(mode=0o700)
+            cursor = self._cursor()
+            cursor.execute(
+                "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
+            )
+            records, place = self.records(), 0
+            while several := list(islice(records, 8192)):
+                rows = [_texts_of(record) for record in several]
+                batch = {
+                    name: np.array([row[n] for row in rows] + [None], dtype=object)[:-1]
+                    for n, name in enumerate(("raw", "received", "record"))
+                }
+                cursor.register("batch", {"place": np.arange(place, place + len(rows)), **batch})
+                cursor.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
+                cursor.unregister("batch")
+                place += len(rows)
+            cursor.execute(
+                "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
+                "FROM entries JOIN texts USING (place) ORDER BY place) TO "
+                f"{_quote(str(folder / 'parquet'))} (FORMAT parquet, COMPRESSION zstd)"
+            )
+            (folder / "parquet").chmod(0o600)
+            (folder / "parquet").replace(path)
+        except (duckdb.Error, OSError, ValueError) as fault:
+            raise JournalError(
+                f"Cannot write the log to {path}: {_reason(fault)}. Name a file in a folder that can be written to.",
+                path=str(path),
+            ) from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._rows
+
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         if self._store is None:
             self.build()
         return self._store_connection().cursor()
 
 
-class LineReader:
-    """Reads lines of some files by their offsets."""
+def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
+    """The texts of a record; the third is its line, where one of the others is no valid Unicode."""
+    texts = record.raw, record.received
+    try:
+        for text in texts:
+            if text is not None and not text.isascii():
+                text.encode()
+    except UnicodeEncodeError:
+        raw, received = (text and text.encode("utf-8", "backslashreplace").decode() for text in texts)
+        return raw, received, write_line(record).decode().rstrip("\n")
+    return *texts, None
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = tuple(paths)
-        self._files: dict[int, Any] = {}
 
-    def read(self, file: int, start: int, length: int) -> bytes:
-        """The bytes of a line.
-
-        Raises:
-            JournalError: when the file cannot be read any more.
-        """
-        opened = self._files.get(file)
-        try:
-            if opened is None:
-                opened = self._files[file] = self.paths[file].open("rb", buffering=0)
-            if hasattr(os, "pread"):
-                return os.pread(opened.fileno(), length, start)
-            opened.seek(start)
-            return bytes(opened.read(length))
-        except OSError as fault:
-            raise _cannot_index(self.paths[file : file + 1], fault) from None
-
-    def record(self, file: int, start: int, length: int) -> Record | None:
-        """The record in a line; None where the line is no whole record."""
-        return read_line(self.read(file, start, length)) if length <= LINE_LIMIT else None
-
-    def text(self, file: int, start: int, length: int, body: int, size: int) -> str | None:
-        """The exact text of the message in a line."""
-        if body:
-            return self.read(file, start + body, size).decode("utf-8", "replace")
-        record = self.record(file, start, length)
-        return record.raw if record is not None else None
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _text_of_line(line: bytes) -> str | None:
@@ -880,7 +930,9 @@ def _term(name: str) -> str:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file is a journal of mew_lab."""
+    """Whether a file is a journal of mew_lab, or still empty."""
+    if not path.stat().st_size:
+        return True
     reader = read_journal(path)
     reader.close()
     return reader.format == "own"

@@ -21,7 +21,8 @@ from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
 
 if TYPE_CHECKING:
-    from mew_lab.log.index import LineReader, LogIndex
+    from mew_lab.log.index import LogIndex
+    from mew_lab.log.reading import LineReader
 
 __all__ = ["line_frame"]
 

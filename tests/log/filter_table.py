@@ -40,20 +40,20 @@ def make_entries(
     database.execute("SET TimeZone = 'UTC'")
     columns = [field for field in FIELDS.values() if field.type != "json" and field.name != "text"]
     typed = ", ".join(f"{field.column} {TYPES[field.type]}" for field in columns)
-    database.execute(f"CREATE TABLE entries (place BIGINT, {typed}, raw VARCHAR, message JSON)")
+    database.execute(f"CREATE TABLE entries ({typed}, raw VARCHAR, json JSON)")
     rows = []
     for place, (each, fact) in enumerate(zip(records, facts or [NO_FACTS] * len(records), strict=True)):
-        entry = RecordedEntry(each)
-        row: list[Any] = [place]
+        entry = RecordedEntry(each, place)
+        row: list[Any] = []
         for field in columns:
             value = field.value(entry, fact)
             value = list(value) if isinstance(value, tuple) else value
             row.append(None if empty and value in ("", []) else value)
         rows.append([*row, None if each.raw is None else mend_surrogates(each.raw)])
-    marks = ", ".join("?" * (len(columns) + 2)) + ", NULL"
+    marks = ", ".join("?" * (len(columns) + 1)) + ", NULL"
     if rows:
         database.executemany(f"INSERT INTO entries VALUES ({marks})", rows)
-    database.execute("UPDATE entries SET message = TRY_CAST(raw AS JSON)")
+    database.execute("UPDATE entries SET json = TRY_CAST(raw AS JSON)")
     return database
 
 

@@ -242,7 +242,7 @@ def test_the_sql_selects_what_the_rules_say() -> None:
     for text, meant in MEANT:
         sql = compile_sql(parse_filter(text, clock=CLOCK))
         rows = database.execute(
-            f"SELECT seq, {sql.where}, {sql.recheck} FROM {sql.source('entries')}", sql.parameters
+            f"SELECT seq, {sql.where}, {sql.recheck} FROM entries", sql.parameters
         ).fetchall()
         found = {seq for seq, passes, _ in rows if passes}
         left = {seq for seq, _, recheck in rows if recheck}
@@ -256,7 +256,7 @@ def test_no_text_of_the_filter_stands_in_the_sql() -> None:
     one, two, three, four, five, six = words
     text = f'{one} kind == {two} payload.{three} has "{four}" from in ({five}) to =~ "{six}" payload."\'; DROP" exists'
     sql = compile_sql(parse_filter(text))
-    assert not [word for word in [*words, "DROP", "'; "] if word in sql.where + str(sql.values)]
+    assert not [word for word in [*words, "DROP", "'; "] if word in sql.where]
 
 
 # --- numbers ---
@@ -308,7 +308,7 @@ def test_numbers_are_compared_exactly(op: str) -> None:
         meant = {seq for seq, text in enumerate(LITERALS, 1) if compare(exact(text), exact(literal))}
         predicate, sql = compile_predicate(tree), compile_sql(tree)
         assert {each.seq for each in records if predicate(RecordedEntry(each), NO_FACTS)} == meant, literal
-        found = database.execute(f"SELECT seq FROM {sql.source('entries')} WHERE {sql.where}", sql.parameters)
+        found = database.execute(f"SELECT seq FROM entries WHERE {sql.where}", sql.parameters)
         assert {seq for (seq,) in found.fetchall()} == meant, literal
 
 
@@ -320,7 +320,7 @@ WRONG = [
     ("Kind == chat", "Kind", "did you mean kind?"),
     ("sender == bob", "sender", "did you mean from?"),
     ("params.name == x", "params.name", "did you mean payload.params.name?"),
-    ("zzzzzz == 1", "zzzzzz", "Fields are seq, time"),
+    ("zzzzzz == 1", "zzzzzz", "Fields are place, seq, time"),
     ("knid in (chat)", "knid", "did you mean kind?"),
     ("kind = chat", "=", "did you mean ==?"),
     ("kind ! chat", "!", "did you mean !=?"),

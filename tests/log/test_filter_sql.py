@@ -33,7 +33,7 @@ def check(seed: int, filters: int, records: int = 120) -> tuple[int, int]:
             if predicate(entry, fact)
         }
         rows = database.execute(
-            f"SELECT place, ({sql.where}), ({sql.recheck}) FROM {sql.source('entries')}", sql.parameters
+            f"SELECT place, ({sql.where}), ({sql.recheck}) FROM entries", sql.parameters
         ).fetchall()
         doubtful = {place for place, _, recheck in rows if recheck}
         found = {place for place, passes, _ in rows if passes}

@@ -58,6 +58,8 @@ def test_a_filtered_log_is_read_like_the_log(log: Log) -> None:
     filtered = log.filter('kind ~ "mcp/*" and from == agent')
     assert len(filtered) == 3
     assert list(filtered.df["seq"]) == [2, 3, 6]
+    assert set(filtered.df["place"]) < set(log.df["place"])
+    assert list(log.df.set_index("place").loc[list(filtered.df["place"]), "seq"]) == [2, 3, 6]
     assert list(filtered.df.columns) == list(log.df.columns)
     assert [members["id"] for members in filtered] == ["r1", "r2", "r3"]
     assert repr(filtered) == '<FilteredLog: 3 messages with kind ~ "mcp/*" and from == agent>'
@@ -117,7 +119,7 @@ def test_findings_of_a_diagnosis_are_facts_about_their_messages() -> None:
 
     def select(text: str) -> list[int]:
         found = filter_records(lambda: SESSION, parse_filter(text), findings=lambda: findings)
-        return [each.seq for each in found]
+        return [each.seq for _, each in found]
 
     assert select("diag.severity >= note") == [2, 6]
     assert select("diag.severity == error") == [2]
@@ -180,4 +182,4 @@ def test_each_completed_value_is_a_filter_that_finds_its_messages() -> None:
     for n, value in enumerate(odd):
         assert write_value(value) in values
         found = filter_records(lambda: records, parse_filter(f"payload.v == {write_value(value)}"))
-        assert [each.seq for each in found] == [n], value
+        assert [each.seq for _, each in found] == [n], value

@@ -117,8 +117,11 @@ class FilterField(NamedTuple):
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _TYPES: Mapping[str, FieldType] = {
+    "place": "integer",
     "seq": "integer",
     "size": "integer",
+    "deliveries": "integer",
+    "receivers": "list",
     "time": "time",
     "to": "list",
     "correlation_id": "list",

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import FilterError
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.filter.facts import DiagnosedMessage, collect_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import FilterTree, references
@@ -24,6 +25,8 @@ from mew_lab.space.events import Record
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mew_lab.log.index import LogIndex
+
 __all__ = ["FilteredLog", "filter_records"]
 
 Findings = Callable[[], Iterable[DiagnosedMessage]]
@@ -31,8 +34,8 @@ Findings = Callable[[], Iterable[DiagnosedMessage]]
 
 def filter_records(
     records: Callable[[], Iterable[Record]], tree: FilterTree, *, findings: Findings | None = None
-) -> Iterator[Record]:
-    """Yields the records that pass a filter, in their order.
+) -> Iterator[tuple[int, Record]]:
+    """Yields the records that pass a filter, in their order, with their places in the log, from 0.
 
     Args:
         records: Makes an iterable over the records. It is called twice where the filter reads facts from the ledger.
@@ -43,9 +46,9 @@ def filter_records(
     if needs_facts(tree):
         diagnosed = findings() if findings is not None and _is_diagnosis_read(tree) else ()
         facts = collect_facts(records(), diagnosed)
-    for place, record in enumerate(records(), 1):
-        if predicate(RecordedEntry(record), facts.get(place, NO_FACTS)):
-            yield record
+    for place, record in enumerate(records()):
+        if predicate(RecordedEntry(record, place), facts.get(place + 1, NO_FACTS)):
+            yield place, record
 
 
 def _is_diagnosis_read(tree: FilterTree) -> bool:
@@ -61,6 +64,11 @@ class FilteredLog:
 
     Attributes:
         text: The filter.
+
+    Args:
+        live: Whether times count from now.
+        findings: Makes the findings of the diagnosis; without it a filter cannot read them.
+        index: Returns the index of the log where it has one; it must hold all records. What it can judge, it does.
     """
 
     def __init__(
@@ -70,11 +78,13 @@ class FilteredLog:
         *,
         live: bool = False,
         findings: Findings | None = None,
+        index: Callable[[], LogIndex | None] = lambda: None,
     ) -> None:
         self.text = text
         self._records = records
         self._live = live
         self._findings = findings
+        self._index = index
         self._tree = parse_filter(text, clock=FilterClock(self._now))
         if findings is None and _is_diagnosis_read(self._tree):
             raise FilterError(
@@ -90,16 +100,46 @@ class FilteredLog:
     @property
     def records(self) -> Iterator[Record]:
         """The records that pass, events without a message included, the oldest first."""
-        return filter_records(self._records, self._tree, findings=self._findings)
+        return (record for _, record in self._passing())
+
+    def _passing(self) -> Iterator[tuple[int, Record]]:
+        index, places = self._select()
+        if index is None:
+            yield from filter_records(self._records, self._tree, findings=self._findings)
+            return
+        passing = set(places)
+        yield from ((place, record) for place, record in enumerate(self._records()) if place in passing)
+
+    def _select(self) -> tuple[LogIndex | None, list[int]]:
+        """The index, where it can judge the filter, and the places of the records that pass."""
+        index = self._index()
+        places = select_places(index, self._tree) if index is not None else None
+        return (index, places) if places is not None else (None, [])
 
     @property
     def df(self) -> pd.DataFrame:
         """The rows of `Log.df` of the messages that pass."""
-        return to_frame(self.records)
+        index, places = self._select()
+        if index is not None:
+            from mew_lab.log.line_frame import line_frame
+
+            return line_frame(index, "place IN (SELECT unnest(?))", [places])
+        return self.table()
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without a message have rows too."""
-        return to_frame(self.records, columns, events=events)
+        places: list[int] = []
+
+        def read_records() -> Iterator[Record]:
+            for place, record in self._passing():
+                if events or is_message(record):
+                    places.append(place)
+                    yield record
+
+        frame = to_frame(read_records(), columns, events=events)
+        if "place" in frame.columns:
+            frame["place"] = places  # in the log, not among the records that pass
+        return frame
 
     def filter(self, text: str) -> FilteredLog:
         """The messages of these that pass another filter, too.
@@ -109,10 +149,14 @@ class FilteredLog:
         """
         both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
         parse_filter(text, clock=FilterClock())  # so that an error shows the text alone
-        return FilteredLog(both, self._records, live=self._live, findings=self._findings)
+        return FilteredLog(both, self._records, live=self._live, findings=self._findings, index=self._index)
 
     def __len__(self) -> int:
-        return sum(record.raw is not None for record in self.records)
+        index, places = self._select()
+        if index is not None:
+            counted = "SELECT count(*) FROM entries WHERE message AND place IN (SELECT unnest(?))"
+            return int(index.query(counted, [places])[0][0])
+        return sum(map(is_message, self.records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for record in self.records:

@@ -5,12 +5,13 @@ expressions of the last two. `fields` states the rules for missing values. DuckD
 log does: of duplicate keys it takes the first one where the log takes the last, and it accepts `1e400` and NaN. Only
 texts that the gateway did not accept can hold these, so for them the predicate decides: `recheck` selects them.
 
-A value of JSON is extracted once, in a sub-query, however often the clause reads it.
+A value of JSON is extracted once for each comparison: the comparison is the function of a list that holds the value.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from mew_lab.log.filter.tree import (
 
 __all__ = ["SqlFilter", "compile_sql"]
 
+_PARAMETER = re.compile(r"\$[0-9]+")
 _TRUE, _FALSE = "true", "false"
 _SQL = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
@@ -39,33 +41,26 @@ class SqlFilter(NamedTuple):
     """A filter in SQL.
 
     Attributes:
-        where: The condition on a row of `source(…)`. NULL means false.
-        parameters: The named parameters of `where` and `values`; their names begin with `filter_`.
-        values: Expressions over the table that `where` reads by their names.
+        where: The condition on a row of `entries`, with `?` for each parameter. NULL means false.
+        parameters: The parameters in their order.
         columns: The names of the columns that it reads, besides `verdict`.
         reads_text: Whether the filter reads the message, so that the rows of `recheck` need the predicate.
+        reads_exact_text: Whether it reads the exact text, not only its JSON.
     """
 
     where: str
-    parameters: dict[str, Any]
-    values: dict[str, str]
+    parameters: list[Any]
     columns: frozenset[str]
     reads_text: bool
+    reads_exact_text: bool
 
     @property
     def recheck(self) -> str:
         """The condition of the rows whose messages only the predicate can judge; `false` where there are none."""
         return "coalesce(\"verdict\", '') NOT IN ('accepted', 'sent')" if self.reads_text else _FALSE
 
-    def source(self, table: str) -> str:
-        """A sub-query over a table or sub-query, with the values that the condition reads."""
-        if not self.values:
-            return table
-        values = ", ".join(f"{expression} AS {name}" for name, expression in self.values.items())
-        return f"(SELECT *, {values} FROM {table})"
 
-
-def compile_sql(tree: FilterTree, *, message: str = '"message"', text: str = '"raw"') -> SqlFilter:
+def compile_sql(tree: FilterTree, *, message: str = '"json"', text: str = '"raw"') -> SqlFilter:
     """The clause of a filter.
 
     Args:
@@ -73,9 +68,16 @@ def compile_sql(tree: FilterTree, *, message: str = '"message"', text: str = '"r
         text: The SQL expression of the exact text of the message; NULL where there is none.
     """
     compiler = _Compiler(message, text)
-    where = compiler.compile(tree)
+    named = compiler.compile(tree)
+    parameters: list[Any] = []
+
+    def take(match: re.Match[str]) -> str:
+        parameters.append(compiler.parameters[match[0]])
+        return "?"
+
+    where = _PARAMETER.sub(take, named)
     return SqlFilter(
-        where, compiler.parameters, compiler.values, frozenset(compiler.columns), compiler.reads_text
+        where, parameters, frozenset(compiler.columns), compiler.reads_text, compiler.reads_exact_text
     )
 
 
@@ -84,11 +86,10 @@ class _Compiler:
         self._message = message
         self._text = text
         self.parameters: dict[str, Any] = {}
-        self.values: dict[str, str] = {}
         self.columns: set[str] = set()
         self.reads_text = False
+        self.reads_exact_text = False
         self._inverted = 0  # inversions around what is compiled
-        self._names: dict[tuple[str, ...], str] = {}
 
     def compile(self, tree: FilterTree) -> str:
         if isinstance(tree, Conjunction):
@@ -111,12 +112,12 @@ class _Compiler:
         return f"({f' {word} '.join(map(self.compile, parts))})" if parts else empty
 
     def _parameter(self, value: Any) -> str:
-        name = f"filter_{len(self.parameters)}"
+        name = f"${len(self.parameters)}"
         self.parameters[name] = value
-        return f"${name}"
+        return name
 
     def _search(self, pattern: str) -> str:
-        self.reads_text = True
+        self.reads_text = self.reads_exact_text = True
         self.columns.update(SEARCHED)
         expression = self._parameter(pattern)
         columns = [
@@ -144,7 +145,7 @@ class _Compiler:
     def _column(self, field: FilterField) -> str:
         """The column of a text or a list, without NULL."""
         if field.name == "text":
-            self.reads_text = True
+            self.reads_text = self.reads_exact_text = True
             return f"coalesce({self._text}, '')"
         self.columns.add(field.name)
         if field.type == "list":
@@ -152,19 +153,15 @@ class _Compiler:
         return f"coalesce({field.column}, '')"
 
     def _json(self, reference: Reference) -> str:
-        """The name of the value at a path of the payload; SQL NULL where it is missing."""
+        """The expression of the value at a path of the payload; SQL NULL where it is missing."""
         self.reads_text = True
         path = reference.path
-        if path not in self._names:
-            pointer = self._parameter(_pointer(("payload", *path)))
-            value = f"json_extract({self._message}, {pointer})"
-            if not path or ARRAY_INDEX.fullmatch(path[0]):  # a payload that is an array has no members
-                payload = f"json_type(json_extract({self._message}, '/payload'))"
-                value = f"CASE WHEN {payload} = 'OBJECT' THEN {value} END"
-            name = f"filter_value_{len(self.values)}"
-            self.values[name] = value
-            self._names[path] = name
-        return self._names[path]
+        value = f"json_extract({self._message}, {self._parameter(_pointer(('payload', *path)))})"
+        if path and not ARRAY_INDEX.fullmatch(path[0]):
+            return value
+        # A payload that is an array has no members.
+        payload = f"json_type(json_extract({self._message}, '/payload'))"
+        return f"CASE WHEN {payload} = 'OBJECT' THEN {value} END"
 
     # --- comparisons ---
 
@@ -215,9 +212,13 @@ class _Compiler:
         return f"({cast or number} {_SQL[bound.op]} {self._parameter(bound.value)})"
 
     def _compare_json(self, comparison: Comparison) -> str:
-        name, op, value = self._json(comparison.reference), comparison.op, comparison.value
-        if op == "has":
-            return self._json_has(name, value)
+        op, value, name = comparison.op, comparison.value, "value"
+        extracted = self._json(comparison.reference)
+        test = self._json_has(name, value) if op == "has" else self._json_comparison(name, comparison)
+        return f"list_transform([{extracted}], lambda {name}: {test})[1]"
+
+    def _json_comparison(self, name: str, comparison: Comparison) -> str:
+        op, value = comparison.op, comparison.value
         one = self._json_test(name, op, value)
         elements = _of_elements(
             f"json_extract({name}, '$[*]')",

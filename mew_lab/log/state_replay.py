@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.replay import CAUSED, SNAPSHOT, Player
+from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, Replayed
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import JOURNAL_HEAD, Record
 
@@ -71,6 +71,7 @@ class LineHeader(NamedTuple):
     connection: str
     code: str
     pattern: str
+    via: str
 
 
 def top_level(line: bytes, mark: int) -> tuple[bytes | None, bytes | None]:
@@ -236,6 +237,26 @@ class StateReplay:
             elif record.verdict == "accepted":
                 self._count(record.raw)
 
+    def force(self, record: Record, place: LinePlace | None = None) -> None:
+        """Takes the next record and replays it, whether or not it changes anything; the ids that are taken are right.
+
+        Raises:
+            ReplayMismatch, JournalError: as `take`.
+        """
+        self._flush()
+        self._keep_ids = True
+        self._group, self._place = [record], place
+
+    @property
+    def replayed(self) -> Replayed:
+        """The result of the replay.
+
+        Raises:
+            JournalError: when there was no record.
+        """
+        self._flush()
+        return self._player.end()
+
     def _changes(self, record: Record) -> bool:
         if record.event != "received":
             return record.event in ALWAYS
@@ -289,6 +310,10 @@ class StateReplay:
         first = next((number for number in numbers if number is not None), None)
         if first is not None:
             return first - 1
+        return self._messages_so_far()
+
+    def _messages_so_far(self) -> int:
+        """The number of the newest of its messages."""
         if self._sent:
             record = read_line(self._sent)
             self._count(record.raw if record is not None else None)

@@ -164,6 +164,11 @@ class Log:
             self._characters -= sum(len(record.raw or "") for record in kept.records[:cut])
             self._kept = _RecentRecords(kept.dropped + cut, kept.records[cut:])
 
+    def pass_over(self, records: int, envelopes: int, unknown: int) -> None:
+        """Counts records that stay in the journal, and the messages among them; called before the first `observe`."""
+        self._kept = _RecentRecords(records, [])
+        self._envelopes, self._unknown = envelopes, unknown
+
     @property
     def records(self) -> Iterable[Record]:
         """All records up to now, the oldest first; those of files are read during iteration."""

@@ -159,6 +159,10 @@ class EntryFeed:
         if self._live.followers:
             self._live.feed(entry_of(record, self._last, members))
 
+    def pass_over(self, envelopes: int) -> None:
+        """Counts envelopes that are not fed; called before the first."""
+        self._last = envelopes
+
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
         """Adds a follower: it gets the held envelopes (if `earlier`), then new ones. To be called on the loop's thread.
 

@@ -137,6 +137,12 @@ class Lab(metaclass=_NamesOnly):
         self.rows.observe(record, members)
         self.following.observe(record, members)
 
+    def pass_over(self, records: int, envelopes: int, unknown: int) -> None:
+        """Counts records of before that stay in the journal, and the messages among them; called before the first."""
+        self.log.pass_over(records, envelopes, unknown)
+        self.rows.pass_over(envelopes)
+        self.following.pass_over(envelopes)
+
     async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
         """Seats the human; called once, before all other methods."""
         self.decisions = HumanDecisions(

@@ -121,14 +121,15 @@ def up(
         journal: A file, `auto` for `.mew/<space>/<utc>.jsonl` in the working directory, or beside the space.yaml;
             None for no journal.
         port: 0 for a free one; None for a space in memory that no other process can reach.
-        resume: The journal of a space that ran before. The space resumes under its own name and owner, in its own file,
-            and on its port where that is free. It has its grants, invitations, pauses and history, and the tokens whose
-            files still exist. Connections have ended, and open approvals do not come back.
+        resume: The journal of a space that ran before; its chain is verified first. The space resumes under its own
+            name and owner, in its own file, and on its port where that is free. It has its grants, invitations, pauses
+            and history, and the tokens whose files still exist. Connections have ended, and open approvals do not come
+            back.
         timeout: The time limit of blocking methods, in seconds.
 
     Raises:
         ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
-        JournalError: The journal cannot be created or resumed.
+        JournalError: The journal cannot be created or resumed, or was changed after it was written.
         ReplayMismatch: The journal of `resume` differs from what a space would have written.
         MewError: A lab of that name is up already.
 
@@ -184,7 +185,12 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         lab.following = EntryFeed(lab.log)
         made.append(lab)
 
-    past = Past(path, meet=meet, observe=lambda record: made[0].observe(record))
+    past = Past(
+        path,
+        meet=meet,
+        observe=lambda record: made[0].observe(record),
+        pass_over=lambda records, envelopes, unknown: made[0].pass_over(records, envelopes, unknown),
+    )
     (lab,) = made
     me = as_id or past.owner or "human"
 

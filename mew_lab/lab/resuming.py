@@ -3,6 +3,9 @@
 Nothing is started here: a host continues with the result. Connections and their streams are gone; grants, invitations,
 pauses and messages are restored.
 
+The chain of the journal is verified first, with the heads that were kept beside the tokens. A journal that is vouched
+for is replayed only where it changes the state; one of an earlier version, without a chain, is replayed in full.
+
 Spec: §3.6.8.
 """
 
@@ -19,8 +22,10 @@ from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
+from mew_lab.log.integrity import kept_heads, verify
 from mew_lab.log.journal import Journal
 from mew_lab.log.replay import CAUSED, Replayed, replay
+from mew_lab.log.resumption import goes_quickly, resume_quickly
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
@@ -44,7 +49,8 @@ class Past:
     `port` is its last port, 0 where it had none; `folder` the one that contains its `.mew`.
 
     Raises:
-        JournalError: There is no such journal, another process is writing it, or it cannot be replayed.
+        JournalError: There is no such journal, another process is writing it, it was changed after it was written, or
+            it cannot be replayed.
         ReplayMismatch: A new space would have decided otherwise than the journal records.
     """
 
@@ -52,10 +58,17 @@ class Past:
         self,
         path: str | os.PathLike[str],
         *,
-        observe: Callable[[Record], None] = _ignore,
+        observe: Callable[[Record], None] | None = None,
         meet: Callable[[str, Journal], None] = lambda name, journal: None,
+        pass_over: Callable[[int, int, int], None] = lambda records, envelopes, unknown: None,
     ) -> None:
-        """Reads the journal; `meet` receives the name and the journal before `observe` gets the first record."""
+        """Reads the journal.
+
+        Args:
+            observe: Receives the newest records; all of them where the journal is short.
+            meet: Receives the name and the journal before that.
+            pass_over: Receives before that how many records, messages and unknown messages `observe` does not get.
+        """
         self.path = Path(path)
         self.port = 0
         self._settings: dict[str, Any] | None = None
@@ -66,16 +79,11 @@ class Past:
         self.journal = Journal.resume(self.path)
         try:
             meet(self.journal.space, self.journal)
-
-            def take(record: Record) -> None:
-                self._remember(record)
-                observe(record)
-
-            self._replayed: Replayed = replay(self.path, observe=take)
+            self._replayed: Replayed = self._replay(observe or _ignore, pass_over, reads=observe is not None)
             if self._replayed.unwritten:
                 self.journal.append(self._replayed.unwritten)
                 for record in self._replayed.unwritten:
-                    observe(record)
+                    (observe or _ignore)(record)
         except BaseException:
             self.journal.close()
             raise
@@ -87,6 +95,38 @@ class Past:
         self.space = self._replayed.space
         self.since = self._replayed.last
         self.connections = self._replayed.connections
+
+    def _replay(
+        self, observe: Callable[[Record], None], pass_over: Callable[[int, int, int], None], *, reads: bool
+    ) -> Replayed:
+        paths = self.journal.paths
+        integrity = verify(self.path, kept_heads(self.path))
+        if integrity.flaw is not None:
+            raise JournalError(
+                f"Cannot go on with the journal {self.path}: {integrity.flaw}. Examine it with mew-lab verify, and "
+                "resume from a copy that is whole. Where its end was lost with the power, move the file of heads away.",
+                path=str(self.path),
+            )
+        quick = resume_quickly(paths, name=str(self.path)) if goes_quickly(paths, integrity) else None
+        if quick is None:
+
+            def take(record: Record) -> None:
+                self._remember(record)
+                observe(record)
+
+            return replay(self.path, observe=take)
+        self.used, self._enrolled = quick.used, quick.enrolled
+        if SERVED in quick.notes:
+            self._take_port(quick.notes[SERVED])
+        if reads:
+            pass_over(*quick.before)
+            for record in quick.recent():
+                observe(record)
+        return quick.replayed
+
+    def _take_port(self, detail: str) -> None:
+        note = json.loads(detail)
+        self.port, self._settings = int(note["port"]), note.get("settings", {})
 
     @property
     def name(self) -> str:
@@ -129,8 +169,7 @@ class Past:
         if record.event == "enrolled":
             self._enrolled[record.participant] = record.detail
         elif record.event == SERVED:
-            note = json.loads(record.detail)
-            self.port, self._settings = int(note["port"]), note.get("settings", {})
+            self._take_port(record.detail)
 
     def is_enrolled(self, participant: str, capabilities: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the participant was enrolled with exactly these rights, which it may have lost, and not removed."""

@@ -237,6 +237,10 @@ class LiveRows:
             self._records = (dropped, records[cut:])
         self._subscribers.tell()
 
+    def pass_over(self, rows: int) -> None:
+        """Counts rows that are not kept; called before the first."""
+        self._records = (rows, [])
+
     def _yields(self, id: str, record: Record) -> bool:
         """Whether references to that id mean this record from now on; the first accepted record keeps its id."""
         holder = self.record(self._seq_of.get(id, 0))

@@ -15,7 +15,7 @@ import os
 import secrets
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, islice, takewhile
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
+    from mew_lab.log.index import LogIndex, Progress
     from mew_lab.log.moment import Moment
     from mew_lab.log.moments import Moments
     from mew_lab.log.verification import Verification
-    from mew_lab.log.index import LogIndex, Progress
+    from mew_lab.log.what_if import WhatIf
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
@@ -179,6 +180,11 @@ class Log:
         if cut:
             self._characters -= sum(len(record.raw or "") for record in kept.records[:cut])
             self._kept = _RecentRecords(kept.dropped + cut, kept.records[cut:])
+
+    def pass_over(self, records: int, envelopes: int, unknown: int) -> None:
+        """Counts records that stay in the journal, and the messages among them; called before the first `observe`."""
+        self._kept = _RecentRecords(records, [])
+        self._envelopes, self._unknown = envelopes, unknown
 
     @property
     def records(self) -> Iterable[Record]:
@@ -458,6 +464,34 @@ class Log:
         from mew_lab.log.verification import verify_log
 
         return verify_log(self, heads)
+
+    def what_if(
+        self,
+        *,
+        capabilities: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
+        more: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
+        grants: Mapping[str, Sequence[Mapping[str, Any]] | str | None] | None = None,
+        exact: bool = False,
+    ) -> WhatIf:
+        """The messages that other rights would have allowed or denied instead.
+
+        Args:
+            capabilities: By participant, its configured capabilities, or the name of a profile, in the place of its own.
+            more: By participant, capabilities that it holds besides.
+            grants: By id of a grant or invitation, the capabilities that it gives instead; None for none at all.
+            exact: Whether to replay all events under the other rights, with all consequences in the space. By default
+                each message is judged alone.
+
+        Raises:
+            ConfigError: when a capability is none, or a profile, participant or grant is unknown.
+            JournalError: when the log cannot be replayed.
+
+        Spec: §4.2, ruling R30.
+        """
+        from mew_lab.log.what_if import OtherRights
+
+        rights = OtherRights(capabilities=capabilities, more=more, grants=grants)
+        return self._states().what_if(rights, exact=exact)
 
     def _states(self) -> Moments:
         from mew_lab.log.moments import Moments

@@ -13,11 +13,12 @@ from mew_lab.errors import JournalError
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.line import read_line
+from mew_lab.log.line import read_line, write_line
 from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
+from mew_lab.log.what_if import OtherRights, WhatIf, judge_alone, replay_changed
 from mew_lab.space.events import Record, outline
 
 __all__ = ["Moments", "RecordedLog"]
@@ -87,6 +88,14 @@ class Moments:
                     matches.add(record, self._cause(paths, record))
         return matches
 
+    def what_if(self, rights: OtherRights, *, exact: bool) -> WhatIf:
+        """The messages that other rights would have allowed or denied."""
+        paths = self._paths()
+        if exact:
+            return replay_changed(Files(tuple(paths)).read([]) if paths else self._log.records, rights)
+        lines = _lines_of(paths) if paths else map(write_line, self._log.records)
+        return judge_alone(lines, rights)
+
     def _cause(self, paths: Sequence[Path], record: Record) -> Record | None:
         """The event that caused a record; None where it is one."""
         if record.event not in CAUSED:
@@ -133,6 +142,17 @@ def _is_plain(path: Path) -> bool:
             return file.read(1) == PLAIN
     except OSError:
         return False
+
+
+def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
+    """The lines of these files that are not blank, without one that the last file ends within."""
+    for path in paths:
+        with path.open("rb", buffering=1 << 18) as file:
+            while line := file.readline(LINE_LIMIT + 1):
+                if not line.endswith(b"\n") and read_line(line) is None:
+                    break
+                if not line.isspace():
+                    yield line
 
 
 def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:

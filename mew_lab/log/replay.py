@@ -173,17 +173,19 @@ class Player:
             self._step(self._space, record)
         self._last = record.now
 
-    def pass_over(self, *, records: int, messages: int) -> None:
+    def pass_over(self, *, records: int, messages: int, keep_ids: bool = False) -> None:
         """Goes on behind records that were left out: they changed only these counters, and which ids are taken.
 
         Args:
             records: The `seq` of the last of them.
             messages: The number of the gateway's own messages so far.
+            keep_ids: Whether the ids that are taken are known all the same.
         """
         state = self.space.state
         state.records, state.messages = records, messages
-        state.handles.clear()
-        state.handles_of.clear()
+        if not keep_ids:
+            state.handles.clear()
+            state.handles_of.clear()
 
     @property
     def between(self) -> bool:

@@ -31,11 +31,11 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.replay import CAUSED, SNAPSHOT, Player
+from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, Replayed
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import JOURNAL_HEAD, Record
 
-__all__ = ["LinePlace", "StateReplay"]
+__all__ = ["LineHeader", "LinePlace", "StateReplay", "top_level"]
 
 ALWAYS = frozenset(
     {
@@ -61,15 +61,20 @@ class LinePlace(NamedTuple):
     length: int
 
 
-class _Header(NamedTuple):
+class LineHeader(NamedTuple):
     """The part of a header that many lines have in common."""
 
     event: str
     verdict: str
     grant: str
+    participant: str
+    connection: str
+    code: str
+    pattern: str
+    via: str
 
 
-def _top_level(line: bytes, mark: int) -> tuple[bytes | None, bytes | None]:
+def top_level(line: bytes, mark: int) -> tuple[bytes | None, bytes | None]:
     """The kind and id of the accepted envelope behind `mark`, as they are spelt; None where its beginning has them not.
 
     Before the first nested object a quoted name with a colon behind it is a member: in a string it would be escaped.
@@ -104,11 +109,17 @@ class StateReplay:
         name: The name of the journal, for errors.
         observe: Called with each record that has changed the state and those that it caused, the place of the first,
             and the number of the gateway's own messages before it.
+        keep_ids: Whether the ids that are taken are kept, because the caller records them in `space.state`.
     """
 
     def __init__(
-        self, name: str, *, observe: Callable[[Sequence[Record], LinePlace | None, int], object]
+        self,
+        name: str,
+        *,
+        observe: Callable[[Sequence[Record], LinePlace | None, int], object] = lambda *_: None,
+        keep_ids: bool = False,
     ) -> None:
+        self._keep_ids = keep_ids
         self._name = name
         self._player = Player(name)
         self._observe = observe
@@ -119,7 +130,7 @@ class StateReplay:
         self._own = b"gw-"
         self._epoch: int | None = None
         self._complete = False  # whether all records of the last event that was replayed were there
-        self._headers: dict[bytes, _Header] = {}
+        self._headers: dict[bytes, LineHeader] = {}
         self.failed: Sequence[Record] = ()
         """The record whose replay failed, with those that it caused, where it was not the one taken last."""
         self.sessions = 0
@@ -131,6 +142,11 @@ class StateReplay:
         self._flush()
         return self._player.space if self._epoch is not None else None
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether the last event is replayed with the next one, or with the next use of `space`."""
+        return bool(self._group)
+
     def take_line(self, line: bytes, place: LinePlace | None = None) -> None:
         """Takes the next line of a journal, which is whole and not blank.
 
@@ -138,9 +154,7 @@ class StateReplay:
             ReplayMismatch: when a fresh space would have recorded something else.
             JournalError: when it cannot be replayed.
         """
-        mark = line.find(_MARK)
-        start = line.find(_EVENT, 0, _LATEST)
-        header = self._read_header(line[start + 1 : mark]) if 0 < start < mark else None
+        header, mark = self.read_header(line)
         if header is not None and self._leaves_out(header, line, mark):
             return
         record = read_line(line)
@@ -151,25 +165,31 @@ class StateReplay:
             )
         self.take(record, place)
 
-    def _read_header(self, data: bytes) -> _Header | None:
+    def read_header(self, line: bytes) -> tuple[LineHeader | None, int]:
+        """The header of a line that ends with an envelope, and where it ends; None for any other line."""
+        mark = line.find(_MARK)
+        start = line.find(_EVENT, 0, _LATEST)
+        if not 0 < start < mark:
+            return None, -1
+        data = line[start + 1 : mark]
         known = self._headers.get(data)
         if known is not None:
-            return known
+            return known, mark
         fields = read_members(b"{" + data + b"}")
         if fields is None:
-            return None
-        header = _Header(fields.get("event", ""), fields.get("verdict", ""), fields.get("grant", ""))
+            return None, -1
+        header = LineHeader(*(fields.get(name, "") for name in LineHeader._fields))
         if not all(isinstance(text, str) for text in header):
-            return None
+            return None, -1
         if len(data) < LONGEST:
             if len(self._headers) >= CACHED:
                 self._headers.clear()
             self._headers[data] = header
-        return header
+        return header, mark
 
-    def _leaves_out(self, header: _Header, line: bytes, mark: int) -> bool:
+    def _leaves_out(self, header: LineHeader, line: bytes, mark: int) -> bool:
         """Whether the line, whose envelope begins at `mark`, changes nothing but counters."""
-        event, verdict, grant = header
+        event, verdict, grant, *_ = header
         if event == "sent":
             if self._group:
                 return False
@@ -178,7 +198,7 @@ class StateReplay:
         if event != "received":
             return False
         if verdict == "accepted":
-            kind, id = _top_level(line, mark)
+            kind, id = top_level(line, mark)
             if kind is None or id is None or kind in _RULES:
                 return False
             self._flush()
@@ -217,6 +237,26 @@ class StateReplay:
             elif record.verdict == "accepted":
                 self._count(record.raw)
 
+    def force(self, record: Record, place: LinePlace | None = None) -> None:
+        """Takes the next record and replays it, whether or not it changes anything; the ids that are taken are right.
+
+        Raises:
+            ReplayMismatch, JournalError: as `take`.
+        """
+        self._flush()
+        self._keep_ids = True
+        self._group, self._place = [record], place
+
+    @property
+    def replayed(self) -> Replayed:
+        """The result of the replay.
+
+        Raises:
+            JournalError: when there was no record.
+        """
+        self._flush()
+        return self._player.end()
+
     def _changes(self, record: Record) -> bool:
         if record.event != "received":
             return record.event in ALWAYS
@@ -251,7 +291,7 @@ class StateReplay:
             return
         group, self._group = self._group, []
         before = self._messages_before(group)
-        self._player.pass_over(records=group[0].seq - 1, messages=before)
+        self._player.pass_over(records=group[0].seq - 1, messages=before, keep_ids=self._keep_ids)
         try:
             for record in group:
                 self._player.take(record)
@@ -270,6 +310,10 @@ class StateReplay:
         first = next((number for number in numbers if number is not None), None)
         if first is not None:
             return first - 1
+        return self._messages_so_far()
+
+    def _messages_so_far(self) -> int:
+        """The number of the newest of its messages."""
         if self._sent:
             record = read_line(self._sent)
             self._count(record.raw if record is not None else None)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from mew_lab.cli import main
+from mew_lab.errors import JournalError
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
-from mew_lab.log.integrity import heads_path, kept_heads, verify
+from mew_lab.log.integrity import heads_path, keep_pruned, kept_heads, verify
 from mew_lab.log.journal import Journal
 from mew_lab.log.prune import prune
 from mew_lab.space.events import Noted, Record
@@ -157,7 +158,13 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
     journal, url = lab.host.journal.paths[0], lab.url
     state = {name: member.rights.texts for name, member in lab.host.core.state.members.items()}  # type: ignore[union-attr]
     lab.down()
-    assert prune(journal, agree=lambda goes: True, heads=kept_heads(journal)) is not None
+    done = prune(journal, agree=lambda goes: True, heads=kept_heads(journal))
+    assert done is not None and done.head is not None
+    with pytest.raises(
+        JournalError, match="it is a snapshot, and heads of this journal were kept, but none after it"
+    ):
+        Past(journal)
+    keep_pruned(journal, None, done.head)
     assert len(list(journal.parent.glob("*.jsonl"))) == 2
     past = Past(journal)
     assert str(past.port) in url and past.is_enrolled("bot", past_of("proposer"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
+from mew_lab.log.integrity import heads_path, keep_pruned
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.log.reading import read_journal
@@ -171,8 +173,18 @@ def test_a_space_goes_on_only_once_and_only_from_its_own_journal(
     at = next(n for n, line in enumerate(lines) if b"what was said before" in line)
     forged = tmp_path / "forged.jsonl"
     forged.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
-    with pytest.raises(ReplayMismatch):
+    with pytest.raises(JournalError, match=rf"line {at + 1} of forged.jsonl is not vouched for"):
         up(resume=forged)
+    unchained = [
+        re.sub(rb',"chain":"[0-9a-f]{64}"', b"", line)
+        for line in forged.read_bytes().splitlines(keepends=True)
+    ]
+    forged.write_bytes(b"".join(unchained))
+    with pytest.raises(JournalError, match="the end of the journal is missing"):
+        up(resume=forged)  # its heads were kept
+    heads_path(Path.cwd(), "demo").unlink()
+    with pytest.raises(ReplayMismatch):
+        up(resume=forged)  # a journal of before there were chains is replayed in full
     with pytest.raises(JournalError):
         up(resume=tmp_path / "none.jsonl")
     Past(path).journal.close()  # nothing was left locked
@@ -218,7 +230,9 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
     await first.close()
     for again in range(2):  # what was resumed is resumed once more
         if pruned:
-            prune(path, keep=0, agree=lambda _: True)
+            done = prune(path, keep=0, agree=lambda _: True)
+            assert done is not None and done.head is not None
+            keep_pruned(path, None, done.head)
         past = Past(path)
         assert past.config().limits == file.config.limits, again
         limits.clear()

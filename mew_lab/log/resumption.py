@@ -1,0 +1,323 @@
+"""Replays as much of a journal as a space needs that goes on from it: its state, exactly as a full replay leaves it.
+
+`StateReplay` leaves out what changes nothing; here the rest of the state is restored too:
+
+- the gateway's own ids: a message that was refused over HTTP may have taken one that no record shows, so it is replayed;
+- the count of refused frames: each of them is replayed;
+- the ids that requests and proposals have taken: of each participant the newest, as many as a space remembers. They are
+  read from the end of the journal;
+- the last event: it is replayed with the records that it caused, since a killed gateway may have left some unwritten.
+
+This rests on the journal being what its gateway wrote. So it is for journals whose chain was verified, and whose space
+has obeyed the same rules from its first record (`goes_quickly`); others are replayed in full.
+
+Spec: §3.6.8, rulings R6 and R20.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from mew_lab.log.integrity import Integrity
+from mew_lab.log.line import read_line, read_members
+from mew_lab.log.reading import LINE_LIMIT, first_record
+from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
+from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
+from mew_lab.protocol.kinds import HANDLES
+from mew_lab.space.core import RULES, Space
+from mew_lab.space.events import Record, outline
+from mew_lab.space.state import EDITION, Handle
+
+__all__ = ["Resumption", "goes_quickly", "resume_quickly"]
+
+RECENT = 50_000  # records at the end that are read for the views
+_MARK_EVERY = 1000  # records between two places that are kept for that
+_FREE = ("memory", "log")  # connections of the gateway's own process, whose bytes nobody pays
+_LASTING = frozenset({"capability/grant", "space/invite"})
+_TAKERS = frozenset(HANDLES) - _LASTING
+_TAKING = frozenset(kind.encode() for kind in _TAKERS - RULES.keys())
+_OUTLINED = b',"detail":"{\\"size\\":'
+_TAIL = 16 * 1024 * 1024  # bytes at the end of a file in which its last event is looked for
+_UNCHECKED = "duplicate_id"  # a refusal that takes no id, and that only the ids of before explain
+
+
+class _Mark(NamedTuple):
+    """A line: how many records, messages and unknown ones came before it, and where it begins."""
+
+    records: int
+    envelopes: int
+    unknown: int
+    file: int
+    start: int
+
+
+class Resumption(NamedTuple):
+    """A journal that was replayed as far as its space needs it.
+
+    `used` are the bytes of lines that each participant has caused, `enrolled` the newest capabilities of each enrolment
+    as text, `notes` the newest note of each kind. `before` counts the records, messages and unknown messages that
+    `recent` leaves out.
+    """
+
+    replayed: Replayed
+    used: dict[str, int]
+    enrolled: dict[str, str]
+    notes: dict[str, str]
+    before: tuple[int, int, int]
+    paths: tuple[Path, ...]
+    mark: _Mark
+
+    def recent(self) -> Iterator[Record]:
+        """The newest records of the journal."""
+        for number in range(self.mark.file, len(self.paths)):
+            with self.paths[number].open("rb", buffering=1 << 18) as file:
+                file.seek(self.mark.start if number == self.mark.file else 0)
+                while line := file.readline(LINE_LIMIT + 1):
+                    record = read_line(line)
+                    if record is not None:
+                        yield record
+
+
+def goes_quickly(paths: Sequence[Path], integrity: Integrity) -> bool:
+    """Whether a journal may be resumed without a full replay: all of it is chained, under one edition of the rules."""
+    opened = first_record(paths[0])
+    about = (read_members(opened.detail) or {}) if opened is not None and opened.event == "opened" else {}
+    return (
+        integrity.flaw is None
+        and integrity.chained > 0
+        and not integrity.unchained
+        and about.get("edition") == EDITION
+    )
+
+
+def resume_quickly(paths: Sequence[Path], *, name: str, recent: int = RECENT) -> Resumption | None:
+    """Replays the journal in these files, in their order; None where its last event is too far from its end.
+
+    Raises:
+        ReplayMismatch: when a fresh space would have recorded something else.
+        JournalError: when it cannot be replayed.
+    """
+    last = _find_last_event(paths)
+    if last is None:
+        return None
+    replay = _ExactReplay(name, last)
+    marks: list[_Mark] = []
+    for number, path in enumerate(paths):
+        start = 0
+        with path.open("rb", buffering=1 << 18) as file:
+            while line := file.readline(LINE_LIMIT + 1):
+                if not line.endswith(b"\n") and number + 1 == len(paths) and read_line(line) is None:
+                    break  # torn
+                if replay.records % _MARK_EVERY == 0:
+                    marks.append(_Mark(replay.records, replay.envelopes, replay.unknown, number, start))
+                if not line.isspace():
+                    replay.take_next(line, LinePlace(number, start, len(line)), paths)
+                start += len(line)
+    replayed = replay.end()
+    far = (mark for mark in reversed(marks) if replay.records - mark.records >= recent)
+    mark = next(far, _Mark(0, 0, 0, 0, 0))
+    return Resumption(
+        replayed,
+        replay.used,
+        replay.enrolled,
+        replay.notes,
+        (mark.records, mark.envelopes, mark.unknown),
+        tuple(paths),
+        mark,
+    )
+
+
+def _find_last_event(paths: Sequence[Path]) -> LinePlace | None:
+    """The place of the newest record that is no effect of another; None where it is not near the end."""
+    for number in reversed(range(len(paths))):
+        size = paths[number].stat().st_size
+        begin = max(0, size - _TAIL)
+        with paths[number].open("rb") as file:
+            file.seek(begin)
+            data = file.read(_TAIL)
+        starts = [*([] if begin else [0]), *_starts(data)]
+        for start, end in zip(reversed(starts), [len(data), *reversed(starts)], strict=False):
+            record = read_line(data[start:end])
+            if record is not None and record.event not in CAUSED and record.event != "opened":
+                return LinePlace(number, begin + start, end - start)
+        if begin:
+            return None
+    return None
+
+
+def _starts(data: bytes) -> list[int]:
+    """Where lines begin in a part of a file, without its first line, which may have begun before."""
+    starts, at = [], data.find(b"\n") + 1
+    while at:
+        starts.append(at)
+        at = data.find(b"\n", at) + 1
+    return starts
+
+
+class _ExactReplay(StateReplay):
+    """A `StateReplay` whose space may go on; `last` is the place of the last event."""
+
+    def __init__(self, name: str, last: LinePlace) -> None:
+        super().__init__(name, observe=self._on_change)
+        self.records = self.envelopes = self.unknown = self._events = 0
+        self.used: dict[str, int] = {}
+        self.enrolled: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self._last = last
+        self._payer = ""
+        self._line = b""
+        self._line_place: LinePlace | None = None
+        self._taken = _TakenIds()
+
+    def take_next(self, line: bytes, place: LinePlace, paths: Sequence[Path]) -> None:
+        """Takes the next line of the journal in these files."""
+        self._line, self._line_place = line, place
+        self.records += 1
+        if place[:2] == self._last[:2]:
+            record = read_line(line)
+            space = self.space
+            if record is not None and space is not None and self._complete:
+                self.envelopes += record.raw is not None
+                self._note_event(record)
+                with ExitStack() as files:
+                    self._taken.restore(space, paths, files)
+                self.force(record, place)
+                return
+        header, _ = self.read_header(line)
+        if header is not None:
+            self.envelopes += 1
+        self.take_line(line, place)
+        self._pay(len(line))
+
+    def _pay(self, size: int) -> None:
+        if self._payer:
+            self.used[self._payer] = self.used.get(self._payer, 0) + size
+
+    def _leaves_out(self, header: LineHeader, line: bytes, mark: int) -> bool:
+        if header.event == "received" and header.verdict == "refused":
+            takes_id = not header.connection and header.code != _UNCHECKED
+            if takes_id or line.find(_OUTLINED, 0, mark) >= 0:
+                return False
+        if not super()._leaves_out(header, line, mark):
+            return False
+        if header.event == "received":
+            self._events += 1
+            self._payer = header.participant if header.via and header.via not in _FREE else ""
+            if header.verdict == "accepted" and top_level(line, mark)[0] in _TAKING:
+                self._take_id(header.participant)
+        return True
+
+    def take(self, record: Record, place: LinePlace | None = None) -> None:
+        if record.raw is not None and self.read_header(self._line)[0] is None:
+            self.envelopes += 1
+        if record.event not in CAUSED:
+            self._note_event(record)
+        super().take(record, place)
+        if record.event == "received" and record.verdict == "accepted":
+            kind = (read_members(record.raw or "") or {}).get("kind")
+            if isinstance(kind, str) and kind in _TAKERS:
+                self._take_id(record.participant)
+
+    def _note_event(self, record: Record) -> None:
+        if record.event not in ("opened", SNAPSHOT):
+            self._events += 1
+        self._payer = record.participant if record.via and record.via not in _FREE else ""
+        self.unknown += outline(record) is not None
+        if record.event == "enrolled":
+            self.enrolled[record.participant] = record.detail
+        elif record.raw is None and record.event not in ("opened", SNAPSHOT):
+            self.notes[record.event] = record.detail
+
+    def _changes(self, record: Record) -> bool:
+        if record.event == "frame":
+            return True
+        if record.event == "received" and record.verdict == "refused":
+            return not record.connection and record.code != _UNCHECKED
+        return super()._changes(record)
+
+    def _messages_before(self, group: list[Record]) -> int:
+        # Exact here; a refused message may have taken an id before the one that its refusal shows.
+        return self._messages_so_far()
+
+    def _on_change(self, group: Sequence[Record], place: LinePlace | None, messages: int) -> None:
+        space = self.space
+        if space is not None and group[0].event == SNAPSHOT:
+            self._taken.earlier = list(space.state.handles.items())
+
+    def _take_id(self, participant: str) -> None:
+        space, place = self._player.space, self._line_place
+        if place is not None and participant in space.state.members:
+            self._taken.add(place, participant, space.state.members[participant].admissions)
+
+    def end(self) -> Replayed:
+        """The result of the replay, as a full one has it."""
+        _ = self.space
+        replayed = self.replayed
+        return replayed._replace(events=self._events, unknown=self.unknown)
+
+
+class _TakenIds:
+    """The lines whose messages took an id: their places, participants and admissions."""
+
+    def __init__(self) -> None:
+        self.earlier: list[tuple[str, Handle]] = []  # of a snapshot
+        self._names: dict[str, int] = {}
+        self._participants = array("L")
+        self._admissions = array("L")
+        self._files = array("L")
+        self._begin = array("Q")
+        self._lengths = array("L")
+
+    def add(self, place: LinePlace, participant: str, admission: int) -> None:
+        self._participants.append(self._names.setdefault(participant, len(self._names)))
+        self._admissions.append(admission)
+        self._files.append(place.file)
+        self._begin.append(place.start)
+        self._lengths.append(place.length)
+
+    def restore(self, space: Space, paths: Sequence[Path], files: ExitStack) -> None:
+        """Gives the space the ids that it remembers: the newest, up to the shares of its participants."""
+        limits = space.state.limits
+        share = max(1, limits.handles // limits.share) if limits.share > 1 else limits.handles
+        names = list(self._names)
+        kept: list[tuple[str, Handle]] = []
+        seen: set[str] = set()
+        own: Counter[str] = Counter()
+
+        def keep(id: str, handle: Handle) -> None:
+            if id not in seen and own[handle.participant] < share and len(kept) < limits.handles:
+                seen.add(id)
+                own[handle.participant] += 1
+                kept.append((id, handle))
+
+        opened: dict[int, IO[bytes]] = {}
+        for at in reversed(range(len(self._begin))):
+            participant = names[self._participants[at]]
+            if own[participant] >= share or len(kept) >= limits.handles:
+                continue
+            number = self._files[at]
+            if number not in opened:
+                opened[number] = files.enter_context(paths[number].open("rb", buffering=0))
+            line = os.pread(opened[number].fileno(), self._lengths[at], self._begin[at])
+            keep(_read_id(line), Handle(participant, self._admissions[at]))
+        for id, handle in reversed(self.earlier):
+            keep(id, handle)
+        space.state.handles.clear()
+        space.state.handles_of.clear()
+        for id, handle in reversed(kept):
+            space.state.take_handle(id, handle)
+
+
+def _read_id(line: bytes) -> str:
+    mark = line.find(b',"envelope":')
+    id = top_level(line, mark)[1] if mark > 0 else None
+    if id is not None and id.isascii():
+        return id.decode()
+    record = read_line(line)
+    return str((read_members(record.raw or "") or {}).get("id", "")) if record is not None else ""

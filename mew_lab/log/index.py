@@ -145,13 +145,28 @@ class _Store:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
+        self.attached = path is not None
         try:
-            where = str(path) if path is not None else ":memory:"
-            self.connection = duckdb.connect(where, read_only=read_only, config=settings)
-            self.connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+            # A file is attached to a database in memory, because one process can open it only with equal settings.
+            self.connection = duckdb.connect(":memory:", config=settings)
+            if path is not None:
+                options = " (READ_ONLY)" if read_only else ""
+                self.connection.execute(f"ATTACH {_quote(str(path))} AS journal{options}")
+            self._prepare(self.connection)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own, for one thread."""
+        cursor = self.connection.cursor()
+        self._prepare(cursor)
+        return cursor
+
+    def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+        if self.attached:
+            connection.execute("USE journal")
 
     def close(self) -> None:
         """Closes the database and deletes the folder."""
@@ -343,7 +358,7 @@ class LogIndex:
         if self.path is not None:
             self._copy_for_writing()
         total = sum(sizes)
-        with _Inserter(self._store_connection()) as inserter:
+        with _Inserter(self._opened()) as inserter:
             for number, path in enumerate(paths):
                 state = self._files[number] if number < len(self._files) else None
                 self._extend_file(number, path, state, inserter, total)
@@ -445,7 +460,7 @@ class LogIndex:
 
     def _store_records(self, records: Iterable[Record]) -> None:
         """Indexes records that stand in no line of a journal, with their texts."""
-        with _Inserter(self._store_connection()) as inserter:
+        with _Inserter(self._opened()) as inserter:
             batch: list[Record] = []
             for record in records:
                 batch.append(record)
@@ -460,9 +475,9 @@ class LogIndex:
         inserter.put(columns, -1, self._rows, batch)
         self._rows += len(batch)
 
-    def _store_connection(self) -> duckdb.DuckDBPyConnection:
+    def _opened(self) -> _Store:
         assert self._store is not None, "an index is begun before it is used"
-        return self._store.connection
+        return self._store
 
     def _copy_for_writing(self) -> None:
         """Goes on with a private copy of the index file, which then replaces it."""
@@ -786,7 +801,7 @@ class LogIndex:
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         if self._store is None:
             self.build()
-        return self._store_connection().cursor()
+        return self._opened().cursor()
 
 
 def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
@@ -831,8 +846,8 @@ class _Inserter:
     DuckDB works without the interpreter's lock, so both go on at once. At most two batches wait.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = connection.cursor()
+    def __init__(self, store: _Store) -> None:
+        self._cursor = store.cursor()
         self._waiting: queue.Queue[Any] = queue.Queue(maxsize=2)
         self._fault: BaseException | None = None
         self._thread: threading.Thread | None = None

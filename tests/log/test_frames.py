@@ -15,6 +15,7 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, describe_frames
+from mew_lab.log.frames import FrameMaker
 from mew_lab.log.ledger_rows import MessageState, MessageStates, ledger_columns
 from mew_lab.log.log import Log, open_log
 from mew_lab.protocol.permit import PROFILES
@@ -518,6 +519,22 @@ def test_a_long_log_keeps_its_order_and_every_answer() -> None:
     assert [state == "waiting" for state in frame["state"]] == [n % 3 == 0 for n in range(count)]
     assert frame["latency"].dropna().unique().tolist() == [0.25]
     assert list(log.decisions()["seq"]) == list(range(1, 2 * count, 2))
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_pass_that_is_interrupted_begins_anew(grows: bool) -> None:
+    records = recorded(1, 200)
+    maker, whole = FrameMaker(grows=grows), FrameMaker()
+
+    def interrupted(done: int) -> Iterable[Record]:
+        yield from records[:150]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        maker.frame("requests", interrupted)
+    for name in ("requests", "chat"):
+        expected = whole.frame(name, lambda done: records[done:])
+        pd.testing.assert_frame_equal(maker.frame(name, lambda done: records[done:]), expected)
 
 
 def test_hostile_lines_of_a_file_make_no_frame_fail(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The findings of a diagnosis: severities, rules as data, findings, and what all families of rules share.
 
-A rule is data: an id, a severity, the requirement that it rests on, and its sentence. A family of rules (`RuleFamily`) is a
-class with steps. A step takes a message and the changes that the ledger made of it, and reports a rule. The ledger alone
-decides what became of a call, a stream or a sequence of reasoning; a step only judges what the ledger says.
+A rule is data: an id, a severity, the requirement that it rests on, and its sentence. A family of rules (`RuleFamily`)
+is a class with steps. A step takes a message and the changes that the ledger made of it, and reports a rule. The ledger
+alone decides what became of a call, a stream or a sequence of reasoning; a step only judges what the ledger says.
 
 Severities:
 

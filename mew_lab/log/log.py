@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
+    from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
@@ -390,6 +391,23 @@ class Log:
     def chat(self) -> pd.DataFrame:
         """The chat messages and their acknowledgements; see `log.frames["chat"]`."""
         return self.frame("chat")
+
+    # --- diagnosis ---
+
+    def diagnose(self, severity: str = "note") -> Diagnosis:
+        """The faults and oddities of the log of at least this severity: `note`, `warn`, `error` or `fatal`.
+
+        Printed, the worst come first; `.df` is their table.
+
+        Raises:
+            ConfigError: when there is no such severity.
+        """
+        from mew_lab.log.diagnose.diagnosis import at_least, diagnose
+
+        at_least(severity)
+        return diagnose(self.records, lambda: self.faults).at_least(severity)
+
+    # --- end of the diagnosis ---
 
     def _after(self, done: int) -> Iterable[Record]:
         """The records behind the first `done`, up to now. Those of files are read once."""

@@ -1,0 +1,542 @@
+"""Rules about requests, proposals and answers.
+
+The ledger says which answer counts, who decided a proposal, and why a message changes nothing (`Claim.why`). These
+rules say which of that is a fault.
+
+Spec: §3.1 to §3.3, rulings R5, R17, R18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mew_lab.ledger.calls import Change, Proposal, Request, method_of, tool_of
+from mew_lab.ledger.ledger import LedgerChange
+from mew_lab.ledger.members import GATEWAYS
+from mew_lab.log.diagnose.findings import (
+    Mark,
+    PlacedEntry,
+    Rule,
+    RuleContext,
+    RuleFamily,
+    changes_of,
+    word,
+    words,
+)
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line
+
+__all__ = ["CALL_RULES", "CallRules"]
+
+MAX_WAITING = 100_000  # requests without an answer, and as many undecided proposals
+MAX_COMPARED = 50  # open proposals of the same tool that a request is compared with
+REPEATED = 5  # equal calls in a row
+MAX_CALLERS = 2000
+MAX_REPEATED = 16 * 1024  # characters of a call that is compared with the one before it
+MAX_ERROR = 120  # characters of an error in a sentence
+
+UNANSWERED = Rule(
+    "unanswered-request",
+    "warn",
+    "",
+    "{sender}'s request {id} to {to} was not answered by the end of the log, {seconds:.1f} s later",
+)
+FAN_OUT = Rule(
+    "fan-out-unanswered",
+    "warn",
+    "",
+    "{sender}'s request {id} went to {count} participants, and {missing} did not answer it",
+)
+NO_REQUEST = Rule(
+    "response-without-request",
+    "error",
+    "P-3-10",
+    "{sender}'s response {id} answers {about}, which is no request of this log",
+)
+NO_REFERENCE = Rule(
+    "response-without-reference",
+    "error",
+    "P-3.1.2-1",
+    "{sender}'s response {id} does not say in correlation_id which request it answers",
+)
+NOT_ASKED = Rule(
+    "answer-from-not-asked",
+    "warn",
+    "",
+    "{sender} answered request {about}, which was addressed to {to}; the answer does not count",
+)
+ANSWERED_TWICE = Rule(
+    "answered-twice",
+    "warn",
+    "",
+    "{sender} answered request {about} again; only the first answer counts",
+)
+ANSWERED_PROPOSAL = Rule(
+    "answer-to-proposal",
+    "error",
+    "P-3.2.1-5",
+    "{sender} answered proposal {about}; an answer belongs to the request that approves it",
+)
+NOTIFICATION_ANSWERED = Rule(
+    "answer-to-notification",
+    "note",
+    "",
+    "{sender} answered {about}, which is a notification and waits for nothing",
+)
+UNLINKED = Rule(
+    "approval-without-reference",
+    "warn",
+    "P-3.2.1-3",
+    "{sender} sent the call that {proposer} proposed in {about}, but its correlation_id does not name the proposal",
+)
+UNDECIDED = Rule(
+    "undecided-proposal",
+    "warn",
+    "P-3.3.2-4",
+    "{sender}'s proposal {id} was neither approved, rejected nor withdrawn by the end of the log",
+)
+# No row says that somebody has to decide a proposal that is addressed to everybody.
+UNDECIDED_BY_ALL = UNDECIDED._replace(requirement="")
+FOREIGN_WITHDRAW = Rule(
+    "foreign-withdraw",
+    "error",
+    "S-L2-20",
+    "{sender} withdrew proposal {about} of {proposer}; only {proposer} can, so it changes nothing",
+)
+LATE_WITHDRAW = Rule(
+    "late-withdraw", "note", "", "{sender} withdrew proposal {about} after it was over: {why}"
+)
+LATE_REJECT = Rule("late-reject", "note", "", "{sender} rejected proposal {about} after it was over: {why}")
+WITHDRAW_NOTHING = Rule(
+    "withdraw-without-proposal",
+    "warn",
+    "P-3-12",
+    "{sender}'s withdraw {id} names no proposal of this log",
+)
+REJECT_NOTHING = Rule(
+    "reject-without-proposal",
+    "warn",
+    "P-3-13",
+    "{sender}'s reject {id} names no proposal of this log",
+)
+EDITED = Rule(
+    "edited-approval",
+    "warn",
+    "C-23",
+    "{sender} approved proposal {about} with {count} of its values changed, first at {path}",
+)
+APPROVED_TWICE = Rule(
+    "approved-twice",
+    "warn",
+    "C-22",
+    "{sender} sent proposal {about} again as a request, though {why}; the call may run twice",
+)
+AFTER_WITHDRAW = Rule(
+    "approved-after-withdraw",
+    "error",
+    "",
+    "{sender} approved proposal {about} after {proposer} had withdrawn it",
+)
+NOT_AS_PROPOSED = Rule(
+    "approval-of-other-call",
+    "warn",
+    "",
+    "{sender}'s request {id} refers to proposal {about} and does not approve it: {why}",
+)
+TO_NOBODY = Rule(
+    "request-to-nobody",
+    "warn",
+    "",
+    "{sender}'s request {id} is addressed to nobody, so no answer counts",
+)
+RPC_ID = Rule(
+    "rpc-id-differs",
+    "error",
+    "P-3.1.2-2",
+    "{sender}'s response {id} has the JSON-RPC id {got}, and request {about} has {wanted}",
+)
+RPC_REQUEST = Rule(
+    "request-without-rpc-members",
+    "note",
+    "P-3.1.1-1",
+    "{sender}'s request {id} has no {missing} in its payload",
+)
+RPC_RESPONSE = Rule(
+    "response-without-rpc-members",
+    "note",
+    "P-3.1.2-2",
+    "{sender}'s response {id} has no {missing} in its payload",
+)
+ELSEWHERE = Rule(
+    "answer-addressed-elsewhere",
+    "note",
+    "P-3.1.2-4",
+    "{sender}'s response {id} is addressed to {to}, and not to {requester}, which asked",
+)
+FAILED = Rule("failed-call", "note", "", "{sender} answered request {about} with an error: {error}")
+MALFORMED = Rule(
+    "malformed-call",
+    "warn",
+    "P-3-21",
+    "{sender}'s {kind} {id} has a payload of another shape than its kind; participants ignore it",
+)
+REPEATED_CALL = Rule(
+    "repeated-call",
+    "note",
+    "",
+    "{sender} sent the same call to {to} {count} times in a row",
+)
+
+CALL_RULES: Final = (
+    *(UNANSWERED, FAN_OUT, NO_REQUEST, NO_REFERENCE, NOT_ASKED, ANSWERED_TWICE, ANSWERED_PROPOSAL),
+    *(NOTIFICATION_ANSWERED, UNLINKED, UNDECIDED, FOREIGN_WITHDRAW, LATE_WITHDRAW, LATE_REJECT),
+    *(WITHDRAW_NOTHING, REJECT_NOTHING, EDITED, APPROVED_TWICE, AFTER_WITHDRAW, NOT_AS_PROPOSED),
+    *(TO_NOBODY, RPC_ID, RPC_REQUEST, RPC_RESPONSE, ELSEWHERE, FAILED, MALFORMED, REPEATED_CALL),
+)
+_CALLS = ("mcp/request", "mcp/proposal")
+
+
+class _FanOut:
+    """A request to several participants: those that have not answered yet."""
+
+    def __init__(self, mark: Mark) -> None:
+        self.mark = mark
+        self.missing = dict.fromkeys(mark.to)
+
+
+class CallRules(RuleFamily):
+    """The rules about calls."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self.kinds = {
+            "mcp/request": self._on_request,
+            "mcp/proposal": self._on_proposal,
+            "mcp/response": self._on_response,
+            "mcp/withdraw": self._on_withdraw,
+            "mcp/reject": self._on_reject,
+        }
+        self._waiting: BoundedDict[str, Mark] = BoundedDict(
+            MAX_WAITING, on_forget=lambda _, mark: self._report_unanswered_request(mark)
+        )
+        self._fan_outs: BoundedDict[str, _FanOut] = BoundedDict(
+            MAX_WAITING, on_forget=lambda _, fan_out: self._report_fan_out(fan_out)
+        )
+        self._undecided: BoundedDict[str, Mark] = BoundedDict(
+            MAX_WAITING, on_forget=lambda _, mark: self._report_undecided_proposal(mark)
+        )
+        # method, tool -> ids of its undecided proposals, the oldest first
+        self._proposed: dict[tuple[str, str], dict[str, None]] = {}
+        self._calls: BoundedDict[str, tuple[PlacedEntry, int]] = BoundedDict(MAX_CALLERS)
+
+    def finish(self) -> None:
+        for mark in self._waiting.values():
+            self._report_unanswered_request(mark)
+        for fan_out in self._fan_outs.values():
+            self._report_fan_out(fan_out)
+        for mark in self._undecided.values():
+            self._report_undecided_proposal(mark)
+
+    # --- one step a kind ---
+
+    def _on_request(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        if entry.malformed:
+            self._report_malformed_call(entry)
+            return
+        method = method_of(entry.payload)
+        waits = not method.startswith("notifications/")
+        self._check_rpc(entry, RPC_REQUEST, waits=waits)
+        for change in changes_of(changes, Change, "requested"):
+            if waits and not entry.to:
+                self.report(TO_NOBODY, entry, sender=word(entry.sender), id=word(entry.id))
+            elif waits and len(set(entry.to)) > 1:
+                self._fan_outs[entry.id] = _FanOut(entry.mark)
+            elif waits and not self._is_absent(entry.to[0]):
+                self._waiting[change.call.id] = entry.mark
+        approves = False
+        for change in changes_of(changes, Change, "fulfilled"):
+            approves = True
+            proposal: Proposal = change.call
+            self._forget_proposal(proposal.id)
+            if proposal.difference:
+                self.report(
+                    EDITED,
+                    entry,
+                    proposal.id,
+                    sender=word(entry.sender),
+                    about=word(proposal.id),
+                    count=len(proposal.difference),
+                    path=word(proposal.difference[0].path),
+                )
+        for change in changes_of(changes, Change, "claimed"):
+            if isinstance(change.call, Proposal):
+                approves = True
+                self._judge_approval(change.call, entry)
+        if not approves and self._undecided and waits:
+            self._match_proposals(entry, method)
+        self._count_repeats(entry, method)
+
+    def _on_proposal(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        if entry.malformed:
+            self._report_malformed_call(entry)
+            return
+        for change in changes_of(changes, Change, "proposed"):
+            self._forget_proposal(entry.id)
+            self._undecided[entry.id] = entry.mark
+            key = change.call.method, change.call.tool
+            self._proposed.setdefault(key, {})[entry.id] = None
+
+    def _on_response(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        about = entry.correlation_id
+        if not about:
+            self.report(NO_REFERENCE, entry, sender=word(entry.sender), id=word(entry.id))
+            return
+        if entry.malformed:
+            self._report_malformed_call(entry)
+            return
+        if entry.payload.get("jsonrpc") != "2.0" or "id" not in entry.payload:
+            self._check_rpc(entry, RPC_RESPONSE)
+        calls = [change for change in changes if isinstance(change, Change)]
+        for change in calls:
+            if isinstance(change.call, Request) and change.what == "answered":
+                self._judge_answer(change.call, entry)
+        answers = any(change.what == "answered" for change in calls)
+        late = [self._fan_outs[id] for id in about if id in self._fan_outs]
+        further = False  # an answer of a further addressee of a request to several
+        for fan_out in late:
+            if entry.sender in fan_out.missing:
+                further = True
+                del fan_out.missing[entry.sender]
+                if not fan_out.missing:
+                    del self._fan_outs[fan_out.mark.id]
+        if not answers and not further:
+            for change in calls:
+                if change.what == "claimed":
+                    self._judge_claimed_answer(change.call, entry)
+        if not calls and not any(self._is_forgotten(id) for id in about):
+            known = [self.context.ids.get(id) for id in about]
+            if not any(found is not None and found[1] in _CALLS for found in known):
+                self._report_no_request(entry)
+
+    def _on_withdraw(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        self._judge_end(entry, changes, WITHDRAW_NOTHING)
+
+    def _on_reject(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        self._judge_end(entry, changes, REJECT_NOTHING)
+
+    # --- judgements ---
+
+    def _judge_end(self, entry: PlacedEntry, changes: Sequence[LedgerChange], nothing: Rule) -> None:
+        """Judges a withdraw or a reject."""
+        if entry.malformed and entry.correlation_id:
+            self._report_malformed_call(entry)
+            return
+        calls = [change for change in changes if isinstance(change, Change)]
+        known = [self.context.ids.get(id) for id in entry.correlation_id]
+        if not calls and not any(found is not None and found[1] == "mcp/proposal" for found in known):
+            self.report(nothing, entry, sender=word(entry.sender), id=word(entry.id))
+        for change in calls:
+            proposal = change.call
+            if change.what in ("withdrawn", "rejected"):
+                self._forget_proposal(proposal.id)
+            if change.what != "claimed" or not isinstance(proposal, Proposal):
+                continue
+            about = {"sender": word(entry.sender), "about": word(proposal.id)}
+            if nothing is REJECT_NOTHING:
+                self.report(LATE_REJECT, entry, proposal.id, **about, why=_why(proposal, entry))
+            elif entry.sender != proposal.proposer:
+                self.report(FOREIGN_WITHDRAW, entry, proposal.id, **about, proposer=word(proposal.proposer))
+            else:
+                self.report(LATE_WITHDRAW, entry, proposal.id, **about, why=_why(proposal, entry))
+
+    def _judge_approval(self, proposal: Proposal, entry: PlacedEntry) -> None:
+        """Judges a request that refers to a proposal and does not decide it."""
+        about = {"sender": word(entry.sender), "about": word(proposal.id)}
+        why = _why(proposal, entry)
+        if proposal.state == "withdrawn":
+            self.report(AFTER_WITHDRAW, entry, proposal.id, **about, proposer=word(proposal.proposer))
+        elif proposal.decided:
+            others = (proposal.id, proposal.fulfilment or "")
+            self.report(APPROVED_TWICE, entry, *others, **about, why=why)
+        else:
+            self.report(NOT_AS_PROPOSED, entry, proposal.id, **about, id=word(entry.id), why=why)
+
+    def _judge_answer(self, request: Request, entry: PlacedEntry) -> None:
+        """Judges the answer that counts."""
+        self._waiting.pop(request.id, None)
+        sender, about = word(entry.sender), word(request.id)
+        asked, answered = request.payload.get("id"), entry.payload.get("id")
+        if "id" in request.payload and "id" in entry.payload and not _equal(asked, answered):
+            self.report(
+                RPC_ID,
+                entry,
+                request.id,
+                sender=sender,
+                id=word(entry.id),
+                about=about,
+                got=word(repr(answered)),
+                wanted=word(repr(asked)),
+            )
+        requester = self.context.logical(request.sender)
+        if entry.to and requester not in map(self.context.logical, entry.to):
+            self.report(
+                ELSEWHERE,
+                entry,
+                request.id,
+                sender=sender,
+                id=word(entry.id),
+                to=words(entry.to),
+                requester=word(request.sender),
+            )
+        if request.failed:
+            self.report(FAILED, entry, request.id, sender=sender, about=about, error=_error(entry))
+
+    def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
+        """Judges an answer that changes nothing."""
+        about = {"sender": word(entry.sender), "about": word(call.id)}
+        request = call.entry if isinstance(call, Request) else call.request
+        if isinstance(call, Proposal) and call.id in entry.correlation_id:
+            self.report(ANSWERED_PROPOSAL, entry, call.id, **about)
+        elif request is None:
+            return
+        elif entry.sender not in request.to:
+            if request.to:  # of a request to nobody, nobody was asked
+                about["about"] = word(request.id)
+                self.report(NOT_ASKED, entry, request.id, **about, to=words(request.to))
+        elif isinstance(call, Request) and call.state == "sent":
+            self.report(NOTIFICATION_ANSWERED, entry, call.id, **about)
+        else:
+            about["about"] = word(request.id)
+            self.report(ANSWERED_TWICE, entry, request.id, **about)
+
+    def _match_proposals(self, entry: PlacedEntry, method: str) -> None:
+        """Finds the undecided proposal that a request carries out without naming it."""
+        key = method, tool_of(entry.payload) or ""
+        ids = self._proposed.get(key)
+        if not ids:
+            return
+        for id in list(reversed(ids))[:MAX_COMPARED]:
+            proposal = self.context.ledger.calls.proposals.get(id)
+            if proposal is None or proposal.proposer == entry.sender:
+                continue
+            if proposal.payload.get("params") != entry.payload.get("params"):
+                continue
+            if proposal.to and set(proposal.to) != set(entry.to):
+                continue
+            self._forget_proposal(id)
+            self.report(
+                UNLINKED,
+                entry,
+                id,
+                sender=word(entry.sender),
+                proposer=word(proposal.proposer),
+                about=word(id),
+            )
+            return
+
+    def _count_repeats(self, entry: PlacedEntry, method: str) -> None:
+        if method != "tools/call" or len(entry.raw) > MAX_REPEATED:
+            return
+        last, count = self._calls.get(entry.sender, (None, 0))
+        same = (
+            last is not None
+            and last.to == entry.to
+            and last.payload.get("params") == entry.payload.get("params")
+        )
+        count = count + 1 if same else 1
+        self._calls[entry.sender] = entry, count
+        if count == REPEATED:
+            self.report(REPEATED_CALL, entry, sender=word(entry.sender), to=words(entry.to), count=REPEATED)
+
+    def _check_rpc(self, entry: PlacedEntry, rule: Rule, *, waits: bool = True) -> None:
+        missing = [] if entry.payload.get("jsonrpc") == "2.0" else ['jsonrpc "2.0"']
+        if waits and "id" not in entry.payload:
+            missing.append("id")
+        if missing:
+            about = {"sender": word(entry.sender), "id": word(entry.id)}
+            self.report(rule, entry, **about, missing=" and no ".join(missing))
+
+    def _report_no_request(self, entry: PlacedEntry) -> None:
+        self.report(
+            NO_REQUEST,
+            entry,
+            *entry.correlation_id,
+            sender=word(entry.sender),
+            id=word(entry.id),
+            about=words(entry.correlation_id),
+        )
+
+    def _report_malformed_call(self, entry: PlacedEntry) -> None:
+        self.report(MALFORMED, entry, sender=word(entry.sender), kind=word(entry.kind), id=word(entry.id))
+
+    def _report_unanswered_request(self, mark: Mark) -> None:
+        seconds = max(0.0, (self.context.now() - mark.time).total_seconds())
+        self.report(
+            UNANSWERED, mark, sender=word(mark.sender), id=word(mark.id), to=words(mark.to), seconds=seconds
+        )
+
+    def _report_undecided_proposal(self, mark: Mark) -> None:
+        self.report(
+            UNDECIDED if mark.to else UNDECIDED_BY_ALL, mark, sender=word(mark.sender), id=word(mark.id)
+        )
+
+    def _report_fan_out(self, fan_out: _FanOut) -> None:
+        mark = fan_out.mark
+        self.report(
+            FAN_OUT,
+            mark,
+            sender=word(mark.sender),
+            id=word(mark.id),
+            count=len(set(mark.to)),
+            missing=words(tuple(fan_out.missing)),
+        )
+
+    # --- storage ---
+
+    def _forget_proposal(self, id: str) -> None:
+        mark = self._undecided.pop(id, None)
+        if mark is None:
+            return
+        proposal = self.context.ledger.calls.proposals.get(id)
+        keys = [(proposal.method, proposal.tool)] if proposal is not None else list(self._proposed)
+        for key in keys:
+            ids = self._proposed.get(key, {})
+            ids.pop(id, None)
+            if not ids:
+                self._proposed.pop(key, None)
+
+    def _is_forgotten(self, id: str) -> bool:
+        """Whether an answer belongs to a request that the ledger had to forget."""
+        return self._waiting.pop(id, None) is not None
+
+    def _is_absent(self, name: str) -> bool:
+        """Whether a participant is known to be absent; the rules of participants report a request to it."""
+        if name in GATEWAYS:
+            return False
+        member = self.context.ledger.members.get(name)
+        return not member.ids if member is not None else self.context.whole()
+
+
+def _why(call: Request | Proposal, entry: PlacedEntry) -> str:
+    """The reason that the ledger gives why a message does not change a call."""
+    reasons = (claim.why for claim in reversed(call.claims) if claim.id == entry.id)
+    return word(next(reasons, "it is over"))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
+
+
+def _error(entry: PlacedEntry) -> str:
+    error = entry.payload.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    if isinstance(message, str) and message:
+        return one_line(message, MAX_ERROR)
+    result = entry.payload.get("result")
+    content = result.get("content") if isinstance(result, dict) else None
+    parts = (
+        (part.get("text") for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
+    )
+    text = next((part for part in parts if isinstance(part, str) and part), "")
+    return one_line(text, MAX_ERROR) or "without a message"

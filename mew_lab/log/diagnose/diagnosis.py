@@ -1,0 +1,382 @@
+"""Diagnoses a log: passes its records through the ledger and the families of rules, and collects the findings.
+
+How it works
+------------
+`DiagnosisPass.observe` takes every record of a log, in order. A record with a message becomes a `PlacedEntry`. The
+ledger observes it, and then the steps of its kind and of each change judge it. Findings come out at once; `finish` adds
+what the end of the log leaves open. Each record costs the same, however long the log is, and all tables are bounded.
+
+`diagnose` keeps at most 10,000 findings of each rule; it counts all. `diagnose_columns` keeps none.
+
+Spec: §3, §4.1.
+"""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from mew_lab.errors import ConfigError
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
+from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
+from mew_lab.log.diagnose.findings import (
+    SEVERITIES,
+    ChangeStep,
+    EntryStep,
+    LogFinding,
+    Mark,
+    PlacedEntry,
+    RecentIds,
+    RecordStep,
+    Rule,
+    RuleContext,
+    RuleFamily,
+)
+from mew_lab.log.diagnose.messages import MESSAGE_RULES, MessageRules
+from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRules
+from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
+from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
+from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
+from mew_lab.log.ledger_rows import rare_collection
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import visible
+from mew_lab.space.events import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "RULES",
+    "Diagnosis",
+    "DiagnosisPass",
+    "MessageFinding",
+    "at_least",
+    "diagnose",
+    "diagnose_columns",
+]
+
+MAX_FINDINGS = 10_000  # of one rule that are kept
+MAX_IDS = 100_000  # ids that are remembered, at least
+MAX_RELATED = 8  # ids of other messages of a finding
+SHOWN = 20  # findings that are printed
+SHOWN_HTML = 200
+
+UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}")
+
+RULES: Final[Mapping[str, Rule]] = {
+    rule.id: rule
+    for rule in (
+        *CALL_RULES,
+        *REASONING_RULES,
+        *STREAM_RULES,
+        *PARTICIPANT_RULES,
+        *PERMISSION_RULES,
+        *MESSAGE_RULES,
+        *CHAT_RULES,
+        UNREADABLE,
+    )
+}
+"""Every rule by its id."""
+
+_FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
+    *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules),
+    MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
+)
+
+
+class MessageFinding(NamedTuple):
+    """One finding about one message, for the columns `diag.severity` and `diag.rule` of an index.
+
+    `place` is the place of the record among all records of the log, from 1; unique, unlike `seq`.
+    """
+
+    place: int
+    severity: str
+    rule: str
+
+
+class DiagnosisPass:
+    """The findings of a log, as its records come.
+
+    Args:
+        emit: Called with each finding.
+    """
+
+    def __init__(self, emit: Callable[[LogFinding], None]) -> None:
+        self.places = 0
+        self._emit = emit
+        self._names: dict[str, str] = {}  # id of a connection -> participant
+        self._whole = False
+        self._now = datetime.fromtimestamp(0, UTC)
+        self._told: set[str] = set()  # rules reported about the message at hand
+        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        context = RuleContext(
+            self._report,
+            self._ledger,
+            RecentIds(MAX_IDS),
+            self._names,
+            lambda: self._now,
+            lambda: self._whole,
+        )
+        self._families = [family(context) for family in _FAMILIES]
+        self._always: list[EntryStep] = [
+            family.always for family in self._families if family.always is not None
+        ]
+        self._refusals: list[RecordStep] = [
+            family.refusals for family in self._families if family.refusals is not None
+        ]
+        self._kinds: dict[str, list[EntryStep]] = {}
+        self._changes: dict[type, list[ChangeStep]] = {}
+        self._events: dict[str, list[Callable[[Record, int], None]]] = {}
+        for family in self._families:
+            for kind, step in family.kinds.items():
+                self._kinds.setdefault(kind, []).append(step)
+            for change, change_step in family.changes.items():
+                self._changes.setdefault(change, []).append(change_step)
+            for event, event_step in family.events.items():
+                self._events.setdefault(event, []).append(event_step)
+
+    def observe(self, record: Record) -> None:
+        """Judges the next record of the log."""
+        self.places += 1
+        self._now = record.now
+        if self._told:
+            self._told.clear()
+        if record.raw is None:
+            self._on_event(record)
+            return
+        entry = PlacedEntry(record, self.places)
+        changes = self._ledger.observe(entry)
+        if entry.refused:
+            for refusal in self._refusals:
+                refusal(record, entry, self.places)
+            return
+        for change in changes:
+            for change_step in self._changes.get(type(change), ()):
+                change_step(change, entry)
+        for step in self._kinds.get(entry.kind, ()):
+            step(entry, changes)
+        for step in self._always:
+            step(entry, changes)
+
+    def finish(self) -> None:
+        """Reports what the end of the log leaves open. Nothing may be observed afterwards."""
+        for family in self._families:
+            self._told.clear()
+            family.finish()
+
+    def _on_event(self, record: Record) -> None:
+        if record.event == "opened":
+            self._whole = self._whole or self.places == 1
+        elif record.event == "joined" and record.verdict != "refused" and record.detail:
+            self._names[record.detail] = record.participant
+        if record.verdict == "refused":
+            for refusal in self._refusals:
+                refusal(record, None, self.places)
+        for step in self._events.get(record.event, ()):
+            step(record, self.places)
+
+    def _report(self, rule: Rule, about: Entry | Mark | None, /, *related: str, **words: object) -> None:
+        if isinstance(about, PlacedEntry):
+            if rule.id in self._told:
+                return  # one message may change several calls, and is still one finding
+            self._told.add(rule.id)
+            about = about.mark
+        assert about is None or isinstance(about, Mark)
+        place, seq, time, id = (
+            (0, 0, None, "") if about is None else (about.place, about.seq, about.time, about.id)
+        )
+        others = tuple(dict.fromkeys(other for other in related if other and other != id))[:MAX_RELATED]
+        sentence = rule.sentence.format(**words)
+        self._emit(
+            LogFinding(rule.severity, rule.id, rule.requirement, sentence, place, seq, time, id, others)
+        )
+
+
+class Diagnosis(Sequence[LogFinding]):
+    """The findings of a log, in the order of the messages; printed, the worst first.
+
+    `df` is their table, `counts` has the number of findings of each rule, and `worst` the highest severity. Of a rule
+    with very many findings the first 10,000 are kept; `unkept` counts the others.
+    """
+
+    def __init__(
+        self, findings: Iterable[LogFinding], *, messages: int = 0, unkept: Mapping[str, int] | None = None
+    ) -> None:
+        self._findings = sorted(findings, key=lambda finding: (finding.place, finding.rule))
+        self.messages = messages
+        self.unkept: dict[str, int] = dict(unkept or {})
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    def __iter__(self) -> Iterator[LogFinding]:
+        return iter(self._findings)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._findings[index]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of findings of each rule, the worst and most frequent first."""
+        counts = Counter(finding.rule for finding in self._findings)
+        counts.update(self.unkept)
+        order = sorted(counts, key=lambda id: (-SEVERITIES.index(RULES[id].severity), -counts[id], id))
+        return {id: counts[id] for id in order}
+
+    @property
+    def worst(self) -> str:
+        """The highest severity of all findings; empty where there is none."""
+        found = {finding.severity for finding in self._findings}
+        return next((severity for severity in reversed(SEVERITIES) if severity in found), "")
+
+    def at_least(self, severity: str) -> Diagnosis:
+        """The findings of at least this severity.
+
+        Raises:
+            ConfigError: when there is no such severity.
+        """
+        kept = at_least(severity)
+        findings = (finding for finding in self._findings if finding.severity in kept)
+        unkept = {id: count for id, count in self.unkept.items() if RULES[id].severity in kept}
+        return Diagnosis(findings, messages=self.messages, unkept=unkept)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A row for each finding: severity, rule, requirement, sentence, place, seq, time (UTC), id, related."""
+        import pandas as pd
+
+        severity = pd.CategoricalDtype([*SEVERITIES], ordered=True)
+        types: dict[str, Any] = {
+            **dict.fromkeys(("rule", "requirement", "sentence", "id", "related"), "object"),
+            **dict.fromkeys(("place", "seq"), "int64"),
+            "severity": severity,
+            "time": "datetime64[us, UTC]",
+        }
+        columns = {
+            name: pd.Series([getattr(finding, name) for finding in self._findings], dtype=types[name])
+            for name in LogFinding._fields
+        }
+        return pd.DataFrame(columns, copy=False)
+
+    @property
+    def summary(self) -> str:
+        """The number of findings of each severity, in one line."""
+        total = Counter(finding.severity for finding in self._findings)
+        for id, count in self.unkept.items():
+            total[RULES[id].severity] += count
+        told = ", ".join(
+            f"{total[severity]} {severity}" for severity in reversed(SEVERITIES) if total[severity]
+        )
+        return f"{count_of(self.messages, 'message')}: {told or 'nothing was found'}"
+
+    def lines(self, most: int | None = None) -> Iterator[str]:
+        """The findings as lines of text, the worst first; with `most`, that many and the number of the others."""
+        rows = self._worst_first()
+        shown = rows if most is None else rows[:most]
+        for finding in shown:
+            where = f"seq {finding.seq}" if finding.place else "log"
+            requirement = f" [{finding.requirement}]" if finding.requirement else ""
+            yield f"{finding.severity:5}  {where:>10}  {finding.rule}: {visible(finding.sentence)}{requirement}"
+        left = len(rows) - len(shown) + sum(self.unkept.values())
+        if left:
+            yield f"and {count_of(left, 'more finding')}; .df has those that are kept, .counts counts all"
+
+    def __repr__(self) -> str:
+        return "\n".join([self.summary, *self.lines(SHOWN)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:left'>{name}</th>" for name in _HEAD)
+        rows = self._worst_first()
+        body = "".join(
+            "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in _cells(finding)) + "</tr>"
+            for finding in rows[:SHOWN_HTML]
+        )
+        left = len(rows) - len(rows[:SHOWN_HTML]) + sum(self.unkept.values())
+        more = f"<div>and {count_of(left, 'more finding')}</div>" if left else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return f"<div><div>{html.escape(self.summary)}</div>{table}{more}</div>"
+
+    def _worst_first(self) -> list[LogFinding]:
+        return sorted(
+            self._findings, key=lambda finding: (-SEVERITIES.index(finding.severity), finding.place)
+        )
+
+
+_HEAD = ("Severity", "Seq", "LogFinding", "Rule", "Requirement")
+
+
+def _cells(finding: LogFinding) -> tuple[str, ...]:
+    cells = (
+        finding.severity,
+        str(finding.seq) if finding.place else "",
+        visible(finding.sentence),
+        finding.rule,
+        finding.requirement,
+    )
+    return tuple(map(html.escape, cells))
+
+
+def at_least(severity: str) -> tuple[str, ...]:
+    """This severity and the higher ones.
+
+    Raises:
+        ConfigError: when there is no such severity.
+    """
+    if severity not in SEVERITIES:
+        raise ConfigError(f"there is no severity {severity!r:.40}; there are {', '.join(SEVERITIES)}")
+    return SEVERITIES[SEVERITIES.index(severity) :]
+
+
+def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple) -> Diagnosis:
+    """The findings of a log.
+
+    Args:
+        records: Its records, in order; read once.
+        faults: Returns the sentences on lines that could not be read, after the records were read.
+    """
+    kept: dict[str, list[LogFinding]] = {}
+    unkept: Counter[str] = Counter()
+
+    def keep(finding: LogFinding) -> None:
+        findings = kept.setdefault(finding.rule, [])
+        if len(findings) < MAX_FINDINGS:
+            findings.append(finding)
+        else:
+            unkept[finding.rule] += 1
+
+    messages = 0
+    judge = DiagnosisPass(keep)
+    with rare_collection:
+        for record in records:
+            messages += record.raw is not None
+            judge.observe(record)
+        judge.finish()
+    for fault in faults():
+        sentence = UNREADABLE.sentence.format(fault=fault)
+        keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
+    every = (finding for findings in kept.values() for finding in findings)
+    return Diagnosis(every, messages=messages, unkept=unkept)
+
+
+def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
+    """The findings about messages, as they are found; those on what was left open come at the end."""
+    found: list[MessageFinding] = []
+
+    def keep(finding: LogFinding) -> None:
+        if finding.place:
+            found.append(MessageFinding(finding.place, finding.severity, finding.rule))
+
+    judge = DiagnosisPass(keep)
+    for record in records:
+        judge.observe(record)
+        if found:
+            yield from found
+            found.clear()
+    judge.finish()
+    yield from found

@@ -1,0 +1,205 @@
+"""The findings of a diagnosis: severities, rules as data, findings, and what all families of rules share.
+
+A rule is data: an id, a severity, the requirement that it rests on, and its sentence. A family of rules (`RuleFamily`)
+is a class with steps. A step takes a message and the changes that the ledger made of it, and reports a rule. The ledger
+alone decides what became of a call, a stream or a sequence of reasoning; a step only judges what the ledger says.
+
+Severities:
+
+- `note`: worth knowing, and permitted or harmless;
+- `warn`: a departure from what the specification recommends, or a fault that the log suggests without a proof;
+- `error`: a participant did what the specification forbids, or a call did not end as it must;
+- `fatal`: the gateway let pass what no gateway may let pass, so the log itself is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.protocol.visible import one_line
+from mew_lab.space.events import Record
+
+__all__ = [
+    "SEVERITIES",
+    "LogFinding",
+    "Mark",
+    "PlacedEntry",
+    "RecentIds",
+    "Report",
+    "Rule",
+    "RuleContext",
+    "RuleFamily",
+    "changes_of",
+    "word",
+    "words",
+]
+
+SEVERITIES = ("note", "warn", "error", "fatal")
+"""The severities, the least first."""
+
+MAX_WORD = 64  # characters of a name or an id in a sentence
+MAX_NAMES = 3  # names in a sentence
+
+
+class Rule(NamedTuple):
+    """One rule.
+
+    Attributes:
+        id: Its name, as `diag.rule` has it.
+        severity: One of `SEVERITIES`.
+        requirement: The row of the requirements that says what is broken; empty where no row says it.
+        sentence: The sentence of a finding, a format string over the words that the step gives.
+    """
+
+    id: str
+    severity: str
+    requirement: str
+    sentence: str
+
+
+class LogFinding(NamedTuple):
+    """One fault or oddity.
+
+    Attributes:
+        severity: One of `SEVERITIES`; `rule` is the id of the rule.
+        requirement: The row of the requirements that is broken; empty where no row says it.
+        sentence: What is wrong, in one line.
+        place: The place of the message among all records of the log, from 1; unique. 0 where no message is meant.
+        seq: The place of the message in its journal, as in `Log.df`.
+        time: When the gateway received it; None where no message is meant.
+        id: Its id; `related` are the ids of the other messages that the finding is about.
+    """
+
+    severity: str
+    rule: str
+    requirement: str
+    sentence: str
+    place: int
+    seq: int
+    time: datetime | None
+    id: str
+    related: tuple[str, ...] = ()
+
+
+class Mark(NamedTuple):
+    """What is kept of a message that a later message may concern."""
+
+    place: int
+    seq: int
+    time: datetime
+    id: str
+    sender: str
+    to: tuple[str, ...]
+
+
+class PlacedEntry(RecordedEntry):
+    """The entry of a record. Its `seq` is the record's place among all records of the log, from 1, which is unique."""
+
+    def __init__(self, record: Record, place: int) -> None:
+        super().__init__(record)
+        self.seq = place
+
+    @property
+    def mark(self) -> Mark:
+        record = self.record
+        return Mark(self.seq, record.seq, record.now, self.id, self.sender, self.to)
+
+
+class Report(Protocol):
+    """Reports a finding of a rule about a message; `words` fill its sentence."""
+
+    def __call__(self, rule: Rule, about: Entry | Mark | None, /, *related: str, **words: object) -> None: ...
+
+
+class RecentIds:
+    """The ids of the newest messages, with their senders and kinds: at least `limit` of them, at most twice as many."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._new: dict[str, tuple[str, str]] = {}
+        self._old: dict[str, tuple[str, str]] = {}
+
+    def get(self, id: str) -> tuple[str, str] | None:
+        """The sender and the kind of the first message of that id; None where it is unknown or too old."""
+        return self._new.get(id) or self._old.get(id)
+
+    def add(self, id: str, sender: str, kind: str) -> None:
+        """Remembers a message."""
+        self._new[id] = sender, kind
+        if len(self._new) >= self._limit:
+            self._old, self._new = self._new, {}
+
+
+class RuleContext(NamedTuple):
+    """What the steps of all families share.
+
+    Attributes:
+        report: Reports a finding.
+        ledger: The ledger, after the message that is judged.
+        ids: The ids of earlier messages.
+        names: The participant of each id of a connection.
+        now: Returns the time of the newest record.
+        whole: Returns whether the log holds the space from its opening, so that nothing came before it.
+    """
+
+    report: Report
+    ledger: Ledger
+    ids: RecentIds
+    names: Mapping[str, str]
+    now: Callable[[], datetime]
+    whole: Callable[[], bool]
+
+    def logical(self, id: str) -> str:
+        """The participant that an id of a connection means."""
+        return self.names.get(id, id)
+
+
+EntryStep = Callable[[PlacedEntry, Sequence[LedgerChange]], None]
+ChangeStep = Callable[[Any, PlacedEntry], None]
+RecordStep = Callable[[Record, PlacedEntry | None, int], None]
+
+
+class RuleFamily:
+    """A family of rules. It has steps for every accepted message, for kinds of messages, and for changes of the ledger.
+
+    Attributes:
+        always: A step for every message that was accepted or sent; None for none.
+        kinds: Steps by kind, for messages that were accepted or sent.
+        changes: Steps by the type of a change of the ledger.
+        refusals: A step for records of what the gateway refused, with or without a message.
+        events: Steps by the event of a record without a message.
+    """
+
+    def __init__(self, context: RuleContext) -> None:
+        self.context = context
+        self.report = context.report
+        self.always: EntryStep | None = None
+        self.kinds: Mapping[str, EntryStep] = {}
+        self.changes: Mapping[type, ChangeStep] = {}
+        self.refusals: RecordStep | None = None
+        self.events: Mapping[str, Callable[[Record, int], None]] = {}
+
+    def finish(self) -> None:
+        """Reports what the end of the log leaves open."""
+
+
+def changes_of(changes: Sequence[LedgerChange], type: type[Any], what: str) -> Iterator[Any]:
+    """The changes of one type that are called `what`."""
+    return (change for change in changes if isinstance(change, type) and change.what == what)
+
+
+def word(text: str) -> str:
+    """A name or an id of a peer for a sentence: one line, at most 64 characters, no invisible ones."""
+    return one_line(text, MAX_WORD) or "?"
+
+
+def words(names: Sequence[str]) -> str:
+    """Several names for a sentence; of many, the first three and the number of the others."""
+    shown = ", ".join(map(word, names[:MAX_NAMES]))
+    more = len(names) - MAX_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown or "nobody"

@@ -1,0 +1,158 @@
+"""Rules about messages of any kind: ids, times, shapes, and senders.
+
+Spec: §3, §4.1, rulings R2, R4, R6, R10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from mew_lab.ledger.ledger import LedgerChange
+from mew_lab.ledger.members import GATEWAYS
+from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.line import read_members
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
+from mew_lab.protocol.text import parse_timestamp
+from mew_lab.space.events import Record
+
+__all__ = ["MESSAGE_RULES", "SKEW", "MessageRules"]
+
+_ONE_REFERENCE = re.compile(r'"correlation_id"\s*:\s*"').search
+SKEW = 5.0  # seconds between the clock of a sender and that of the gateway
+MAX_SENDERS = 2000
+MAX_KINDS = 1000
+
+TAKEN = Rule(
+    "id-taken",
+    "error",
+    "P-3-3",
+    "{sender}'s {kind} has the id {id}, which {owner} took before",
+)
+REUSED = Rule(
+    "id-reuse",
+    "warn",
+    "C-15",
+    "{sender}'s {kind} has the id {id} of an earlier message of {owner}",
+)
+NO_ID = Rule("message-without-id", "warn", "P-3-3", "{sender}'s {kind} has no id")
+CLOCK = Rule(
+    "clock-skew",
+    "warn",
+    "",
+    "{sender}'s {kind} {id} says in ts that it was sent {seconds:.1f} s {side} it was received",
+)
+NO_TIME = Rule("time-unreadable", "note", "P-3-4", "{sender}'s {kind} {id} has a ts that is no RFC 3339 time")
+UNKNOWN_KIND = Rule(
+    "unknown-kind", "note", "P-3-8", "{sender} sent {kind}, which is no kind of the specification"
+)
+ONE_REFERENCE = Rule(
+    "correlation-no-list", "note", "P-3-9", "{sender}'s {kind} {id} has a correlation_id that is no array"
+)
+FALSE_SENDER = Rule(
+    "sender-not-verified",
+    "fatal",
+    "P-4.1-1",
+    "{kind} {id} says that it comes from {sender}, but {owner} sent it, and the gateway accepted it",
+)
+RESERVED = Rule(
+    "reserved-kind-accepted",
+    "fatal",
+    "P-4.1-8",
+    "{sender} sent {kind} {id}, and the gateway accepted it, though only the gateway may send that kind",
+)
+# The row of the other kinds that only the gateway makes, such as stream/write-granted.
+RESERVED_ELSEWHERE = RESERVED._replace(requirement="C-5")
+
+MESSAGE_RULES: Final = (
+    *(TAKEN, REUSED, NO_ID, CLOCK, NO_TIME, UNKNOWN_KIND, ONE_REFERENCE, FALSE_SENDER, RESERVED),
+)
+
+
+class MessageRules(RuleFamily):
+    """The rules about messages."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self.always = self._on_message
+        self.refusals = self._on_refusal
+        self._skews: BoundedDict[str, float] = BoundedDict(MAX_SENDERS)  # sender -> skew reported last
+        self._kinds: BoundedDict[tuple[str, str], None] = BoundedDict(MAX_KINDS)  # reported once a sender
+
+    def _on_message(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
+        # Every message of a log passes here.
+        members, kind = entry.members, entry.kind
+        if entry.id:
+            known = self.context.ids.get(entry.id)
+            if known is None:
+                self.context.ids.add(entry.id, entry.sender, kind)
+            else:
+                self._judge_id(entry, known)
+        elif members:
+            self.report(NO_ID, entry, sender=word(entry.sender), kind=word(kind))
+        record = entry.record
+        if record.verdict != "accepted":
+            return
+        ts = members.get("ts")
+        if ts is not None:
+            self._judge_time(entry, ts)
+        if kind not in KINDS:
+            self._judge_kind(entry)
+        elif is_reserved(kind) and entry.sender not in GATEWAYS:
+            rule = RESERVED if kind.startswith("system/") else RESERVED_ELSEWHERE
+            self.report(rule, entry, **_about(entry))
+        if record.received is not None and _ONE_REFERENCE(record.received):
+            came = read_members(record.received) or {}  # before the gateway made an array of it
+            if isinstance(came.get("correlation_id"), str):
+                self.report(ONE_REFERENCE, entry, **_about(entry))
+        sender, owner = entry.sender, record.participant
+        if owner and sender not in (owner, record.runtime_id) and self.context.logical(sender) != owner:
+            self.report(FALSE_SENDER, entry, **_about(entry), owner=word(owner))
+
+    def _judge_id(self, entry: PlacedEntry, known: tuple[str, str]) -> None:
+        owner, kind = known
+        logical = self.context.logical
+        handles = entry.kind in HANDLES and kind in HANDLES
+        rule = TAKEN if handles and logical(owner) != logical(entry.sender) else REUSED
+        self.report(rule, entry, **_about(entry), owner=word(owner))
+        if handles:
+            self.context.ids.add(entry.id, entry.sender, entry.kind)
+
+    def _judge_time(self, entry: PlacedEntry, ts: object) -> None:
+        said = parse_timestamp(ts)
+        if said is None:
+            self.report(NO_TIME, entry, **_about(entry))
+            return
+        skew = (said - entry.record.now).total_seconds()
+        last = self._skews.get(entry.sender, 0.0)
+        if abs(skew) <= SKEW:
+            if last:
+                del self._skews[entry.sender]
+            return
+        if abs(skew - last) <= SKEW:
+            return  # the same clock, reported before
+        self._skews[entry.sender] = skew
+        side = "after" if skew > 0 else "before"
+        self.report(CLOCK, entry, **_about(entry), seconds=abs(skew), side=side)
+
+    def _judge_kind(self, entry: PlacedEntry) -> None:
+        key = entry.sender, entry.kind
+        if is_reserved(entry.kind):
+            self.report(RESERVED, entry, **_about(entry))
+        elif key not in self._kinds:
+            self._kinds[key] = None
+            self.report(UNKNOWN_KIND, entry, sender=word(entry.sender), kind=word(entry.kind))
+
+    def _on_refusal(self, record: Record, entry: PlacedEntry | None, place: int) -> None:
+        if record.code != "duplicate_id" or entry is None:
+            return
+        known = self.context.ids.get(entry.id)
+        owner = "another message" if known is None else word(known[0])
+        mark = Mark(place, record.seq, record.now, entry.id, entry.sender, ())
+        self.report(TAKEN, mark, **_about(entry), owner=owner)
+
+
+def _about(entry: PlacedEntry) -> dict[str, object]:
+    return {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}

@@ -1,0 +1,151 @@
+"""Rules about sequences of reasoning.
+
+Spec: §3.5, rulings R5, R6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mew_lab.ledger.ledger import LedgerChange
+from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.protocol.bounded import BoundedDict
+
+__all__ = ["REASONING_RULES", "ReasoningRules"]
+
+MAX_OPEN = 10_000
+
+AFTER_CANCEL = Rule(
+    "thought-after-cancel",
+    "warn",
+    "P-3.5.5-4",
+    "{sender} sent a thought in {about}, {seconds:.1f} s after {by} cancelled it",
+)
+AFTER_CONCLUSION = Rule(
+    "thought-after-conclusion",
+    "warn",
+    "P-3.5.4-1",
+    "{sender} sent a thought in {about} after its conclusion",
+)
+FOREIGN_CONCLUSION = Rule(
+    "foreign-conclusion",
+    "warn",
+    "",
+    "{sender} sent a conclusion in {about}, the reasoning of {owner}; only {owner} can conclude it",
+)
+WITHOUT_CONTEXT = Rule(
+    "thought-without-context",
+    "warn",
+    "P-3.5.3-1",
+    "{sender}'s thought {id} has no context, so it belongs to no reasoning",
+)
+CONCLUSION_WITHOUT_CONTEXT = Rule(
+    "conclusion-without-context",
+    "warn",
+    "P-3.5.4-1",
+    "{sender}'s conclusion {id} has no context, so it ends no reasoning",
+)
+CANCEL_NOTHING = Rule(
+    "cancel-without-reasoning",
+    "warn",
+    "P-3.5.5-1",
+    "{sender}'s cancel {id} does not name the start of a reasoning in its context, so it stops nothing",
+)
+LATE_CANCEL = Rule("late-cancel", "note", "", "{sender} cancelled {about} when it was over")
+WITHOUT_START = Rule(
+    "reasoning-without-start",
+    "warn",
+    "P-3.5.3-1",
+    "{sender}'s message {id} belongs to the reasoning {about}, whose start is not in this log",
+)
+NO_MESSAGE = Rule(
+    "start-without-message", "note", "P-3.5.2-1", "{sender}'s start {id} of a reasoning has no message"
+)
+NO_THOUGHT = Rule("thought-without-message", "note", "P-3.5.3-1", "{sender}'s thought {id} has no message")
+NO_CONCLUSION = Rule(
+    "conclusion-without-message", "note", "P-3.5.4-1", "{sender}'s conclusion {id} has no message"
+)
+UNFINISHED = Rule(
+    "unfinished-reasoning", "note", "", "{sender}'s reasoning {id} was not concluded by the end of the log"
+)
+
+REASONING_RULES: Final = (
+    *(AFTER_CANCEL, AFTER_CONCLUSION, FOREIGN_CONCLUSION, WITHOUT_CONTEXT, CONCLUSION_WITHOUT_CONTEXT),
+    *(CANCEL_NOTHING, LATE_CANCEL, WITHOUT_START, NO_MESSAGE, NO_THOUGHT, NO_CONCLUSION, UNFINISHED),
+)
+_WITHOUT_MESSAGE = {
+    "reasoning/start": NO_MESSAGE,
+    "reasoning/thought": NO_THOUGHT,
+    "reasoning/conclusion": NO_CONCLUSION,
+}
+_WITHOUT_CONTEXT = {
+    "reasoning/thought": WITHOUT_CONTEXT,
+    "reasoning/conclusion": CONCLUSION_WITHOUT_CONTEXT,
+    "reasoning/cancel": CANCEL_NOTHING,
+}
+
+
+class ReasoningRules(RuleFamily):
+    """The rules about reasoning."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self.kinds = dict.fromkeys(
+            ("reasoning/start", "reasoning/thought", "reasoning/conclusion", "reasoning/cancel"),
+            self._on_message,
+        )
+        self.changes = {ReasoningChange: self._on_change}
+        self._open: BoundedDict[int, Mark] = BoundedDict(
+            MAX_OPEN, on_forget=lambda _, mark: self._report_unfinished_reasoning(mark)
+        )
+
+    def finish(self) -> None:
+        for mark in self._open.values():
+            self._report_unfinished_reasoning(mark)
+
+    def _on_message(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        kind, about = entry.kind, {"sender": word(entry.sender), "id": word(entry.id)}
+        if not entry.context and kind in _WITHOUT_CONTEXT:
+            self.report(_WITHOUT_CONTEXT[kind], entry, **about)
+        elif kind == "reasoning/cancel" and not changes:
+            self.report(CANCEL_NOTHING, entry, entry.context, **about)
+        if kind in _WITHOUT_MESSAGE and not isinstance(entry.payload.get("message"), str):
+            self.report(_WITHOUT_MESSAGE[kind], entry, **about)
+
+    def _on_change(self, change: ReasoningChange, entry: PlacedEntry) -> None:
+        sequence, what = change.sequence, change.what
+        sender, about = word(entry.sender), word(sequence.id)
+        if what == "began":
+            if sequence.seq:
+                self._open[sequence.key] = entry.mark
+            else:
+                self.report(WITHOUT_START, entry, sequence.id, sender=sender, id=word(entry.id), about=about)
+        elif what in ("concluded", "cancelled", "left", "forgotten"):
+            self._open.pop(sequence.key, None)
+        elif what == "stepped" and entry.kind == "reasoning/thought" and entry.sender == sequence.owner:
+            if sequence.state == "cancelled":
+                self.report(
+                    AFTER_CANCEL,
+                    entry,
+                    sequence.id,
+                    sender=sender,
+                    about=about,
+                    by=word(sequence.by),
+                    seconds=max(0.0, entry.t - (sequence.ended or entry.t)),
+                )
+            elif sequence.state == "concluded":
+                self.report(AFTER_CONCLUSION, entry, sequence.id, sender=sender, about=about)
+        elif what == "claimed" and entry.kind == "reasoning/conclusion" and entry.sender != sequence.owner:
+            self.report(
+                FOREIGN_CONCLUSION, entry, sequence.id, sender=sender, about=about, owner=word(sequence.owner)
+            )
+        elif what == "claimed" and entry.kind == "reasoning/cancel":
+            if sequence.state != "active":
+                self.report(LATE_CANCEL, entry, sequence.id, sender=sender, about=about)
+            else:
+                self.report(CANCEL_NOTHING, entry, sequence.id, sender=sender, id=word(entry.id))
+
+    def _report_unfinished_reasoning(self, mark: Mark) -> None:
+        self.report(UNFINISHED, mark, sender=word(mark.sender), id=word(mark.id))

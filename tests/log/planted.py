@@ -1,0 +1,541 @@
+"""Conversations of a real space, clean or with one planted fault at a random place.
+
+The clean conversation is made of exchanges that a well-behaved participant would hold, in random order and interleaved.
+A fault is a few messages of its own, put between two of them. It names the rules that a reader of the specification
+would expect about its messages.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from mew_lab.protocol.text import timestamp
+from mew_lab.space.events import Enrolled, FrameReceived, Joined, Left, Received, Record
+
+from .stage import Stage
+
+ANY = {"kind": "*"}
+GUARDED = {"kind": "mcp/request", "payload": {"params": {"arguments": {"path": "/srv/**"}}}}
+ENROLLED = {
+    "anna": [ANY],
+    "bert": [ANY],
+    "cora": [ANY],
+    "tool": [ANY],
+    "dan": [{"kind": ["chat", "chat/acknowledge", "mcp/proposal", "mcp/withdraw", "capability/grant-ack"]}],
+    "eve": [GUARDED, {"kind": "chat"}],
+}
+
+
+class Expected(NamedTuple):
+    """A rule that is to be found about the message with this id; an empty id is a record without a message."""
+
+    rule: str
+    id: str
+
+
+class Conversation:
+    """A conversation in a real space. Every message has a `ts` of its own clock, as clients write it."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.stage = Stage()
+        self.count = 0
+        for name, can in ENROLLED.items():
+            self.stage.play(Enrolled(name, tuple(can)))
+        for name in ENROLLED:
+            self.stage.play(Joined(f"c-{name}", name, name, "websocket"))
+
+    @property
+    def records(self) -> list[Record]:
+        return self.stage.records
+
+    def new_id(self) -> str:
+        self.count += 1
+        return f"m-{self.count}"
+
+    def send(self, sender: str, kind: str, payload: Any, *, skew: float = 0.0, **members: Any) -> str:
+        """Sends a message and returns its id."""
+        id = members.pop("id", "") or self.new_id()
+        ts = timestamp(self.stage.now + timedelta(seconds=skew))
+        envelope = {"id": id, "kind": kind, "ts": ts, **members, "payload": payload}
+        self.stage.play(Received(json.dumps(envelope), f"c-{sender}"))
+        return id
+
+    def wait(self, seconds: float) -> None:
+        self.stage.now += timedelta(seconds=seconds)
+
+    def call(self, name: str = "read") -> dict[str, Any]:
+        self.count += 1
+        return {
+            "jsonrpc": "2.0",
+            "id": self.count,
+            "method": "tools/call",
+            "params": {"name": name, "arguments": {"path": f"/srv/{self.count}"}},
+        }
+
+    def request(self, sender: str, payload: dict[str, Any], to: str = "tool", **members: Any) -> str:
+        return self.send(sender, "mcp/request", payload, to=[to], **members)
+
+    def answer(self, request: str, payload: dict[str, Any], to: str, sender: str = "tool") -> str:
+        result = {"jsonrpc": "2.0", "id": payload["id"], "result": {"content": []}}
+        return self.send(sender, "mcp/response", result, to=[to], correlation_id=[request])
+
+    def propose(self, payload: dict[str, Any]) -> str:
+        return self.send("dan", "mcp/proposal", payload, to=["tool"])
+
+    def frame(self, stream: str, sender: str) -> None:
+        self.stage.play(FrameReceived(f"c-{sender}", f"#{stream}#data".encode(), False))
+
+    def stream(self, sender: str) -> tuple[str, str]:
+        """Opens a stream; returns its id and that of its request."""
+        id = self.send(sender, "stream/request", {"direction": "upload"})
+        opened = next(
+            json.loads(record.raw)
+            for record in reversed(self.records)
+            if record.raw is not None and '"stream/open"' in record.raw
+        )
+        return opened["payload"]["stream_id"], id
+
+
+Steps = Iterator[None]
+_PEOPLE = ("anna", "bert", "cora")
+
+
+# --- exchanges without a fault; each `yield` is a place for messages of others ---
+
+
+def greets(c: Conversation) -> Steps:
+    first = c.send(c.dice.choice(_PEOPLE), "chat", {"text": "hello"})
+    yield
+    c.send("dan", "chat/acknowledge", {"status": "received"}, correlation_id=[first])
+
+
+def calls(c: Conversation) -> Steps:
+    who, payload = c.dice.choice((*_PEOPLE, "eve")), c.call()
+    id = c.request(who, payload)
+    yield
+    c.answer(id, payload, who)
+
+
+def notifies(c: Conversation) -> Steps:
+    c.request("tool", {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}, to="anna")
+    yield
+
+
+def asks_two(c: Conversation) -> Steps:
+    payload = c.call("list")
+    id = c.send("anna", "mcp/request", payload, to=["tool", "bert"])
+    yield
+    c.answer(id, payload, "anna")
+    yield
+    c.answer(id, payload, "anna", sender="bert")
+
+
+def proposes(c: Conversation) -> Steps:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    yield
+    who = c.dice.choice(_PEOPLE)
+    id = c.request(who, payload, correlation_id=[proposal])
+    yield
+    c.answer(id, payload, who)
+
+
+def rejects(c: Conversation) -> Steps:
+    proposal = c.propose(c.call("write"))
+    yield
+    c.send("anna", "mcp/reject", {"reason": "unsafe"}, correlation_id=[proposal])
+
+
+def withdraws(c: Conversation) -> Steps:
+    proposal = c.propose(c.call("write"))
+    yield
+    c.send("dan", "mcp/withdraw", {"reason": "no_longer_needed"}, correlation_id=[proposal])
+
+
+def thinks(c: Conversation) -> Steps:
+    who = c.dice.choice(_PEOPLE)
+    start = c.send(who, "reasoning/start", {"message": "why"})
+    yield
+    c.send(who, "reasoning/thought", {"message": "so"}, context=start)
+    yield
+    if c.dice.random() < 0.5:
+        c.send(who, "reasoning/conclusion", {"message": "thus"}, context=start)
+    else:
+        c.send("tool", "reasoning/cancel", {"reason": "timeout"}, context=start)
+
+
+def streams(c: Conversation) -> Steps:
+    who = c.dice.choice(_PEOPLE)
+    stream, _ = c.stream(who)
+    yield
+    c.frame(stream, who)
+    yield
+    c.send(who, "stream/close", {"stream_id": stream, "reason": "complete"})
+
+
+def reports(c: Conversation) -> Steps:
+    asked = c.send("anna", "participant/request-status", {}, to=["bert"])
+    yield
+    status = {"tokens": 5, "max_tokens": 100, "messages_in_context": 3}
+    c.send("bert", "participant/status", status, correlation_id=[asked])
+
+
+def grants(c: Conversation) -> Steps:
+    given = {"recipient": "dan", "capabilities": [{"kind": f"x/{c.new_id()}"}]}
+    id = c.send("anna", "capability/grant", given, to=["dan"])
+    yield
+    c.send("dan", "capability/grant-ack", {"status": "accepted"}, correlation_id=[id])
+
+
+def pauses(c: Conversation) -> Steps:
+    c.send("anna", "participant/pause", {"reason": "wait"}, to=["dan"])
+    c.send("anna", "participant/resume", {}, to=["dan"])
+    yield
+
+
+def returns(c: Conversation) -> Steps:
+    """A participant that nobody talks to leaves and comes again."""
+    c.stage.play(Left("c-eve"), Joined("c-eve", "eve", "eve", "websocket"))
+    yield
+
+
+CLEAN: tuple[Callable[[Conversation], Steps], ...] = (
+    *(greets, calls, notifies, asks_two, proposes, rejects, withdraws, thinks, streams, reports, grants),
+    *(pauses, returns),
+)
+
+
+# --- planted faults ---
+
+
+def unanswered(c: Conversation) -> list[Expected]:
+    return [Expected("unanswered-request", c.request("anna", c.call()))]
+
+
+def two_and_one_answer(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.send("anna", "mcp/request", payload, to=["tool", "bert"])
+    c.answer(id, payload, "anna")
+    return [Expected("fan-out-unanswered", id)]
+
+
+def answer_to_nothing(c: Conversation) -> list[Expected]:
+    return [Expected("response-without-request", c.answer("gone-1", {"id": 1}, "anna"))]
+
+
+def answer_without_reference(c: Conversation) -> list[Expected]:
+    result = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    return [Expected("response-without-reference", c.send("tool", "mcp/response", result, to=["anna"]))]
+
+
+def answer_of_another(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    wrong = c.answer(id, payload, "anna", sender="cora")
+    c.answer(id, payload, "anna")
+    return [Expected("answer-from-not-asked", wrong)]
+
+
+def answered_again(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    c.answer(id, payload, "anna")
+    return [Expected("answered-twice", c.answer(id, payload, "anna"))]
+
+
+def proposal_answered(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    answer = c.answer(proposal, payload, "dan")
+    c.send("anna", "mcp/reject", {"reason": "busy"}, correlation_id=[proposal])
+    return [Expected("answer-to-proposal", answer)]
+
+
+def approved_without_reference(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    c.propose(payload)
+    id = c.request("anna", payload)
+    c.answer(id, payload, "anna")
+    return [Expected("approval-without-reference", id)]
+
+
+def undecided(c: Conversation) -> list[Expected]:
+    return [Expected("undecided-proposal", c.propose(c.call("write")))]
+
+
+def withdrawn_by_another(c: Conversation) -> list[Expected]:
+    proposal = c.propose(c.call("write"))
+    foreign = c.send("bert", "mcp/withdraw", {"reason": "other"}, correlation_id=[proposal])
+    c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=[proposal])
+    return [Expected("foreign-withdraw", foreign)]
+
+
+def edited(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    changed = {**payload, "params": {**payload["params"], "arguments": {"path": "/etc/passwd"}}}
+    id = c.request("anna", changed, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    return [Expected("edited-approval", id)]
+
+
+def approved_twice(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    first = c.request("anna", payload, correlation_id=[proposal])
+    second = c.request("bert", payload, correlation_id=[proposal])
+    c.answer(first, payload, "anna")
+    c.answer(second, payload, "bert")
+    return [Expected("approved-twice", second)]
+
+
+def approved_after_withdraw(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=[proposal])
+    id = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    return [Expected("approved-after-withdraw", id)]
+
+
+def another_call_approved(c: Conversation) -> list[Expected]:
+    proposal, payload = c.propose(c.call("write")), c.call("delete")
+    id = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    c.send("anna", "mcp/reject", {"reason": "unsafe"}, correlation_id=[proposal])
+    return [Expected("approval-of-other-call", id)]
+
+
+def withdraw_of_nothing(c: Conversation) -> list[Expected]:
+    id = c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=["gone-2"])
+    return [Expected("withdraw-without-proposal", id)]
+
+
+def reject_of_nothing(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "mcp/reject", {"reason": "other"}, correlation_id=["gone-3"])
+    return [Expected("reject-without-proposal", id)]
+
+
+def request_to_nobody(c: Conversation) -> list[Expected]:
+    return [Expected("request-to-nobody", c.send("anna", "mcp/request", c.call()))]
+
+
+def other_rpc_id(c: Conversation) -> list[Expected]:
+    id = c.request("anna", c.call())
+    return [Expected("rpc-id-differs", c.answer(id, {"id": "another"}, "anna"))]
+
+
+def failing(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    error = {"jsonrpc": "2.0", "id": payload["id"], "error": {"code": -32000, "message": "no such file"}}
+    answer = c.send("tool", "mcp/response", error, to=["anna"], correlation_id=[id])
+    return [Expected("failed-call", answer)]
+
+
+def without_rpc(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    del payload["jsonrpc"]
+    id = c.request("anna", payload)
+    c.answer(id, payload, "anna")
+    return [Expected("request-without-rpc-members", id)]
+
+
+def the_same_again(c: Conversation) -> list[Expected]:
+    payload, id = c.call(), ""
+    for _ in range(5):
+        id = c.request("cora", payload)
+        c.answer(id, payload, "cora")
+    return [Expected("repeated-call", id)]
+
+
+def absent_addressee(c: Conversation) -> list[Expected]:
+    return [Expected("addressee-absent", c.request("anna", c.call(), to="nobody"))]
+
+
+def thought_after_cancel(c: Conversation) -> list[Expected]:
+    start = c.send("anna", "reasoning/start", {"message": "why"})
+    c.send("bert", "reasoning/cancel", {"reason": "timeout"}, context=start)
+    late = c.send("anna", "reasoning/thought", {"message": "so"}, context=start)
+    return [Expected("thought-after-cancel", late)]
+
+
+def thought_after_conclusion(c: Conversation) -> list[Expected]:
+    start = c.send("anna", "reasoning/start", {"message": "why"})
+    c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=start)
+    late = c.send("anna", "reasoning/thought", {"message": "so"}, context=start)
+    return [Expected("thought-after-conclusion", late)]
+
+
+def thought_without_context(c: Conversation) -> list[Expected]:
+    return [Expected("thought-without-context", c.send("anna", "reasoning/thought", {"message": "so"}))]
+
+
+def thought_without_start(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "reasoning/thought", {"message": "so"}, context="never")
+    return [Expected("reasoning-without-start", id)]
+
+
+def unfinished(c: Conversation) -> list[Expected]:
+    return [Expected("unfinished-reasoning", c.send("anna", "reasoning/start", {"message": "why"}))]
+
+
+def frame_after_close(c: Conversation) -> list[Expected]:
+    stream, _ = c.stream("anna")
+    c.send("anna", "stream/close", {"stream_id": stream, "reason": "complete"})
+    c.frame(stream, "anna")
+    return [Expected("frame-after-close", "")]
+
+
+def frame_of_another(c: Conversation) -> list[Expected]:
+    stream, _ = c.stream("anna")
+    c.frame(stream, "cora")
+    c.send("anna", "stream/close", {"stream_id": stream, "reason": "complete"})
+    return [Expected("frame-without-right", "")]
+
+
+def without_direction(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "stream/request", {"description": "pictures"})
+    c.send("anna", "stream/close", {"reason": "complete"}, correlation_id=[id])
+    return [Expected("stream-without-direction", id)]
+
+
+def own_open(c: Conversation) -> list[Expected]:
+    return [Expected("foreign-stream-open", c.send("anna", "stream/open", {"stream_id": "mine"}))]
+
+
+def status_without_counts(c: Conversation) -> list[Expected]:
+    id = c.send("bert", "participant/status", {"tokens": 5, "max_tokens": 100})
+    return [Expected("status-without-counts", id)]
+
+
+def status_not_told(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "participant/request-status", {}, to=["cora"])
+    return [Expected("status-request-unanswered", id)]
+
+
+def paused(c: Conversation) -> list[Expected]:
+    c.send("anna", "participant/pause", {"reason": "wait"}, to=["dan"])
+    id = c.send("dan", "chat", {"text": "still here"})
+    c.send("anna", "participant/resume", {}, to=["dan"])
+    return [Expected("sent-while-paused", id)]
+
+
+def id_of_another(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    c.answer(id, payload, "anna")
+    c.request("bert", payload, id=id)
+    return [Expected("id-taken", id)]
+
+
+def id_again(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "chat", {"text": "one"})
+    c.send("anna", "chat", {"text": "two"}, id=id)
+    return [Expected("id-reuse", id)]
+
+
+def wrong_clock(c: Conversation) -> list[Expected]:
+    skew = c.dice.choice([-3600.0, -20.0, 7.0, 1e6])
+    return [Expected("clock-skew", c.send("tool", "chat", {"text": "now"}, skew=skew))]
+
+
+def denied(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    payload["params"]["arguments"]["path"] = "/etc/passwd"
+    return [Expected("denied", c.request("eve", payload))]
+
+
+def beyond_own(c: Conversation) -> list[Expected]:
+    c.send(
+        "anna",
+        "capability/grant",
+        {"recipient": "dan", "capabilities": [{"kind": "capability/grant"}]},
+        id="g",
+    )
+    c.send("dan", "capability/grant-ack", {}, correlation_id=["g"])
+    wide = {"recipient": "eve", "capabilities": [{"kind": "mcp/*"}]}
+    id = c.send("dan", "capability/grant", wide, to=["eve"])
+    c.send("anna", "capability/revoke", {"recipient": "dan", "grant_id": "g"})
+    return [Expected("grant-beyond-own", id)]
+
+
+def not_acknowledged(c: Conversation) -> list[Expected]:
+    given = {"recipient": "dan", "capabilities": [{"kind": "x/y"}]}
+    return [Expected("grant-not-acknowledged", c.send("anna", "capability/grant", given, to=["dan"]))]
+
+
+def dotdot(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    payload["params"]["arguments"]["path"] = "/srv/../etc/passwd"
+    id = c.request("eve", payload)
+    c.answer(id, payload, "eve")
+    return [Expected("dotdot-under-glob", id)]
+
+
+def loop(c: Conversation) -> list[Expected]:
+    ids = [c.send("anna", "chat", {"text": "0"})]
+    for n in range(1, 13):
+        who = ("anna", "bert")[n % 2]
+        ids.append(c.send(who, "chat", {"text": str(n)}, correlation_id=ids[-1:]))
+    return [Expected("answer-loop", ids[9])]
+
+
+def in_anothers_name(c: Conversation) -> list[Expected]:
+    id = c.new_id()
+    c.send("cora", "chat", {"text": "I am anna"}, id=id, **{"from": "anna"})
+    return [Expected("claimed-other-sender", id)]
+
+
+def reserved(c: Conversation) -> list[Expected]:
+    return [Expected("reserved-kind", c.send("anna", "system/presence", {"event": "join"}))]
+
+
+def unknown_kind(c: Conversation) -> list[Expected]:
+    return [Expected("unknown-kind", c.send("cora", "mcp/telepathy", {}))]
+
+
+def no_chat(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "chat/acknowledge", {"status": "read"}, correlation_id=["gone-4"])
+    return [Expected("acknowledge-without-chat", id)]
+
+
+FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
+    *(unanswered, two_and_one_answer, answer_to_nothing, answer_without_reference, answer_of_another),
+    *(answered_again, proposal_answered, approved_without_reference, undecided, withdrawn_by_another, edited),
+    *(approved_twice, approved_after_withdraw, another_call_approved, withdraw_of_nothing, reject_of_nothing),
+    *(request_to_nobody, other_rpc_id, failing, without_rpc, the_same_again, absent_addressee),
+    *(thought_after_cancel, thought_after_conclusion, thought_without_context, thought_without_start),
+    *(unfinished, frame_after_close, frame_of_another, without_direction, own_open, status_without_counts),
+    *(status_not_told, paused, id_of_another, id_again, wrong_clock, denied, beyond_own, not_acknowledged),
+    *(dotdot, loop, in_anothers_name, reserved, unknown_kind, no_chat),
+)
+
+
+def converse(
+    seed: int,
+    exchanges: int,
+    fault: Callable[[Conversation], list[Expected]] | None = None,
+) -> tuple[list[Record], list[Expected]]:
+    """A conversation of so many exchanges, and what is to be found in it."""
+    c = Conversation(seed)
+    running: list[Steps] = []
+    left = exchanges
+    planted_at = c.dice.randrange(exchanges) if fault else -1
+    expected: list[Expected] = []
+    while left or running:
+        c.wait(c.dice.choice([0.01, 0.3, 2.0]))
+        if left and (not running or c.dice.random() < 0.4):
+            left -= 1
+            if left == planted_at and fault is not None:
+                expected = fault(c)
+            running.append(c.dice.choice(CLEAN)(c))
+        at = c.dice.randrange(len(running))
+        if next(running[at], "done") == "done":
+            del running[at]
+    return c.records, expected

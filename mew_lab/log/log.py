@@ -95,9 +95,9 @@ class _CachedTable(NamedTuple):
 class Log:
     """The records of a space, in the order received.
 
-    `vantage` is `gateway` (with verdicts and refusals) or `participant` (with what one participant receives). Iteration
-    yields the members of each message, `log[0]` gives those of the first, and `len` counts messages. `records` are all
-    records, `df` is the table.
+    `vantage` is `gateway` (with verdicts and refusals), `participant` (with what one participant receives), or `tap`
+    (between an MCP client and its server). Iteration yields the members of each message, `log[0]` gives those of the
+    first, and `len` counts messages. `records` are all records, `df` is the table.
     `open_log` and `Log.live` return one.
     """
 
@@ -455,5 +455,6 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
-    vantage = "participant" if about.get("vantage") == "participant" else "gateway"
+    stated = about.get("vantage")
+    vantage = stated if stated in ("participant", "tap") else "gateway"
     return Log(files, space=space, vantage=vantage)

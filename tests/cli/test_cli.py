@@ -43,6 +43,7 @@ COMMANDS = [
     "export",
     "journal",
     "bridge",
+    "tap",
     "agent",
     "tools-agent",
     "conform",

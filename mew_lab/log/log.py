@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
+    from mew_lab.log.copying import Selection
+    from mew_lab.log.follow import ExchangeFinder, FollowedExchange
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
 
@@ -121,6 +123,7 @@ class Log:
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
         self._makers: dict[bool, FrameMaker] = {}  # with and without the verdicts
+        self._finder: ExchangeFinder | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -305,6 +308,35 @@ class Log:
         return islice(self._until(kept, last), done, None)
 
     # --- end of the frames of the ledger ---
+
+    # --- exchanges, and what goes out ---
+
+    def follow(self, id: str | int, *, most: int = 200) -> FollowedExchange:
+        """The whole exchange of a message, such as a proposal, its fulfilment and the response, or a chat thread.
+
+        The first call reads the log once. A number is the message's `seq`, or, in a log of several journals, the one
+        that the exchange shows.
+
+        Raises:
+            JournalError: when there is no such message among the newest 200,000.
+        """
+        from mew_lab.log.follow import ExchangeFinder
+
+        if self._finder is None:
+            self._finder = ExchangeFinder()
+        self._finder.add(self._after(self._finder.read))
+        return self._finder.follow(id, most=most)
+
+    def select(self, *ids: str | int) -> Selection:
+        """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
+        and `to_python`."""
+        from mew_lab.log.copying import Selection
+
+        wanted = frozenset(ids)
+        entries = Selection(self.records).entries
+        return Selection(one.record for one in entries if not ids or one.id in wanted or one.seq in wanted)
+
+    # --- end of what goes out ---
 
     def audit(self, id: str | int) -> Audit:
         """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.

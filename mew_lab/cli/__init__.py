@@ -118,6 +118,12 @@ def _run_bridge(options: argparse.Namespace) -> None:
     run(options)
 
 
+def _run_tap(options: argparse.Namespace) -> None:
+    from mew_lab.cli.tap import run
+
+    run(options)
+
+
 def _run_agent(options: argparse.Namespace) -> None:
     from mew_lab.cli.agent import run
 
@@ -152,6 +158,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "export": _run_export,
     "journal": _run_journal,
     "bridge": _run_bridge,
+    "tap": _run_tap,
     "agent": _run_agent,
     "tools-agent": _run_tools_agent,
     "conform": _run_conform,
@@ -267,6 +274,13 @@ def build_parser() -> argparse.ArgumentParser:
     about = "seconds to wait for the server's first answer; default: 20"
     bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
+
+    tap = add(
+        "tap", "relays between an MCP client and an MCP server, unchanged, and records both in a journal"
+    )
+    about = "the journal, a new file; default: a new one below .mew/tap"
+    tap.add_argument("--journal", type=Path, metavar="PATH", help=about)
+    tap.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
 
     _add_agent(add("agent", "runs an agent in a running space until it is interrupted"))
     _add_tools_agent(add("tools-agent", "serves an agent as tools to MCP clients"))

@@ -1,7 +1,8 @@
 """Finds related envelopes, whatever the peers claim.
 
-Envelopes are related by `correlation_id` and by `context`. The ledger (`ledger.reasoning`) maps a context to a sequence
-of reasoning; where there is none, the last part of the context names an envelope.
+Envelopes are related by `correlation_id` and by `context`, and those about a stream to its `stream/open`. The ledger
+(`ledger.reasoning`) maps a context to a sequence of reasoning; where there is none, the last part of the context names
+an envelope.
 
 An `Exchange` is the set of envelopes related to one envelope. Ids are claims: they may name nothing, form a cycle, or
 repeat the id of another participant's envelope. So an id names the first accepted envelope that has it, a cycle is
@@ -21,6 +22,7 @@ from mew_lab.errors import JournalError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.log.entries import entries_of
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
@@ -76,6 +78,7 @@ class Chains:
         self._related: dict[
             int, tuple[str | int, ...]
         ] = {}  # seq -> ids, and the seq of the start of a sequence, to which it claims to be related
+        self._streams: BoundedDict[str, int] = BoundedDict(most)  # id of a stream -> seq of its `stream/open`
         self._about: dict[
             str | int, deque[int]
         ] = {}  # the reverse: id or seq -> seqs of the envelopes that claim it
@@ -91,6 +94,8 @@ class Chains:
             self._named[entry.id] = entry
         related = self._related[entry.seq] = self._relations(entry)
         self._reasoning.observe(entry)
+        if entry.kind == "stream/open" and not entry.refused and (stream := _stream_of(entry)):
+            self._streams[stream] = entry.seq
         for id in related:
             self._about.setdefault(id, deque()).append(entry.seq)
         self._characters += len(entry.raw)
@@ -107,6 +112,9 @@ class Chains:
             ids = (*ids, sequence.seq)
         elif entry.context:
             ids = (*ids, entry.context.rpartition("/")[2])
+        opened = self._streams.get(stream) if (stream := _stream_of(entry)) else None
+        if opened is not None:
+            ids = (*ids, opened)
         return tuple(dict.fromkeys(ids))
 
     def _drop(self, entry: Entry) -> None:
@@ -160,6 +168,14 @@ class Chains:
         steps = tuple(sorted(nearest, key=lambda step: step.seq))
         return Exchange(start, steps, len(seen) - len(steps))
 
+    def parent(self, entry: Entry) -> Entry | None:
+        """The first earlier envelope that a held one claims to be related to; None where there is none."""
+        for id in self._related.get(entry.seq, ()):
+            named = self._held.get(id) if isinstance(id, int) else self._named.get(id)
+            if named is not None and named.seq < entry.seq:
+                return named
+        return None
+
     def _near(self, entry: Entry) -> Iterator[Entry]:
         for id in self._related.get(entry.seq, ()):
             parent = self._held.get(id) if isinstance(id, int) else self._named.get(id)
@@ -171,6 +187,12 @@ class Chains:
         if entry.id and self._named.get(entry.id) is entry:
             for seq in self._about.get(entry.id, ()):
                 yield self._held[seq]
+
+
+def _stream_of(entry: Entry) -> str:
+    """The id of the stream that an envelope about a stream names; empty for others."""
+    stream = entry.payload.get("stream_id") if entry.kind.startswith("stream/") else None
+    return stream if isinstance(stream, str) else ""
 
 
 def chains_of(records: Iterable[Record], *, most: int = 200_000) -> Chains:

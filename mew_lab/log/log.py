@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
+    from mew_lab.log.copying import Selection
     from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
+    from mew_lab.log.follow import ExchangeFinder, FollowedExchange
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
     from mew_lab.log.index import LogIndex, Progress
@@ -103,9 +105,9 @@ class _CachedTable(NamedTuple):
 class Log:
     """The records of a space, in the order received.
 
-    `vantage` is `gateway` (with verdicts and refusals) or `participant` (with what one participant receives). Iteration
-    yields the members of each message, `log[0]` gives those of the first, and `len` counts messages. `records` are all
-    records, `df` is the table.
+    `vantage` is `gateway` (with verdicts and refusals), `participant` (with what one participant receives), or `tap`
+    (between an MCP client and its server). Iteration yields the members of each message, `log[0]` gives those of the
+    first, and `len` counts messages. `records` are all records, `df` is the table.
     `open_log` and `Log.live` return one.
     """
 
@@ -137,6 +139,7 @@ class Log:
         self._progress = progress
         self._indexed = 0  # records of a log without a journal that are in the index
         self._first_seq: int | None = None
+        self._finder: ExchangeFinder | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -440,6 +443,35 @@ class Log:
         index = self.index if self._keep is None else None
         return index if index is not None and index.of_lines else None
 
+    # --- exchanges, and what goes out ---
+
+    def follow(self, id: str | int, *, most: int = 200) -> FollowedExchange:
+        """The whole exchange of a message, such as a proposal, its fulfilment and the response, or a chat thread.
+
+        The first call reads the log once. A number is the message's `seq`, or, in a log of several journals, the one
+        that the exchange shows.
+
+        Raises:
+            JournalError: when there is no such message among the newest 200,000.
+        """
+        from mew_lab.log.follow import ExchangeFinder
+
+        if self._finder is None:
+            self._finder = ExchangeFinder()
+        self._finder.add(self._after(self._finder.read))
+        return self._finder.follow(id, most=most)
+
+    def select(self, *ids: str | int) -> Selection:
+        """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
+        and `to_python`."""
+        from mew_lab.log.copying import Selection
+
+        wanted = frozenset(ids)
+        entries = Selection(self.records).entries
+        return Selection(one.record for one in entries if not ids or one.id in wanted or one.seq in wanted)
+
+    # --- end of what goes out ---
+
     def audit(self, id: str | int) -> Audit:
         """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.
 
@@ -678,5 +710,6 @@ def open_log(
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
-    vantage = "participant" if about.get("vantage") == "participant" else "gateway"
+    stated = about.get("vantage")
+    vantage = stated if stated in ("participant", "tap") else "gateway"
     return Log(files, space=space, vantage=vantage, index=index, progress=progress)

@@ -211,11 +211,12 @@ class Player:
         """Takes an `opened`: a space begins, or a file continues another one."""
         about = read_members(record.detail) or {}
         if about.get("vantage", "gateway") != "gateway":
-            raise self._impossible(
-                record,
-                "it was recorded by a participant, which receives no refused or private messages; "
-                "replay the journal of the gateway",
+            who = (
+                "a tap, which decides nothing"
+                if about.get("vantage") == "tap"
+                else ("a participant, which receives no refused or private messages")
             )
+            raise self._impossible(record, f"it was recorded by {who}; replay the journal of the gateway")
         if "previous" in about:
             if self._space is None:
                 raise self._impossible(

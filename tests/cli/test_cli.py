@@ -44,6 +44,7 @@ COMMANDS = [
     "export",
     "journal",
     "bridge",
+    "tap",
     "agent",
     "tools-agent",
     "conform",

@@ -1,0 +1,26 @@
+"""Numbers the messages of a log so that a number names one message, also where several journals are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.space.events import Record
+
+__all__ = ["NumberedEntry", "numbered"]
+
+
+class NumberedEntry(RecordedEntry):
+    """The entry of a record whose `seq` is its number: the record's own, or the next free one where that is taken."""
+
+    def __init__(self, record: Record, number: int) -> None:
+        super().__init__(record)
+        self.seq = number
+
+
+def numbered(records: Iterable[Record], after: int = -1) -> Iterator[NumberedEntry]:
+    """The messages among the records, with rising numbers above `after`."""
+    for record in records:
+        if record.raw is not None:
+            after = max(record.seq, after + 1)
+            yield NumberedEntry(record, after)

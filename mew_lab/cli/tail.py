@@ -49,8 +49,8 @@ def _tail_space(options: argparse.Namespace) -> None:
     tree = parse_filter(options.filter, clock=FilterClock(zone=_local_zone())) if options.filter else None
     if tree is not None and needs_facts(tree):
         raise MewError(
-            "state, latency, decided_by and diag are not known when a message arrives; "
-            "use them with a journal: mew-lab tail FILE --filter …"
+            "A filter of a running space has no state, latency, decided_by or diag: they are not known when a message "
+            "arrives. Use them with a journal: mew-lab tail FILE --filter …"
         )
     try:
         lab = connect(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
-    from mew_lab.log.copying import Selection
+    from mew_lab.log.copying import MessageSelection
     from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.follow import ExchangeFinder, FollowedExchange
@@ -461,14 +461,16 @@ class Log:
         self._finder.add(self._after(self._finder.read))
         return self._finder.follow(id, most=most)
 
-    def select(self, *ids: str | int) -> Selection:
+    def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
         and `to_python`."""
-        from mew_lab.log.copying import Selection
+        from mew_lab.log.copying import MessageSelection
 
         wanted = frozenset(ids)
-        entries = Selection(self.records).entries
-        return Selection(one.record for one in entries if not ids or one.id in wanted or one.seq in wanted)
+        entries = MessageSelection(self.records).entries
+        return MessageSelection(
+            one.record for one in entries if not ids or one.id in wanted or one.seq in wanted
+        )
 
     # --- end of what goes out ---
 

@@ -17,11 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.cards import POLICY, Card
+from mew_lab.lab.rows import is_plumbing
 from mew_lab.ledger.calls import Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
@@ -31,6 +33,7 @@ from mew_lab.log.drawing import lasted
 from mew_lab.log.entries import entries_of
 from mew_lab.log.log import Log
 from mew_lab.log.sequence import sequence
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
@@ -48,13 +51,8 @@ MOST_DIAGRAMS = 20
 MOST_PARTICIPANTS = 200
 MOST_TEXT = 2000  # characters of one value or message; a sum of 5 MB or so for all sections
 
-# Kinds that keep a space going and say nothing by themselves; lists of tools besides.
-PLUMBING = frozenset(
-    {"system/welcome", "system/presence", "participant/status", "participant/request-status"}
-    | {"chat/acknowledge", "capability/grant-ack", "stream/open", "space/invite-ack"}
-)
 NUMBERS = ("#", "Messages sent", "Took")  # columns of numbers
-LISTS = ("tools/list", "resources/list", "prompts/list", "initialize", "ping")
+MOST_REQUESTS = 20_000  # whose answers are known as such
 
 STYLE = """
 :root{color-scheme:light dark;--fg:#1f2328;--fg2:#59636e;--bg:#fff;--bg2:#f6f8fa;--line:#d1d9e0;
@@ -170,7 +168,9 @@ class _Session:
     def __init__(self, log: Log) -> None:
         self.ledger = Ledger()
         self.chains = Chains()
-        self.newest: deque[Entry] = deque(maxlen=MOST_MESSAGES)
+        # The messages, each with whether it only keeps the space running.
+        self.newest: deque[tuple[Entry, bool]] = deque(maxlen=MOST_MESSAGES)
+        self._requests: BoundedDict[str, bool] = BoundedDict(MOST_REQUESTS)  # by id: whether it is plumbing
         self.count = 0
         self.first = self.last = 0.0
         self.sent: Counter[str] = Counter()
@@ -182,7 +182,7 @@ class _Session:
         self.count += 1
         self.first = self.first or entry.t
         self.last = entry.t or self.last
-        self.newest.append(entry)
+        self.newest.append((entry, self._is_plumbing(entry)))
         self.sent[entry.sender] += 1
         self.chains.add(entry)
         for change in self.ledger.observe(entry):
@@ -197,12 +197,29 @@ class _Session:
                 while len(self.steps) > 2 * MOST_SEQUENCES:
                     del self.steps[next(iter(self.steps))]
 
+    def _is_plumbing(self, entry: Entry) -> bool:
+        answered = next(iter(entry.correlation_id), "")
+        plumbing = is_plumbing(
+            entry.kind,
+            entry.payload,
+            entry.verdict,
+            answers_plumbing=self._requests.get(answered, False),
+        )
+        # The first accepted message keeps its id.
+        if entry.kind == "mcp/request" and entry.verdict != "refused" and entry.id not in self._requests:
+            self._requests[entry.id] = plumbing
+        return plumbing
+
     def proposals(self) -> list[Proposal]:
         return [call for call in self.ledger.calls.proposals if call.state != "refused"]
 
     def requests(self) -> list[Request]:
         calls = self.ledger.calls.requests
-        return [call for call in calls if call.method not in LISTS and call.state != "sent"]
+        return [
+            call
+            for call in calls
+            if call.state != "sent" and not is_plumbing("mcp/request", call.entry.payload, "")
+        ]
 
 
 def _table(columns: Sequence[str], rows: Sequence[_Html]) -> _Html:
@@ -421,17 +438,6 @@ def _thought(step: Entry) -> object:
     return one_line(step.what, 200)
 
 
-def _is_plumbing(entry: Entry) -> bool:
-    if entry.verdict == "refused":
-        return False
-    method = entry.payload.get("method")
-    if isinstance(method, str) and (method in LISTS or method.startswith("notifications/")):
-        return True
-    result = entry.payload.get("result")
-    lists = isinstance(result, Mapping) and not {"tools", "resources", "prompts"}.isdisjoint(result)
-    return entry.kind in PLUMBING or (entry.kind == "mcp/response" and lists)
-
-
 def _message(entry: Entry) -> _Html:
     refused = _tag("b", f"Refused ({one_line(entry.code, 60)})" if entry.code else "Refused", css="bad")
     return _tag(
@@ -446,8 +452,8 @@ def _message(entry: Entry) -> _Html:
 
 def _messages(session: _Session) -> _Html:
     rows: list[_Html] = []
-    for plumbing, entries in groupby(session.newest, _is_plumbing):
-        group = [_message(entry) for entry in entries]
+    for plumbing, entries in groupby(session.newest, itemgetter(1)):
+        group = [_message(entry) for entry, _ in entries]
         if not plumbing:
             rows += group
             continue

@@ -86,13 +86,18 @@ class Row(NamedTuple):
     failed: bool = False
 
 
-def is_plumbing(kind: str, payload: Mapping[str, Any], verdict: str) -> bool:
+def is_plumbing(
+    kind: str, payload: Mapping[str, Any], verdict: str, *, answers_plumbing: bool = False
+) -> bool:
     """Whether a message only keeps the space running: a welcome, presence, a status, an acknowledgement, a list request.
 
-    A refused message is none, nor one that reports a failure or a refusal. An answer is judged by its request.
+    A refused message is none, nor one that reports a failure or a refusal. An answer is plumbing where the message that
+    it answers is, which `answers_plumbing` tells.
     """
     if verdict == "refused":
         return False
+    if kind == "mcp/response":
+        return answers_plumbing and not is_failure(kind, payload)
     if kind == "mcp/request":
         method = payload.get("method")
         return isinstance(method, str) and method in _PLUMBING_METHODS
@@ -271,7 +276,7 @@ class LiveRows:
             plumbing = tool == _LISTS
         elif kind == "mcp/response":
             tool = self._calls.get(first, "")
-            plumbing = tool == _LISTS and not failed and record.verdict != "refused"
+            plumbing = is_plumbing(kind, payload, record.verdict, answers_plumbing=tool == _LISTS)
         else:
             plumbing = is_plumbing(kind, payload, record.verdict)
         if tool == _LISTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -109,8 +110,13 @@ def test_a_rejection_carries_the_reason_that_was_chosen(notebook: Callable[..., 
     book = notebook([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     one = card(book, 1)
     book.click(armed(book, one.locator("button.mew-reject")))
+    # Each reason tells its meaning.
+    abouts = one.locator(".mew-menu-about").all_inner_texts()
+    assert len(abouts) == 11 and "could cause harm" in abouts
     choose(one, "Unsafe")
     one.locator(".mew-outcome").wait_for()
+    past = one.locator(".mew-says").get_attribute("title") or ""
+    assert re.fullmatch(r"agent wants to run git_commit on git\nDigest: sha-256 [0-9a-f]{64}", past)
     assert "Rejected by human (you)" in one.inner_text() and "unsafe" in one.inner_text()
     toast = book.area(1).locator(".mew-toast")
     assert "Rejected. This cannot be undone, but agent may propose it again." in toast.inner_text()

@@ -234,6 +234,7 @@ def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     meter = row(book, 2, "git").locator("[role=meter]")
     meter.wait_for()
     assert meter.get_attribute("aria-valuetext") == "500 of 8\u202f000 tokens, 6 %"
+    assert view.locator(".mew-counts-line .mew-pill").first.inner_text() == "demo"
     path = focus_path(book, view)
     assert path[:2] == ["button Pause agents", "button Invite…"] and "permissions of hum" in path[3]
     assert len(path) == 3 + 2 * 6

@@ -135,7 +135,9 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     # It grows when it is decided; who reads its table by keyboard stays there.
     book.click(here.locator("summary"))
     table = here.get_by_role("region", name="Messages of the exchange")
-    table.focus()
+    go = table.locator("tbody button").first.element_handle()
+    assert go is not None
+    go.focus()
     told = table.locator("tbody tr").count()
     # From no cell, for to run one takes the keyboard.
     kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
@@ -143,7 +145,7 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 2, "the rejection to join")
     assert "mcp/reject" in (here.locator(".mew-stage").text_content() or "")
     assert table.locator("tbody tr").count() == told + 1
-    assert table.evaluate("n => n === document.activeElement")
+    assert go.evaluate("n => n === document.activeElement")
     assert here.locator("summary").inner_text() == f"The {told + 1} messages as a table"
     book.page.until(lambda: "waiting" not in strip.inner_text(), "nothing to wait any more")
     # A point under the mouse is the fulfilled proposal.

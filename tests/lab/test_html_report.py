@@ -128,6 +128,26 @@ def test_a_report_tells_decisions_calls_chat_and_messages(lab: Lab, adding: Any,
     assert f"{len(lab.log)} messages" in read.text.replace("\u202f", "")
 
 
+def test_a_report_folds_the_messages_that_the_list_of_messages_hides(lab: Lab, tmp_path: Path) -> None:
+    git, bot = lab.join("git", can="admin"), lab.join("bot", can="admin")
+    lists = [bot.send("mcp/request", {"method": "tools/list"}, to="git") for _ in range(2)]
+    git.send("mcp/response", {"result": {"tools": []}}, to="bot", correlation_id=lists[0].id)
+    git.send(
+        "mcp/response", {"error": {"code": -1, "message": "no list"}}, to="bot", correlation_id=lists[1].id
+    )
+    git.send("participant/status", {"status": "crashed"})
+    git.send("participant/status", {"status": "idle"})
+    messages = section(report(lab, tmp_path), "Messages")
+    folded = set(
+        re.findall(
+            r'<td class="number">(\d+)</td>', "".join(re.findall(r"<details>.*?</details>", messages, re.S))
+        )
+    )
+    every = set(re.findall(r'<td class="number">(\d+)</td>', messages))
+    hidden = {str(row.seq) for row in lab.rows.since(0, 999) if row.plumbing}
+    assert folded == hidden and every - hidden and len(every) == len(lab.log)
+
+
 def test_a_report_holds_the_reasoning_step_by_step(lab: Lab, tmp_path: Path) -> None:
     seat = lab.join("thinker", can="agent")
     start = seat.send("reasoning/start", {"message": "How many?"})

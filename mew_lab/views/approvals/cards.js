@@ -59,12 +59,12 @@ export function isOpen(data) {
 }
 
 // The addressees, as the kernel gives them: shortened and counted. A row has all of them.
-/** @type {(data: CardData) => string} */
+/** @type {(data: Pick<CardData, "to">) => string} */
 export function whomOf(data) {
   return data.to.length ? data.to.join(", ") : "anybody";
 }
 
-/** @type {(data: CardData) => string} */
+/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method">) => string} */
 function sentence(data) {
   return `${data.proposer} wants to run ${data.tool || data.method} on ${whomOf(data)}`;
 }
@@ -262,7 +262,7 @@ export function rejecter(face, text, reasons, run, attributes) {
   field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) send.focus(); });
   const ready = (run_) => (event) => { arm(face); if (event.isTrusted && !isOff(button)) run_(); };
   const items = () => [
-    ...reasons().filter(([code]) => code !== "other").map(([code]) => ({ text: wordsOf(code), run: ready(() => run(code)) })),
+    ...describeReasons(reasons()).map(({ code, text, about }) => ({ text, about, run: ready(() => run(code)) })),
     { text: "Other…", run: ready(() => { place.hidden = false; field.focus(); }) },
   ];
   const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
@@ -270,8 +270,16 @@ export function rejecter(face, text, reasons, run, attributes) {
   return { button, send, place, open: () => openMenu(button, items()) };
 }
 
-function wordsOf(code) {
-  return capitalize(code.replaceAll("_", " "));
+// The usual reasons in words, each with its meaning.
+/** @type {(reasons: [code: string, meaning: string][]) => { code: string, text: string, about: string }[]} */
+export function describeReasons(reasons) {
+  return reasons.filter(([code]) => code !== "other").map(([code, meaning]) => ({ code, text: capitalize(code.replaceAll("_", " ")), about: meaning }));
+}
+
+// What the line of a decided card leaves out: the addressees, and the digest of what was decided.
+/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method" | "digest">) => string} */
+export function describePast(data) {
+  return `${sentence(data)}\nDigest: sha-256 ${data.digest}`;
 }
 
 // The warnings as elements; a warning with a place is a button that calls `go`.
@@ -683,7 +691,7 @@ export function collapse(card) {
   if (result) outcome.append(make("bdi", { class: "mew-result", text: ` · ${result}` }));
   card.node.replaceChildren(
     make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
-    make("span", { class: "mew-says" }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
+    make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
     outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }));
   card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = card.briefLine = card.rejecter = null;
   if (focused) card.node.focus();

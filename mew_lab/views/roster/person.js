@@ -29,10 +29,11 @@ export function describeState(data, now) {
   }
   if (presence === "invited") return { text: "invited", hover: "It has not joined yet.", tone: "" };
   if (presence !== "here") return { text: presence, hover: data.since ? `since ${clockTime(data.since)}` : "", tone: presence === "left" ? "" : "bad" };
-  if (state === "waiting") return { text: "waiting for you", hover: `Its proposal of ${about} is open since ${clockTime(since)}.`, tone: "wait" };
-  if (state === "thinking") return { text: `thinking ${duration(Math.max(1, Math.floor(now - since)))}`, hover: `Its reasoning began at ${clockTime(since)}.`, tone: "think" };
-  if (state === "failed") return { text: `failed: ${about}`, hover: `The last call failed at ${clockTime(since)}. ${about}`, tone: "bad" };
-  return { text: "idle", hover: "", tone: "" };
+  const here = data.since ? `Here since ${clockTime(data.since)}.` : "", tell = (text) => [text, here].filter(Boolean).join("\n");
+  if (state === "waiting") return { text: "waiting for you", hover: tell(`Its proposal of ${about} is open since ${clockTime(since)}.`), tone: "wait" };
+  if (state === "thinking") return { text: `thinking ${duration(Math.max(1, Math.floor(now - since)))}`, hover: tell(`Its reasoning began at ${clockTime(since)}.`), tone: "think" };
+  if (state === "failed") return { text: `failed: ${about}`, hover: tell(`The last call failed at ${clockTime(since)}. ${about}`), tone: "bad" };
+  return { text: "idle", hover: here, tone: "" };
 }
 
 // Whether the words of a state change by themselves as time passes.

@@ -42,7 +42,7 @@ function render({ model, el }) {
   const announce = announcer(root), toast = makeToaster(root);
 
   const rows = new Map(), invitations = new Map();
-  let head = { counts: [], total: 0, invited: [], agents: [0, 0], may: {} }, deeds = [], profiles = [], offset = 0, ticks = null, ids = 0, strip = false, small = false;
+  let head = { space: "", counts: [], total: 0, invited: [], agents: [0, 0], may: {} }, deeds = [], profiles = [], offset = 0, ticks = null, ids = 0, strip = false, small = false;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
@@ -464,6 +464,7 @@ function render({ model, el }) {
     const failed = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "failed").length;
     const hover = head.counts.map(([presence, n]) => `${groupDigits(n)} ${presence}`).join(" · ");
     header.setCounts([
+      { text: head.space },
       { text: head.total ? countOf(head.total, "participant") : "", hover },
       { text: waiting ? `${waiting} waiting for you` : "", tone: "wait" },
       { text: of("paused") ? `${groupDigits(of("paused"))} paused` : "", tone: "wait" },

@@ -236,6 +236,10 @@ function render({ model, el }) {
   function showPause() {
     write(parts.pause, paused ? "Resume" : "Pause");
     parts.pause.setAttribute("aria-pressed", String(paused));
+    // What was held back can be read after the end, too.
+    const hides = parts.ended && !paused;
+    if (hides && document.activeElement === parts.pause) parts.save.focus();
+    parts.pause.hidden = hides;
   }
 
   function build(row) {
@@ -276,7 +280,8 @@ function render({ model, el }) {
     write(parts.name, nameOf(row));
     write(parts.about, row.description);
     // A closed stream brings nothing more to pause.
-    parts.pause.hidden = row.state !== "open";
+    parts.ended = row.state !== "open";
+    showPause();
     const list = [["Owner", row.mine ? `${row.owner} (you)` : row.owner], ["Writers", row.writers.join(", ")], ["To", row.target.length ? row.target.join(", ") : "everybody"], ["Direction", row.direction], ["Type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
     if (row.expected !== null) list.push(["Expected", amount(row.expected)]);
     if (row.late) list.push(["Opened", "before you joined"]);

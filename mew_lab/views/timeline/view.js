@@ -502,8 +502,25 @@ function render({ model, el }) {
     drawExchange();
     // The keyboard focus and the scroll position stay when the exchange grows.
     write(stepCount, `${item.steps.length === 1 ? "The message" : `The ${item.steps.length} messages`} as a table`);
-    stepRows.replaceChildren(...item.steps.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: n < 2 ? "mew-num" : n > 1 && n < 5 ? "mew-code" : "" }, n ? make("bdi", { text }) : make("button", { type: "button", class: "mew-link", text, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(text) }) }))))));
+    showSteps(item.steps);
     if (other) stepPart.scrollTop = 0;
+  }
+
+  // A message that stays keeps its line, and with it the keyboard focus.
+  function showSteps(messages) {
+    const before = new Map(Array.from(stepRows.rows, (line) => [line.dataset.seq, line])), seqs = new Set(messages.map(([seq]) => seq));
+    for (const [seq, line] of before) if (!seqs.has(seq)) line.remove();
+    messages.forEach((texts, place) => {
+      const line = before.get(texts[0]) ?? stepLine(texts[0]);
+      texts.forEach((text, n) => { if (n) write(/** @type {HTMLElement} */ (line.cells[n].firstChild), text); });
+      if (stepRows.rows[place] !== line) stepRows.insertBefore(line, stepRows.rows[place] ?? null);
+    });
+  }
+
+  function stepLine(seq) {
+    const go = make("button", { type: "button", class: "mew-link", text: seq, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(seq) }) });
+    const css = ["mew-num", "mew-num", "mew-code", "mew-code", "mew-code", "", ""];
+    return make("tr", { "data-seq": seq }, ...css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go)));
   }
 
   // A view of a phone's width has a diagram of its own, in which the summaries stand below the arrows.

@@ -36,6 +36,12 @@ test("a pause says until when, by whom and why", () => {
   assert.equal(state.hover, "paused by human: lunch");
 });
 
+test("who is here tells since when, whatever it does", () => {
+  for (const doing of [["idle", 0, ""], ["thinking", 1, ""], ["waiting", 1, "git_log"], ["failed", 1, "water: error"]])
+    assert.match(describeState(row({ doing }), 1000).hover, /(^|\n)Here since \d\d:\d\d:\d\d\.$/);
+  assert.equal(describeState(row({ since: null }), 1000).hover, "");
+});
+
 test("only a thought moves on by itself", () => {
   assert.equal(isMoving(row({ doing: ["thinking", 1, ""] })), true);
   assert.equal(isMoving(row({ doing: ["waiting", 1, ""] })), false);

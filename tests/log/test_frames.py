@@ -583,6 +583,27 @@ def test_a_pass_that_is_interrupted_begins_anew(grows: bool) -> None:
         pd.testing.assert_frame_equal(maker.frame(name, of_a_file), whole.frame(name, of_a_file))
 
 
+def test_numbers_that_no_column_holds_are_0_or_missing() -> None:
+    big = 2**64 - 1
+    log = Log.live()
+    gateway = {"from": "system:gateway"}
+    told = {"error": "unauthorized_stream_write", "stream_id": "s1", "refused_before": big}
+    for seq, members in (
+        (big, proposed()),
+        (7, approved()),
+        (big, answered()),
+        (9, message("stream/open", "", "o", {"stream_id": "s1", "owner": "bot"}) | gateway),
+        (10, message("system/error", "", "e", told) | gateway),
+    ):
+        sender, raw = members["from"], json.dumps(members)
+        log.observe(Record(seq, START, "received", "demo", sender, verdict="accepted", raw=raw))
+    assert list(log.proposals()["seq"]) == [0] and list(log.requests()["seq"]) == [7]
+    assert log.proposals()["answer"].isna().all()
+    assert list(log.streams()["refused_frames"]) == [0]
+    for name in FRAMES:
+        log.frame(name)
+
+
 def test_hostile_lines_of_a_file_make_no_frame_fail(tmp_path: Path) -> None:
     lines = [json.dumps({"seq": 0, "now": "2026-01-01T00:00:00Z", "event": "opened", "detail": "{}"})]
     payloads = [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from datetime import timedelta, timezone
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -485,3 +487,15 @@ def test_each_field_has_a_name_a_line_of_text_and_a_type() -> None:
     for name, field in FIELDS.items():
         assert field.name == name and field.about and not field.about.endswith(".")
         assert json.dumps(field.examples)
+
+
+def test_each_filter_that_the_reference_shows_is_one() -> None:
+    path = Path(__file__).parents[2] / "notebooks" / "reference" / "views.ipynb"
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    [text] = [cell for cell in cells if cell.startswith("## The filter")]
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
+    shown = [part for row in rows for part in re.findall(r"`([^`]+)`", row)]
+    shown = [part for part in shown if part not in ("and", "or", "not", "( )")]
+    assert len(shown) > 20
+    for part in shown:
+        parse_filter(part)

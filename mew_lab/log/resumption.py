@@ -189,15 +189,9 @@ class _ExactReplay(StateReplay):
                     self._taken.restore(space, paths, files)
                 self.force(record, place)
                 return
-        header, _ = self.read_header(line)
-        if header is not None:
-            self.envelopes += 1
         self.take_line(line, place)
-        self._pay(len(line))
-
-    def _pay(self, size: int) -> None:
         if self._payer:
-            self.used[self._payer] = self.used.get(self._payer, 0) + size
+            self.used[self._payer] = self.used.get(self._payer, 0) + place.length
 
     def _leaves_out(self, header: LineHeader, line: bytes, mark: int) -> bool:
         if header.event == "received" and header.verdict == "refused":
@@ -206,16 +200,16 @@ class _ExactReplay(StateReplay):
                 return False
         if not super()._leaves_out(header, line, mark):
             return False
+        self.envelopes += 1
         if header.event == "received":
             self._events += 1
             self._payer = header.participant if header.via and header.via not in _FREE else ""
-            if header.verdict == "accepted" and top_level(line, mark)[0] in _TAKING:
+            if header.verdict == "accepted" and self._kind in _TAKING:
                 self._take_id(header.participant)
         return True
 
     def take(self, record: Record, place: LinePlace | None = None) -> None:
-        if record.raw is not None and self.read_header(self._line)[0] is None:
-            self.envelopes += 1
+        self.envelopes += record.raw is not None
         if record.event not in CAUSED:
             self._note_event(record)
         super().take(record, place)

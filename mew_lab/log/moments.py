@@ -66,9 +66,13 @@ class Moments:
         """
         if isinstance(seq, bool) or not isinstance(seq, int):
             raise JournalError(f"a record is named by its seq, a whole number, not by {seq!r:.40}")
-        space = self.history().restore(seq)
-        record = self._record(seq)
-        return Moment(space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq))
+        history = self.history()
+        space = history.restore(seq)
+        begun = history.snapshot if seq == history.first else None
+        record = begun or self._record(seq)
+        return Moment(
+            space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq), paths=self._paths()
+        )
 
     def find(self, which: str | int) -> RecordMatches:
         """The records that an id, or a place, may mean; of a journal no more lines are read than may hold them."""

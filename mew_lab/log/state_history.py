@@ -81,6 +81,16 @@ class StateHistory:
         return self._last
 
     @property
+    def snapshot(self) -> Record | None:
+        """The beginning of a journal that begins with a snapshot, whose state is behind the record `first`."""
+        return self._opened if self._first else None
+
+    @property
+    def first(self) -> int:
+        """The `seq` of the first state: 0, or that of the last record before a snapshot."""
+        return self._first
+
+    @property
     def fault(self) -> MewError | None:
         """The reason why the states from some record on are not known; None where there is none."""
         return self._fault
@@ -178,6 +188,7 @@ class StateHistory:
         elif record.event == SNAPSHOT:
             space = self._replay.space
             self._first = space.state.records if space is not None else 0
+            self._last = max(self._last, self._first)
         else:
             self._steps.append(_StateChange(place or record, messages))
             self._seqs.append(record.seq)
@@ -206,7 +217,7 @@ class StateHistory:
                 path=self._name,
             )
         if not self._first <= seq <= self._last or not self._snapshots:
-            deleted = f", and those before {self._first} were deleted (pruned)" if self._first else ""
+            deleted = f", and it begins with a snapshot behind record {self._first}" if self._first else ""
             raise JournalError(
                 f"{self._name} has no record {seq}: its last one is {self._last}{deleted}", path=self._name
             )

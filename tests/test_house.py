@@ -52,8 +52,15 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "pandas": ("log.log", "log.moment", "log.table", "log.payloads", "log.what_if", "conformance.table"),
-    "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
+    "pandas": (
+        *("log.log", "log.moment", "log.table", "log.payloads", "log.line_frame", "log.what_if"),
+        "conformance.table",
+    ),
+    # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
+    "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame"),
+    "duckdb": ("log.index", "log.parquet"),
+    "pyarrow": ("log.payloads",),
+    "zstandard": ("log.unpacked",),
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),
     "ipywidgets": ("views.*",),

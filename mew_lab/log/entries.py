@@ -12,7 +12,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members
 from mew_lab.space.events import Record
 
-__all__ = ["RecordedEntry", "author", "entries_of", "entry_of"]
+__all__ = ["RecordedEntry", "author", "entries_of", "entry_of", "is_message"]
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -23,9 +23,10 @@ class RecordedEntry(Entry):
     Attributes:
         seq: The record's place in the journal.
         record: The record itself, with what the gateway noted about the message.
+        place: The number of the record in the order of reading.
     """
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, place: int = 0) -> None:
         raw = record.raw or ""
         members = (read_members(raw) or _NOTHING) if raw else _NOTHING
         seq, when, sender = record.seq, record.now.timestamp(), author(record, members)
@@ -33,6 +34,7 @@ class RecordedEntry(Entry):
             seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant
         )
         self.record = record
+        self.place = place
 
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:
@@ -48,6 +50,11 @@ def entries_of(records: Iterable[Record]) -> Iterator[Entry]:
     """The envelopes among the records, numbered from 1 as in the feed."""
     holding = (record for record in records if record.raw is not None)
     return (entry_of(record, seq) for seq, record in enumerate(holding, 1))
+
+
+def is_message(record: Record) -> bool:
+    """Whether a record is of a message: one with its text, or the refusal of one whose text was not kept."""
+    return record.raw is not None or (record.event == "received" and record.verdict == "refused")
 
 
 def author(record: Record, members: Mapping[str, Any]) -> str:

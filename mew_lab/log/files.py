@@ -1,15 +1,18 @@
 """Finds the files of a log, and reads them in order.
 
-A log is a journal with the files that continue it, a folder of journals, or the log files of the peers.
+A log is a journal with the files that continue it, the log files of the peers, a Parquet file of `Log.to_parquet`, or
+any of them compressed by gzip or zstd. Several of them are one log: by a list of paths, by a pattern such as
+`runs/*.jsonl.gz`, or as a folder with its folders.
 
 Spec: §3.6.8.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -18,9 +21,14 @@ from typing import NamedTuple, Protocol
 from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
 from mew_lab.log.reading import JournalReader, list_files, read_journal
+from mew_lab.log.unpacked import Unpacked, is_packed
 from mew_lab.space.events import Record
 
 __all__ = ["Files", "JournalSource", "files_of"]
+
+BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that hold no journals of their own
+MOST_FOLDERS = 10_000
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
 class JournalSource(Protocol):
@@ -31,53 +39,141 @@ class JournalSource(Protocol):
 
 
 class Files(NamedTuple):
-    """Journals that are read one after the other, in the order of `paths`."""
+    """Journals that are read one after the other, in the order of `paths`.
+
+    `faults` are sentences on files that could not be unpacked whole. `unpacked` is the folder of the files that were
+    packed; it is deleted with the last use of it.
+    """
 
     paths: tuple[Path, ...]
+    faults: tuple[str, ...] = ()
+    unpacked: Unpacked | None = None
 
     def read(self, faults: list[str], *, after: int = -1) -> Iterator[Record]:
-        """All their records, or those with a `seq` above `after`; torn and unreadable lines are added to `faults`."""
-        if self.paths and self.paths[0].name == HISTORY and self.paths[-1].name == DECISIONS:
-            history, decisions = (read_journal(path) for path in self.paths)
-            yield from merge_decisions(history, decisions)
-            faults += chain(_faults(history), _faults(decisions))
-            return
-        for path in self.paths:
+        """All their records, or those with a `seq` above `after`; torn and unreadable lines are added to `faults`.
+
+        The records of the two log files of a peer's session are merged, and numbered anew: `seq` is then their place.
+        """
+        faults += self.faults
+        paths = [*self.paths]
+        while paths:
+            path = paths.pop(0)
+            if _is_empty(path):
+                continue
+            if path.name == HISTORY and paths and paths[0] == path.with_name(DECISIONS):
+                history, decisions = read_journal(path), read_journal(paths.pop(0))
+                for seq, record in enumerate(merge_decisions(history, decisions), 1):
+                    yield record._replace(seq=seq)
+                faults += chain(_faults(history), _faults(decisions))
+                continue
             reading = read_journal(path, after=after)
             yield from reading
             faults += _faults(reading)
 
 
-def files_of(path: str | os.PathLike[str]) -> Files:
-    """The files of the log at a path, which is a folder or a file.
+def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
+    """The files of the log at a path, which is a file, a folder, a pattern, or a list of them.
+
+    Packed files are unpacked into a private folder of the temporary files.
 
     Raises:
         JournalError: when there is no journal there.
     """
+    if isinstance(path, str | os.PathLike):
+        found = _find(path)
+    else:
+        found = [one for several in path for one in _find(several)]
+        if not found:
+            raise JournalError("There is no log in an empty list. Name a file or a folder.", path="")
+    found = [*dict.fromkeys(found)]
+    if not any(map(is_packed, found)):
+        return Files(tuple(found))
+    unpacked = Unpacked()
+    faults: list[str] = []
+    paths = [unpacked.unpack(one, faults) if is_packed(one) else one for one in found]
+    return Files(tuple(_in_order(paths)), tuple(faults), unpacked)
+
+
+def _find(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path, a folder or a pattern names, each with the files that continue it."""
     place = Path(path)
-    return Files(_in_folder(place) if place.is_dir() else list_files(place))
+    if place.is_dir():
+        return _in_folder(place)
+    name = os.fspath(path)
+    if not os.path.lexists(place) and glob.has_magic(name):
+        paths = Path(place.anchor or ".").glob(str(place.relative_to(place.anchor)))
+        found = [one for several in sorted(paths, key=_by_number) for one in _find_one(several)]
+        if not found:
+            raise JournalError(
+                f"No file matches {name}. Name a file, a folder or another pattern.", path=name
+            )
+        return found
+    if is_packed(place) or _is_empty(place):
+        return [place]
+    return [*list_files(place)]
 
 
-def _in_folder(folder: Path) -> tuple[Path, ...]:
-    """The journal files in a folder, in the order of their names and numbers."""
-    if (folder / HISTORY).is_file():
-        return tuple(folder / name for name in (HISTORY, DECISIONS) if (folder / name).is_file())
-    journals = []
-    for path in sorted(folder.glob("*.jsonl"), key=_by_number):
-        with suppress(JournalError):  # something else that ends in .jsonl, or a journal still empty
-            read_journal(path).close()
-            journals.append(path)
-    if not journals:
+def _find_one(path: Path) -> list[Path]:
+    if path.is_dir():
+        with suppress(JournalError):
+            return _in_folder(path)
+        return []
+    return [path]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The journals in a folder and in its folders, in the order of their names and numbers."""
+    found = list[Path]()
+    for folders, (place, below, names) in enumerate(os.walk(folder)):
+        if folders >= MOST_FOLDERS:
+            raise JournalError(
+                f"{folder} has more than {MOST_FOLDERS} folders below it. Name the folder of the sessions.",
+                path=str(folder),
+            )
+        parent = Path(place)
+        if parent.name == ".mew":
+            below[:] = [name for name in below if name not in BESIDE]
+        below.sort()
+        paths = [parent / name for name in names if name.endswith(ENDINGS)]
+        found += _in_order([path for path in paths if _is_journal(path)])
+    if not found:
         raise JournalError(
             f"There is no journal in {folder}. Name a folder that holds .jsonl files.", path=str(folder)
         )
-    return tuple(journals)
+    return found
+
+
+def _in_order(paths: Sequence[Path]) -> list[Path]:
+    """The paths with each history directly before the decisions of its session."""
+    ordered = sorted(paths, key=lambda path: (path.parent, _by_number(path)))
+    for path in [path for path in ordered if path.name == HISTORY]:
+        beside = path.with_name(DECISIONS)
+        if beside in ordered:
+            ordered.remove(beside)
+            ordered.insert(ordered.index(path) + 1, beside)
+    return ordered
+
+
+def _is_journal(path: Path) -> bool:
+    if is_packed(path):
+        return True
+    with suppress(JournalError):  # something else that ends in .jsonl, or a journal still empty
+        read_journal(path).close()
+        return True
+    return False
+
+
+def _is_empty(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.is_file() and path.stat().st_size == 0
+    return False
 
 
 def _by_number(path: Path) -> tuple[str, int]:
     """The sort key of a file: by name, and by number for one name: `x.jsonl`, `x-2.jsonl` … `x-10.jsonl`."""
-    match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", path.stem)
-    return (match[1], int(match[2] or 1)) if match else (path.stem, 1)
+    stem = path.name.partition(".jsonl")[0]
+    match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", stem)
+    return (str(path.parent / match[1]), int(match[2] or 1)) if match else (str(path), 1)
 
 
 def _faults(reading: JournalReader) -> Iterator[str]:

@@ -36,6 +36,7 @@ _CHAINED = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 _MARK = b',"envelope":'
 _END = ord("}")
 _ONLY_TEXT = {str}
+MAX_SEQ = 2**63 - 1
 _COMMON = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
 _RARE = ("grant", "runtime_id")  # in the header only where they are not empty
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
@@ -202,7 +203,7 @@ def _record(header: dict[str, Any], raw: str | None) -> Record | None:
         get("grant", ""),
         get("runtime_id", ""),
     )
-    if {*map(type, texts)} != _ONLY_TEXT or type(seq) is not int:
+    if {*map(type, texts)} != _ONLY_TEXT or type(seq) is not int or not -MAX_SEQ <= seq <= MAX_SEQ:
         return None
     if not (received is None or type(received) is str) or not (raw is None or type(raw) is str):
         return None

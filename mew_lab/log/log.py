@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from mew_lab.errors import JournalError, NoSuchRow
+from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
-from mew_lab.log.reading import first_record
+from mew_lab.log.reading import first_record, is_journal
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mew_lab.log.audit import Audit
+    from mew_lab.log.index import LogIndex, Progress
     from mew_lab.log.moment import Moment
     from mew_lab.log.moments import Moments
     from mew_lab.log.verification import Verification
@@ -110,6 +112,8 @@ class Log:
         vantage: str,
         keep: int | None = None,
         characters: int = MAX_CHARACTERS,
+        index: bool | str | os.PathLike[str] = True,
+        progress: Progress | None = None,
     ) -> None:
         self.space = space
         self.vantage = vantage
@@ -122,6 +126,11 @@ class Log:
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
         self._moments: Moments | None = None
+        self._index: LogIndex | None = None
+        self._keep_index = index if isinstance(index, bool) else Path(index)
+        self._progress = progress
+        self._indexed = 0  # records of a log without a journal that are in the index
+        self._first_seq: int | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
@@ -147,9 +156,12 @@ class Log:
     def observe(self, record: Record) -> None:
         """Adds the next record. Only the thread that runs the gateway calls it."""
         kept = self._kept
+        if self._first_seq is None:
+            self._first_seq = record.seq
         kept.records.append(record)
-        if record.raw is not None:
+        if is_message(record):
             self._envelopes = (self._envelopes or 0) + 1
+        if record.raw is not None:
             self._characters += len(record.raw)
             self._unknown += outline(record) is not None
         if self._keep is None:
@@ -192,6 +204,78 @@ class Log:
         While a returned table is in use, the next one is made from it and the newer records. The memory of a large
         table is freed with the last one in use.
         """
+        frame = self._index_frame()
+        return frame if frame is not None else self._record_frame()
+
+    @property
+    def index(self) -> LogIndex:
+        """The index of the log, up to now: `index.rows("kind = ?", ["chat"])` are the places of its messages.
+
+        Raises:
+            JournalError: when a file cannot be read any more.
+        """
+        from mew_lab.log.index import LogIndex
+
+        if self._source is not None:
+            if self._index is None:
+                self._index = LogIndex(self._source, keep=self._live_index(), progress=self._progress)
+            return self._index.build()
+        kept = self._kept
+        upto = kept.dropped + len(kept.records)
+        if self._index is None or self._indexed < kept.dropped:
+            self._index, self._indexed = LogIndex.of_records(()), kept.dropped
+        if self._indexed < upto:
+            self._index.add(kept.records[self._indexed - kept.dropped : upto - kept.dropped])
+            self._indexed = upto
+        return self._index
+
+    def _live_index(self) -> bool | Path:
+        """Where the index is kept; that of a journal which still grows is kept in memory."""
+        return self._keep_index if self._keep is None else False
+
+    def head(self, messages: int = 5000) -> pd.DataFrame:
+        """The table of the first messages, at once: only so much of the log is read."""
+        if self._keep is None and self._source is not None and messages > 0:
+            from mew_lab.log.line_frame import head_frame
+
+            path = self._source.paths[0]
+            if is_journal(path) and (frame := head_frame(path, messages)) is not None:
+                return frame
+        return to_frame(_first_messages(self.records, messages))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> SavedLog:
+        """Writes the log as one Parquet file, events included, readable by its owner alone; `open_log` reads it.
+
+        Raises:
+            JournalError: when it cannot be written.
+        """
+        self.index.write_parquet(Path(path))
+        return SavedLog(Path(path), len(self), UNSEEN if self.vantage == "participant" else "")
+
+    def _index_frame(self) -> pd.DataFrame | None:
+        """The table by the index, for a log of journals; None for any other log."""
+        if self._source is None:
+            return None
+        kept = self._kept
+        upto = kept.dropped + len(kept.records)
+        if self._keep is not None and not upto:
+            return None
+        done = self._frame
+        if done is None or (done.upto != upto and self._keep is not None):
+            from mew_lab.log.line_frame import line_frame
+
+            index = self.index
+            if not index.of_lines:
+                return None
+            last = kept.records[-1].seq if kept.records else 0
+            if self._keep is None:
+                frame = line_frame(index)
+            else:  # the journal may already hold more than was observed
+                frame = line_frame(index, "seq BETWEEN ? AND ?", [self._first_seq, last])
+            done = self._frame = _CachedTable(upto, last, frame)
+        return self._lend(done.frame)
+
+    def _record_frame(self) -> pd.DataFrame:
         kept = self._kept
         last = len(kept.records)
         upto = kept.dropped + last
@@ -367,7 +451,7 @@ class Log:
                     count = 0
                     for record in self._saved_records(unseen):
                         file.write(write_line(record))
-                        count += record.raw is not None
+                        count += is_message(record)
                     file.flush()
                     os.fsync(fd)
                 partial.replace(target)
@@ -410,12 +494,23 @@ class Log:
     def _read(self, *, after: int = -1) -> Iterator[Record]:
         """The records in the files; a pass to the end also counts them and stores their faults."""
         envelopes, unknown, faults = 0, 0, list[str]()
-        for record in Files(self._source.paths if self._source else ()).read(faults, after=after):
-            envelopes += record.raw is not None
+        source = self._source
+        files = source if isinstance(source, Files) else Files(source.paths if source else ())
+        for record in files.read(faults, after=after):
+            envelopes += is_message(record)
             unknown += outline(record) is not None
             yield record
         if self._keep is None:
             self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)
+
+
+def _first_messages(records: Iterable[Record], most: int) -> Iterator[Record]:
+    """The records up to the last of the first messages."""
+    for record in records:
+        if most <= 0:
+            return
+        yield record
+        most -= is_message(record)
 
 
 def _report_unknown(messages: int) -> Iterator[str]:
@@ -427,20 +522,35 @@ def _report_unknown(messages: int) -> Iterator[str]:
 # --- opening ---
 
 
-def open_log(path: str | os.PathLike[str]) -> Log:
-    """The log in a file, with the files that continue it, or in a folder of journals; of mew_lab or of the peers.
+def open_log(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    index: bool | str | os.PathLike[str] = True,
+    progress: Progress | None = None,
+) -> Log:
+    """The log in a file, in a folder with its folders, in the files of a pattern, or in a list of them.
 
-    Only the first line of each file is read at once. Later lines that cannot be read are left out and reported by
-    `faults`.
+    A file is a journal of mew_lab (with the files that continue it), one of the peers' log files, or a Parquet file of
+    `Log.to_parquet`; each may be compressed by gzip or zstd. Only the first line of each file is read at once; a packed
+    file is unpacked into a private temporary folder. Lines that cannot be read are left out and reported by `faults`.
+
+    The first use of `df` or `index` builds an index. For a journal of 16 MiB or more it is kept in one file beside the
+    journal, `<journal>.idx`, which its owner alone can read, and which may be deleted at any time. The next opening
+    takes it from there as long as the journal has only grown.
+
+    Args:
+        index: False keeps the index in memory and writes nothing; a folder keeps index files there.
+        progress: Called with the bytes that are indexed and all bytes, while the index is built.
 
     Raises:
         JournalError: when there is no journal there.
     """
     files = files_of(path)
-    first = first_record(files.paths[0])
+    whole = [one for one in files.paths if one.stat().st_size]
+    first = first_record(whole[0]) if whole else None
     space, about = "", dict[str, Any]()
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = "participant" if about.get("vantage") == "participant" else "gateway"
-    return Log(files, space=space, vantage=vantage)
+    return Log(files, space=space, vantage=vantage, index=index, progress=progress)

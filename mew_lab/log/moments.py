@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.line import read_line, write_line
+from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.what_if import OtherRights, WhatIf, judge_alone, replay_changed
 from mew_lab.space.events import Record, outline
+
+if TYPE_CHECKING:
+    from mew_lab.log.index import LogIndex
 
 __all__ = ["Moments", "RecordedLog"]
 
@@ -39,6 +42,8 @@ class RecordedLog(Protocol):
     def source(self) -> JournalSource | None: ...
     @property
     def records(self) -> Iterable[Record]: ...
+    @property
+    def index(self) -> LogIndex: ...
 
 
 class Moments:
@@ -86,11 +91,19 @@ class Moments:
             if record_there is not None:
                 matches.add(record_there, self._cause(paths, record_there))
         if isinstance(which, str):
-            for record in _lines_with(which, paths):
-                if record.seq != matches.place:
-                    matches.unknown += outline(record) is not None
+            for record in self._named(which, paths):
+                matches.unknown += outline(record) is not None
+                if (read_members(record.raw or "") or {}).get("id") == which and record.seq != matches.place:
                     matches.add(record, self._cause(paths, record))
         return matches
+
+    def _named(self, id: str, paths: Sequence[Path]) -> Iterator[Record]:
+        """The records whose message may have this id; where an index stands beside the journal, by the index."""
+        index = self._log.index if has_index(paths[0]) else None
+        found = (
+            [index.record(int(place)) for place in index.rows("id = ?", [id])] if index is not None else []
+        )
+        return iter(found) if found else _lines_with(id, paths)
 
     def what_if(self, rights: OtherRights, *, exact: bool) -> WhatIf:
         """The messages that other rights would have allowed or denied."""
@@ -138,6 +151,11 @@ class Moments:
             if record.seq > seq:
                 return
             yield record
+
+
+def has_index(path: Path) -> bool:
+    """Whether an index of the journal stands beside it."""
+    return path.with_name(f"{path.name}.idx").is_file()
 
 
 def _is_plain(path: Path) -> bool:

@@ -76,7 +76,7 @@ class _HistoryEntry:
             detail=self.detail,
             received=self.received if self.received != raw else None,
             raw=raw,
-            to=tuple(self.receivers) if self.event == "sent" else (),
+            to=tuple(self.receivers),
         )
 
 
@@ -125,8 +125,8 @@ def _is_join(envelope: Mapping[str, Any]) -> bool:
 def read_history(lines: Iterable[PeerLine]) -> Iterator[Record]:
     """One record for each envelope of an `envelope-history.jsonl`, in the order in which they first appear.
 
-    `seq` is the number of that first line. A received envelope that was then delivered is `accepted`. One that the
-    gateway made is `sent`, and `to` are its receivers. A join is a `joined` without its text.
+    `seq` is the number of that first line, and `to` are its receivers. A received envelope that was then delivered is
+    `accepted`. One that the gateway made is `sent`. A join is a `joined` without its text.
     """
     held: deque[_HistoryEntry | Record] = deque()
     known: dict[str, _HistoryEntry] = {}

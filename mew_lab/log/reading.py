@@ -26,9 +26,11 @@ from mew_lab.space.events import Record
 __all__ = [
     "LINE_LIMIT",
     "JournalReader",
+    "LineReader",
     "PrunedStart",
     "first_record",
     "goes_on",
+    "is_journal",
     "list_files",
     "missing",
     "read_journal",
@@ -37,6 +39,9 @@ __all__ = [
 ]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
+HEAD_LINES = 100
+"""Lines of which one must be of a log, so that a file is taken for one."""
+
 _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
@@ -77,16 +82,15 @@ class JournalReader(Iterator[Record]):
 
     def _recognise(self) -> str:
         first = self._file.readline(LINE_LIMIT)
+        line, seen = first, 0
+        format = _format_of(line)
+        # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
+        while not format and line and seen < HEAD_LINES:
+            line, seen = self._file.readline(LINE_LIMIT), seen + 1
+            format = _format_of(line) if line.endswith(b"\n") else ""
         self._file.seek(0)
-        members = read_members(first) or {}
-        if {"seq", "now", "event"} <= members.keys():
-            return "own"
-        if members.get("event") == "capability_check":
-            return "decisions"
-        if {"timestamp", "event", "envelope"} <= members.keys():
-            return "history"
-        if first.startswith(b'{"seq":') and not first.endswith(b"\n"):
-            return "own"  # it ended within its very first line
+        if format:
+            return format
         shown = first[:60].decode("utf-8", "replace").strip()
         raise JournalError(
             f"{self.path} is not a journal: "
@@ -114,6 +118,20 @@ class JournalReader(Iterator[Record]):
                     self.torn = True
                 elif not data.isspace() and (self._after < 0 or _place(data) > self._after):
                     yield PeerLine(number, data)
+
+
+def _format_of(line: bytes) -> str:
+    """The format of the log that a line is of; empty where it is of none."""
+    members = read_members(line) or {}
+    if {"seq", "now", "event"} <= members.keys():
+        return "own"
+    if members.get("event") == "capability_check":
+        return "decisions"
+    if {"timestamp", "event", "envelope"} <= members.keys():
+        return "history"
+    if line.startswith(b'{"seq":') and not line.endswith(b"\n"):
+        return "own"  # it ended within its very first line
+    return ""
 
 
 def _read_own(lines: Iterable[PeerLine]) -> Iterator[Record]:
@@ -165,6 +183,54 @@ def read_journal(path: str | os.PathLike[str], *, after: int = -1) -> JournalRea
         JournalError: when the file cannot be read or is no journal. Broken lines within it raise nothing.
     """
     return JournalReader(Path(path), after=after)
+
+
+class LineReader:
+    """Reads lines of some files by their offsets."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        self._files: dict[int, Any] = {}
+
+    def read(self, file: int, start: int, length: int) -> bytes:
+        """The bytes of a line.
+
+        Raises:
+            JournalError: when the file cannot be read any more.
+        """
+        opened = self._files.get(file)
+        try:
+            if opened is None:
+                opened = self._files[file] = self.paths[file].open("rb", buffering=0)
+            if hasattr(os, "pread"):
+                return os.pread(opened.fileno(), length, start)
+            opened.seek(start)
+            return bytes(opened.read(length))
+        except OSError as fault:
+            raise JournalError(
+                f"Cannot read {self.paths[file]}: {fault.strerror}. Name a file that can be read.",
+                path=str(self.paths[file]),
+            ) from None
+
+    def record(self, file: int, start: int, length: int) -> Record | None:
+        """The record in a line; None where the line is no whole record."""
+        return read_line(self.read(file, start, length)) if length <= LINE_LIMIT else None
+
+    def text(self, file: int, start: int, length: int, body: int, size: int) -> str | None:
+        """The exact text of the message in a line."""
+        if body:
+            return self.read(file, start + body, size).decode("utf-8", "replace")
+        record = self.record(file, start, length)
+        return record.raw if record is not None else None
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a file is a journal of mew_lab, or still empty."""
+    if not path.stat().st_size:
+        return True
+    reader = JournalReader(path)
+    reader.close()
+    return reader.format == "own"
 
 
 def first_record(path: Path) -> Record | None:

@@ -12,12 +12,12 @@ Spec: §3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.ledger.calls import method_of, tool_of
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
@@ -25,7 +25,7 @@ from mew_lab.space.events import Record, outline
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "Column", "to_frame"]
+__all__ = ["COLUMNS", "Column", "describe_entry", "to_frame"]
 
 # Records that are parsed at a time: few enough that the parsed data stays in the processor's cache.
 BATCH = 64
@@ -38,8 +38,9 @@ SHARED = 4096
 class Column(NamedTuple):
     """One column of the table.
 
-    `dtype` is the pandas name of its type: `object` for text, which is `""` where there is none; `mew_payload` for the
-    payload of the message whose exact text the function returns. `about` is one line on its meaning, with the section
+    `dtype` is the pandas name of its type: `object` or `str` for text, which is `""` where there is none; `mew_text` for
+    text that a log of files reads on access; `mew_payload` for the payload of the message whose exact text the function
+    returns. `about` is one line on its meaning, with the section
     of the specification. `value` is the function of an entry.
     """
 
@@ -80,7 +81,8 @@ def _get_size(entry: RecordedEntry) -> int:
     return utf8_size(raw)
 
 
-def _get_what(entry: RecordedEntry) -> str:
+def describe_entry(entry: RecordedEntry) -> str:
+    """A short description of the message of an entry; empty where it has none."""
     kind = entry.members.get("kind")
     if kind is None and (known := outline(entry.record)) is not None:
         return str(known)
@@ -88,7 +90,13 @@ def _get_what(entry: RecordedEntry) -> str:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("seq", "int64", "place in the journal", attrgetter("seq")),
+    Column(
+        "place",
+        "int64",
+        "its number in the order of reading, from 0; no two rows share one",
+        attrgetter("place"),
+    ),
+    Column("seq", "int64", "place in the journal; journals of several sessions repeat it", attrgetter("seq")),
     Column(
         "time",
         "datetime64[us, UTC]",
@@ -99,8 +107,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("from", "object", "the sender's id as the message states it, §3.1", _get_from),
     Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to")),
     Column("kind", "object", "§3.1", attrgetter("kind")),
-    Column("what", "object", "a short description of the message", _get_what),
-    Column("context", "object", "§3.1", attrgetter("context")),
+    Column("what", "mew_text", "a short description of the message", describe_entry),
+    Column("context", "str", "§3.1", attrgetter("context")),
     Column(
         "correlation_id", "object", "the ids that it answers, a tuple, §3.1", attrgetter("correlation_id")
     ),
@@ -108,8 +116,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("code", "object", "the reason of a refusal, §3.8", attrgetter("code")),
     Column("pattern", "object", "the capability that allowed it, §4", attrgetter("pattern")),
     Column("grant", "object", "the grant that conferred that capability, §3.6.1", attrgetter("grant")),
-    Column("id", "object", "§3.1", attrgetter("id")),
-    Column("ts", "object", "the time that the sender claims, §3.1", _get_ts),
+    Column("id", "str", "§3.1", attrgetter("id")),
+    Column("ts", "str", "the time that the sender claims, §3.1", _get_ts),
     Column("method", "object", "its JSON-RPC method, §3.2", _get_method),
     Column("tool", "object", "the tool that it calls, §3.2", _get_tool),
     Column(
@@ -117,6 +125,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("connection", "object", "the connection that sent it", attrgetter("record.connection")),
     Column("via", "object", "memory, websocket or http", attrgetter("record.via")),
+    Column(
+        "receivers",
+        "object",
+        "the connections that a private message went to, or all receivers in a log of the peers; a tuple",
+        attrgetter("record.to"),
+    ),
+    Column("deliveries", "int64", "the number of those receivers", lambda entry: len(entry.record.to)),
     Column("detail", "object", "further details of the record", attrgetter("record.detail")),
     Column("size", "int64", "bytes of the exact text", _get_size),
     Column(
@@ -124,7 +139,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         "raw",
-        "object",
+        "mew_text",
         "the exact text; only the beginning of a long refused one",
         attrgetter("record.raw"),
     ),
@@ -132,7 +147,7 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def to_frame(
-    records: Iterable[Record], columns: Sequence[Column] = COLUMNS, *, events: bool = False
+    records: Iterable[Record], columns: Sequence[Column] = COLUMNS, *, events: bool = False, first: int = 0
 ) -> pd.DataFrame:
     """One row an envelope, accepted or refused, in the order received.
 
@@ -140,10 +155,12 @@ def to_frame(
 
     Args:
         events: Also a row for each record without a message: joins, leaves, decisions …
+        first: The place of the first record.
     """
+    import numpy as np
     import pandas as pd
 
-    from mew_lab.log.payloads import PayloadArray, PayloadDtype
+    from mew_lab.log.payloads import PayloadArray, PayloadDtype, TextArray, TextDtype
 
     series: list[list[pd.Series[Any]]] = [[] for _ in columns]
     values: list[list[Any]] = [[] for _ in columns]
@@ -154,13 +171,15 @@ def to_frame(
             kept = _share(new, seen) if column.dtype == "object" else new
             if column.dtype == PayloadDtype.name:
                 done.append(pd.Series(PayloadArray.of_messages(kept)))
+            elif column.dtype == TextDtype.name:
+                done.append(pd.Series(TextArray(np.fromiter(kept, dtype=object, count=len(kept)))))
             else:
                 done.append(pd.Series(kept, dtype=column.dtype))
             new.clear()
 
-    wanted = (record for record in records if events or record.raw is not None)
+    wanted = ((record, place) for place, record in enumerate(records, first) if events or is_message(record))
     rows = 0
-    while entries := list(map(RecordedEntry, islice(wanted, BATCH))):
+    while entries := list(starmap(RecordedEntry, islice(wanted, BATCH))):
         for column, new in zip(columns, values, strict=True):
             new += map(column.value, entries)
         rows += len(entries)

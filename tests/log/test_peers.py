@@ -52,7 +52,7 @@ def test_the_deliveries_of_one_envelope_are_one_record(tmp_path: Path) -> None:
         "accepted",
         "bot",
     )
-    assert (record.space, record.via, record.to) == ("s", "websocket", ())
+    assert (record.space, record.via, record.to) == ("s", "websocket", ("a", "b", "c"))
     assert record.now.isoformat() == "2026-11-21T20:22:12.121000+00:00"
     assert record.raw == json.dumps(one, separators=(",", ":"))
     assert record.received is None

@@ -52,6 +52,7 @@ def test_a_row_says_what_the_envelope_says() -> None:
     row = frame.iloc[0].to_dict()
     assert row.pop("what")
     assert row == {
+        "place": 0,
         "seq": 1,
         "time": NOW,
         "event": "received",
@@ -71,6 +72,8 @@ def test_a_row_says_what_the_envelope_says() -> None:
         "participant": "bot",
         "connection": "c1",
         "via": "memory",
+        "receivers": (),
+        "deliveries": 0,
         "detail": "",
         "size": len(json.dumps(CALL)),
         "payload": CALL["payload"],
@@ -79,7 +82,9 @@ def test_a_row_says_what_the_envelope_says() -> None:
 
 
 def test_types_are_the_same_with_and_without_rows() -> None:
-    expected = {"seq": "int64", "time": "datetime64[us, UTC]", "size": "int64", "payload": "mew_payload"}
+    expected = dict.fromkeys(["place", "seq", "size", "deliveries"], "int64")
+    expected |= dict.fromkeys(["id", "ts", "context"], "str") | dict.fromkeys(["what", "raw"], "mew_text")
+    expected |= {"time": "datetime64[us, UTC]", "payload": "mew_payload"}
     for frame in (to_frame([]), to_frame([record()])):
         for name, dtype in frame.dtypes.items():
             assert str(dtype) == expected.get(str(name), "object"), name

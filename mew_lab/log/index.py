@@ -1,0 +1,966 @@
+"""Keeps an index of a journal in a DuckDB file beside it, so that a log larger than the memory is searched at once.
+
+How it works
+------------
+The journal is the truth, and the index is a copy of its columns that may be deleted at any time:
+
+    journal ── lines ── ColumnParser ── DuckDB ── <journal>.idx (mode 0600)
+       │                                             │ rows(where): places
+       └── pread(start, length) ── text(place) ──────┘
+
+- Each line is parsed once. A filter on columns reads the index alone; the text of a message is read from the journal by
+  the offset and the length of its line.
+- The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
+  private temporary folder beside the journal and renamed to `<journal>.idx` when it is complete.
+- At the next opening the index is taken where version, device, inode, first line and the last indexed line of each file
+  are still the same; lines that were appended since are added. In any doubt it is built anew.
+- Where the folder cannot be written to, where the disk is full, or with `index=False`, the index is kept in memory, and
+  `notes` says so. With a folder as `index`, index files are kept in that folder.
+- `build` may run in a thread: `rows` then sees the lines that were indexed so far.
+
+The table `entries` has a row for each line that is not blank. Its columns have the names of the columns of `Log.df`;
+`to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
+from 0), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
+`texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal.
+
+Only this module and parquet.py, which reads what `write_parquet` writes, know DuckDB.
+
+Spec: §3.6.8.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import mmap
+import os
+import queue
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+
+from mew_lab.errors import JournalError
+from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.line import read_line, read_members, write_line
+from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
+from mew_lab.log.peers import PeerLine
+from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal
+from mew_lab.space.events import Record
+
+__all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
+
+VERSION = 1
+"""The version of the tables; an index of another version is built anew."""
+
+SIDE_CAR = 16 * 1024 * 1024
+"""A smaller journal has no index file: it is read in less time than the file would be looked for."""
+
+CHUNK = 8 * 1024 * 1024  # bytes that are parsed at a time
+MEMORY = "256MB"  # of DuckDB, without the memory of the parser
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are indexed and the bytes of the journal."""
+
+_TABLES = """
+CREATE TABLE about (name VARCHAR, value VARCHAR);
+CREATE TABLE headers (
+    header INTEGER, event VARCHAR, space VARCHAR, participant VARCHAR, connection VARCHAR, via VARCHAR,
+    verdict VARCHAR, code VARCHAR, pattern VARCHAR, "grant" VARCHAR, runtime_id VARCHAR, detail VARCHAR,
+    receivers VARCHAR[], message BOOLEAN
+);
+CREATE TABLE subjects (
+    subject INTEGER, source VARCHAR, addressees VARCHAR[], kind VARCHAR, method VARCHAR, tool VARCHAR
+);
+CREATE TABLE lines (
+    place BIGINT, file INTEGER, start BIGINT, length BIGINT, body INTEGER, seq BIGINT, "time" TIMESTAMPTZ,
+    header INTEGER, subject INTEGER, size BIGINT, id VARCHAR, ts VARCHAR, context VARCHAR, correlation_id VARCHAR[]
+);
+CREATE TABLE stored (place BIGINT, record VARCHAR, json VARCHAR);
+CREATE VIEW entries AS SELECT
+    place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
+    pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
+    len(receivers) AS deliveries, space, runtime_id, message, file, start, length, body, header, subject
+FROM lines JOIN headers USING (header) JOIN subjects USING (subject);
+"""
+_HEADERS = json.dumps(
+    [
+        dict.fromkeys(Header._fields, "VARCHAR")
+        | {"header": "INTEGER", "receivers": ["VARCHAR"], "message": "BOOLEAN"}
+    ]
+)
+_SUBJECTS = json.dumps(
+    [dict.fromkeys(Subject._fields, "VARCHAR") | {"subject": "INTEGER", "addressees": ["VARCHAR"]}]
+)
+
+
+class _FileState(NamedTuple):
+    """What an index holds of a file: `end` is the offset after its last indexed line, `first` and `last` are digests.
+
+    `last` is of the `tail` bytes before `end`. `size` and `changed` are those of the file when it was indexed.
+    """
+
+    name: str
+    device: int
+    inode: int
+    first: str
+    end: int
+    tail: int
+    last: str
+    lines: int
+    torn: bool
+    size: int
+    changed: int
+
+
+class _Store:
+    """A DuckDB database with a private folder, for what DuckDB writes when its memory is full.
+
+    Args:
+        path: The database; None for one in memory.
+        folder: The private folder; None for a new one among the temporary files.
+    """
+
+    def __init__(self, path: Path | None, folder: Path | None = None, *, read_only: bool = False) -> None:
+        self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="mew_lab-"))
+        self.building = folder is not None
+        settings: dict[str, Any] = {
+            "threads": min(os.cpu_count() or 1, 4),
+            "memory_limit": MEMORY,
+            "temp_directory": str(self.folder / "spill"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        self.attached = path is not None
+        try:
+            # A file is attached to a database in memory, because one process can open it only with equal settings.
+            self.connection = duckdb.connect(":memory:", config=settings)
+            if path is not None:
+                options = " (READ_ONLY)" if read_only else ""
+                self.connection.execute(f"ATTACH {_quote(str(path))} AS journal{options}")
+            self._prepare(self.connection)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own, for one thread."""
+        cursor = self.connection.cursor()
+        self._prepare(cursor)
+        return cursor
+
+    def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+        if self.attached:
+            connection.execute("USE journal")
+
+    def close(self) -> None:
+        """Closes the database and deletes the folder."""
+        with suppress(duckdb.Error):
+            self.connection.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def index_path(journal: Path, folder: Path | None = None) -> Path:
+    """The path of the index of a journal: beside it, or in `folder` under a name of its own."""
+    if folder is None:
+        return journal.with_name(f"{journal.name}.idx")
+    digest = hashlib.sha256(os.fsencode(journal.absolute())).hexdigest()[:16]
+    return folder / f"{journal.name[:80]}-{digest}.idx"
+
+
+class LogIndex:
+    """The index of a log, built from its files in their order; `build` adds what was appended to them since.
+
+    Attributes:
+        notes: Sentences on where the index is kept, where that is not its usual place.
+        path: The index file in use; None where the index is in memory.
+        progress: Called while the index is built.
+    """
+
+    def __init__(
+        self, source: JournalSource, *, keep: bool | Path = True, progress: Progress | None = None
+    ) -> None:
+        self.notes: tuple[str, ...] = ()
+        self.path: Path | None = None
+        self.progress = progress
+        self._source = source
+        self._keep = keep
+        self._lock = threading.Lock()  # one thread builds; the others may read meanwhile
+        self._faults: list[str] | None = None  # of files that are no journals of mew_lab
+        self._store: _Store | None = None
+        self._lines = LineReader(())
+        self._reset()
+
+    def _reset(self) -> None:
+        self._parser = ColumnParser()
+        self._files: list[_FileState] = []
+        self._rows = 0
+        self._done = 0
+
+    @classmethod
+    def of_records(cls, records: Iterable[Record]) -> LogIndex:
+        """An index in memory of records that stand in no file."""
+        index = cls(Files(()), keep=False)
+        with index._lock:
+            index._begin(None)
+            index._store_records(records)
+        return index
+
+    def close(self) -> None:
+        """Closes the index; an index file stays."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._store is not None:
+            self._finalizer()
+            self._store = None
+
+    def __repr__(self) -> str:
+        where = self.path if self.path is not None else "memory"
+        return f"<LogIndex of {self._rows} rows in {where}>"
+
+    # --- building ---
+
+    def build(self) -> LogIndex:
+        """Indexes what is not indexed yet.
+
+        Raises:
+            JournalError: when a file cannot be read any more, or is no journal any more.
+        """
+        with self._lock:
+            if self._store is None and not self._reopen():
+                self._begin(self._place_of_file())
+            try:
+                self._extend()
+            except (duckdb.Error, OSError, MemoryError) as fault:
+                if isinstance(fault, FileNotFoundError) or self._store is None or not self._store.building:
+                    raise _cannot_index(self._source.paths, fault) from None
+                self._note(f"The index cannot be written: {_reason(fault)}. It is kept in memory instead.")
+                self._drop()
+                self._reset()
+                self._begin(None)
+                self._extend()
+        return self
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes = (*self.notes, sentence)
+
+    def _place_of_file(self) -> Path | None:
+        """The path that the index shall have; None where it is kept in memory."""
+        paths = self._source.paths
+        if self._keep is False or not paths or not all(map(is_journal, paths)):
+            return None
+        with suppress(OSError):
+            if sum(path.stat().st_size for path in paths) >= SIDE_CAR:
+                return index_path(paths[0], self._keep if isinstance(self._keep, Path) else None)
+        return None
+
+    def _begin(self, target: Path | None) -> None:
+        """Begins an empty index: in a private folder beside `target`, or in memory."""
+        folder = None
+        if target is not None:
+            folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
+            try:
+                folder.mkdir(mode=0o700)
+                self._connect(_Store(folder / "idx", folder))
+                return
+            except (OSError, duckdb.Error) as fault:
+                shutil.rmtree(folder, ignore_errors=True)
+                self._note(
+                    f"The index {target} cannot be written: {_reason(fault)}. It is kept in memory; "
+                    "open_log(…, index=FOLDER) keeps it in another folder."
+                )
+        self._connect(_Store(None))
+
+    def _connect(self, store: _Store, *, new: bool = True) -> None:
+        if new:
+            store.connection.execute(_TABLES)
+        self._store = store
+        self._finalizer = weakref.finalize(self, store.close)
+
+    def _reopen(self) -> bool:
+        """Takes an index file that is still of these files; false where there is none."""
+        target = self._place_of_file()
+        if target is None:
+            return False
+        try:
+            found = target.lstat()
+            mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+            if not stat.S_ISREG(found.st_mode) or not mine or found.st_mode & 0o077:
+                return False
+            store = _Store(target, read_only=True)
+        except (OSError, duckdb.Error):
+            return False
+        try:
+            about = dict(store.connection.execute("SELECT name, value FROM about").fetchall())
+            files = [_FileState(*fields) for fields in json.loads(about["files"])]
+            rows, done = int(about["rows"]), sum(state.end for state in files)
+            if about["version"] != str(VERSION) or not self._still_holds(files):
+                store.close()
+                return False
+            headers, subjects = int(about["headers"]), int(about["subjects"])
+            last = datetime.fromisoformat(about["last"])
+        except (duckdb.Error, KeyError, TypeError, ValueError, AttributeError):
+            store.close()
+            return False
+        self._connect(store, new=False)
+        self.path, self._files, self._rows, self._done = target, files, rows, done
+        self._parser = ColumnParser(headers=headers, subjects=subjects, last=last)
+        return True
+
+    def _still_holds(self, files: Sequence[_FileState]) -> bool:
+        """Whether each indexed file is still there, and either unchanged or only longer."""
+        paths = self._source.paths
+        if len(files) > len(paths):
+            return False
+        for number, (state, path) in enumerate(zip(files, paths, strict=False)):
+            with path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                same = (found.st_size, found.st_mtime_ns) == (state.size, state.changed)
+                if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
+                    return False
+                if not same and (found.st_size <= state.size or number < len(files) - 1):
+                    return False
+                if _digest_first(file) != state.first or _digest_last(file, state) != state.last:
+                    return False
+        return True
+
+    def _extend(self) -> None:
+        paths = self._source.paths
+        if not all(map(is_journal, paths)):
+            if not self._rows and self._faults is None:
+                faults: list[str] = []
+                self._store_records(Files(tuple(paths)).read(faults))
+                self._faults = faults
+            return
+        if self._lines.paths != tuple(paths):
+            self._lines = LineReader(paths)
+        sizes = [path.stat().st_size for path in paths]
+        if self._is_current(paths, sizes):
+            return
+        if self.path is not None:
+            self._copy_for_writing()
+        total = sum(sizes)
+        with _Inserter(self._opened()) as inserter:
+            for number, path in enumerate(paths):
+                state = self._files[number] if number < len(self._files) else None
+                self._extend_file(number, path, state, inserter, total)
+        self._complete()
+
+    def _is_current(self, paths: Sequence[Path], sizes: Sequence[int]) -> bool:
+        return len(self._files) == len(paths) and all(
+            state.size == size for state, size in zip(self._files, sizes, strict=True)
+        )
+
+    def _extend_file(
+        self, number: int, path: Path, state: _FileState | None, inserter: _Inserter, total: int
+    ) -> None:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if state is not None and found.st_size == state.size:
+                return
+            if state is None and number < len(self._files):
+                return
+            start, count = (state.end, state.lines) if state else (0, 0)
+            before = self._done - start
+            file.seek(start)
+            rest = b""
+            tail = state.tail if state else 0
+            torn = False
+            while True:
+                data = file.read(CHUNK)
+                if not data:
+                    break
+                data = rest + data if rest else data
+                cut = data.rfind(b"\n") + 1
+                if not cut:
+                    if len(data) > LINE_LIMIT:
+                        length = self._skip_line(file, start, len(data))
+                        inserter.put(
+                            self._parser.add_unreadable(PeerLine(count + 1, None), start, length),
+                            number,
+                            self._rows,
+                        )
+                        self._rows += 1
+                        start, count, rest = start + length, count + 1, b""
+                        tail = 0
+                        continue
+                    rest = data
+                    continue
+                rest = data[cut:]
+                lines = data[: cut - 1].split(b"\n")
+                for columns in self._parse(lines, start, count + 1):
+                    inserter.put(columns, number, self._rows)
+                    self._rows += len(columns.seq)
+                start, count = start + cut, count + len(lines)
+                tail = len(lines[-1]) + 1
+                self._done = before + start
+                if self.progress is not None:
+                    self.progress(self._done, total)
+            if rest:
+                if len(rest) > LINE_LIMIT:
+                    long = PeerLine(count + 1, None)
+                    inserter.put(self._parser.add_unreadable(long, start, len(rest)), number, self._rows)
+                    self._rows, start, count, tail = self._rows + 1, start + len(rest), count + 1, 0
+                elif read_members(rest) is None:
+                    torn = True
+                else:
+                    columns = self._parser.parse([rest], start, count + 1)
+                    inserter.put(columns, number, self._rows)
+                    self._rows += len(columns.seq)
+                    start, count, tail = start + len(rest), count + 1, len(rest)
+            size = start + len(rest) if torn else start
+            self._done = before + start
+            tail = min(tail, 65536)
+            done = _FileState(
+                path.name, found.st_dev, found.st_ino, _digest_first(file), start, tail, "", count, torn,
+                size, found.st_mtime_ns,
+            )  # fmt: skip
+            done = done._replace(last=_digest_last(file, done))
+            self._files[number:] = [done]
+
+    def _parse(self, lines: list[bytes], start: int, number: int) -> Iterator[Columns]:
+        """The rows of some lines; a line that is too long has a row that says so."""
+        if max(map(len, lines)) < LINE_LIMIT:
+            yield self._parser.parse(lines, start, number)
+            return
+        for line in lines:
+            if len(line) < LINE_LIMIT:
+                yield self._parser.parse([line], start, number)
+            else:
+                yield self._parser.add_unreadable(PeerLine(number, None), start, len(line))
+            start, number = start + len(line) + 1, number + 1
+
+    @staticmethod
+    def _skip_line(file: Any, start: int, length: int) -> int:
+        """Reads to the end of a line that is too long; returns its length with its line feed."""
+        while data := file.readline(CHUNK):
+            length += len(data)
+            if data.endswith(b"\n"):
+                break
+        file.seek(start + length)
+        return length
+
+    def _store_records(self, records: Iterable[Record]) -> None:
+        """Indexes records that stand in no line of a journal, with their texts."""
+        with _Inserter(self._opened()) as inserter:
+            batch: list[Record] = []
+            for record in records:
+                batch.append(record)
+                if len(batch) == 4096:
+                    self._store_batch(batch, inserter)
+                    batch = []
+            if batch:
+                self._store_batch(batch, inserter)
+
+    def _store_batch(self, batch: list[Record], inserter: _Inserter) -> None:
+        columns = record_columns(self._parser, batch)
+        inserter.put(columns, -1, self._rows, batch)
+        self._rows += len(batch)
+
+    def _opened(self) -> _Store:
+        assert self._store is not None, "an index is begun before it is used"
+        return self._store
+
+    def _copy_for_writing(self) -> None:
+        """Goes on with a private copy of the index file, which then replaces it."""
+        assert self.path is not None
+        target, self.path = self.path, None
+        self._drop()
+        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
+        try:
+            folder.mkdir(mode=0o700)
+            shutil.copyfile(target, folder / "idx")
+            self._connect(_Store(folder / "idx", folder), new=False)
+        except (OSError, duckdb.Error) as fault:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._note(
+                f"The index {target} cannot be written: {_reason(fault)}. It is kept in memory instead."
+            )
+            self._reset()
+            self._begin(None)
+
+    def _complete(self) -> None:
+        """Writes what the index is of; an index in a private folder takes its place and is opened from there."""
+        store = self._store
+        assert store is not None
+        about = {
+            "version": str(VERSION),
+            "files": json.dumps(self._files),
+            "rows": str(self._rows),
+            "headers": str(self._parser.next_header),
+            "subjects": str(self._parser.next_subject),
+            "last": self._parser.last.isoformat(),
+        }
+        store.connection.execute("DELETE FROM about")
+        store.connection.executemany("INSERT INTO about VALUES (?, ?)", [*map(list, about.items())])
+        target = self._place_of_file()
+        if not store.building or target is None:
+            return
+        store.connection.execute("CHECKPOINT")
+        built = store.folder / "idx"
+        store.connection.close()
+        built.chmod(0o600)
+        built.replace(target)
+        self._drop()
+        self._connect(_Store(target, read_only=True), new=False)
+        self.path = target
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Adds records that stand in no file, with their texts, to an index of `of_records`."""
+        with self._lock:
+            self._store_records(records)
+
+    # --- reading ---
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Sentences on lines that could not be read, a file each; only of what is indexed so far."""
+        if self._faults is not None:
+            return tuple(self._faults)
+        counts = dict(
+            self.query("SELECT file, count(*) FROM entries WHERE event = 'unreadable' GROUP BY file")
+        )
+        faults = list[str]()
+        for number, state in enumerate(self._files):
+            if lines := counts.get(number):
+                said = "1 line" if lines == 1 else f"{lines} lines"
+                faults.append(f"{state.name}: {said} could not be read")
+            if state.torn:
+                faults.append(f"{state.name}: the last line is torn and was left out")
+        return tuple(faults)
+
+    def __len__(self) -> int:
+        """The number of rows that are indexed so far, events included."""
+        return self._rows
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query of the tables of the index; a text of a user is a parameter, never a part of `sql`."""
+        return self._cursor().execute(sql, parameters).fetchall()
+
+    def rows(
+        self, where: str = "", parameters: Sequence[Any] = (), *, texts: bool = False, events: bool = False
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The places of the rows for which a condition on the columns of `entries` holds, in their order.
+
+        Args:
+            where: A condition in SQL, with `?` for each of `parameters`; empty for all rows.
+            texts: Whether the condition also uses `json`, the message as JSON; NULL where it is none. The journal is
+                read for that.
+            events: Also rows of events without a message.
+        """
+        conditions = [f"({condition})" for condition in ("" if events else "message", where) if condition]
+        held = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        if not texts:
+            found = self._cursor().execute(f"SELECT place FROM entries{held} ORDER BY place", parameters)
+            return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
+        return self._rows_of_texts(held, parameters)
+
+    def _rows_of_texts(self, held: str, parameters: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        cursor = self._cursor()
+        if self._files and self._has_unique_seqs():
+            paths = [str(path) for path in self._source.paths[: len(self._files)]]
+            scan = (
+                "SELECT seq, coalesce(envelope, CASE WHEN json_valid(text) THEN text::JSON END) AS json FROM "
+                "read_json(?, format='newline_delimited', ignore_errors=true, compression='uncompressed', "
+                f"maximum_object_size={2 * LINE_LIMIT}, "
+                "columns={seq: 'BIGINT', envelope: 'JSON', \"text\": 'VARCHAR'})"
+            )
+            sql = f"WITH texts AS ({scan}) SELECT place FROM entries JOIN texts USING (seq){held} ORDER BY place"
+            found = cursor.execute(sql, [paths, *parameters])
+            return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
+        places = [np.empty(0, dtype=np.int64)]
+        for first in range(0, self._rows, 16384):
+            several = np.arange(first, min(first + 16384, self._rows), dtype=np.int64)
+            json_of = [
+                text if text and read_members(text) is not None else None for text in self.texts(several)
+            ]
+            cursor.register("texts", {"place": several, "json": np.array(json_of, dtype=object)})
+            sql = f"SELECT place FROM entries JOIN texts USING (place){held} ORDER BY place"
+            places.append(np.asarray(cursor.execute(sql, parameters).fetchnumpy()["place"], dtype=np.int64))
+            cursor.unregister("texts")
+        return np.concatenate(places)
+
+    def _has_unique_seqs(self) -> bool:
+        ((distinct, rows, unreadable),) = self.query(
+            "SELECT count(DISTINCT seq), count(*), count(*) FILTER (event = 'unreadable') FROM entries WHERE message"
+        )
+        return bool(distinct == rows) and not unreadable
+
+    def columns(
+        self, names: Sequence[str], where: str = "", parameters: Sequence[Any] = ()
+    ) -> dict[str, Any]:
+        """Columns of `entries` as NumPy arrays, in the order of the rows; `time` is in microseconds since 1970."""
+        terms = ", ".join(_term(name) for name in names)
+        held = f" WHERE {where}" if where else ""
+        sql = f"SELECT {terms} FROM entries{held} ORDER BY place"
+        return dict(self._cursor().execute(sql, parameters).fetchnumpy())
+
+    def frame_columns(self, where: str = "", parameters: Sequence[Any] = ()) -> dict[str, Any]:
+        """The columns of the messages as they are stored, for `line_frame`.
+
+        `header` and `subject` are numbers of `numbered`. `id`, `ts` and `context` are arrays of pyarrow where it is
+        installed, and of objects where not. `correlation_id` is an array of tuples.
+        """
+        cursor = self._cursor()
+        terms = (
+            'place, file, start, length, body, seq, epoch_us("time") AS time, header, subject, size, id, ts, context, '
+            "correlation_id[1] AS first"
+        )
+        # Rows stand in the table in their order, so a frame of all rows needs no sorting.
+        rest = f"FROM entries WHERE message AND ({where}) ORDER BY place" if where else "FROM lines"
+        rows: dict[str, Any]
+        if find_spec("pyarrow") is not None:
+            table = cursor.sql(f"SELECT {terms} {rest}", params=parameters).to_arrow_table()
+            if not where:
+                messages = np.array(self.numbered()[0]["message"], dtype=bool)
+                table = table.filter(messages[table.column("header").to_numpy()])
+            rows = {name: table.column(name) for name in ("id", "ts", "context")}
+            first = table.column("first").to_pylist()
+            for name in table.column_names[:10]:
+                rows[name] = table.column(name).to_numpy()
+        else:
+            found = dict(cursor.execute(f"SELECT {terms} {rest}", parameters).fetchnumpy())
+            if not where:
+                messages = np.array(self.numbered()[0]["message"], dtype=bool)[found["header"]]
+                found = {name: values[messages] for name, values in found.items()}
+            answers: Any = found.pop("first")
+            first = np.ma.filled(np.ma.asarray(answers, dtype=object), None).tolist()
+            rows = {name: np.ma.getdata(values) for name, values in found.items()}
+        none: tuple[str, ...] = ()
+        about = np.fromiter(
+            (none if one is None else (one,) for one in first), dtype=object, count=len(first)
+        )
+        several = f"SELECT place, correlation_id FROM entries WHERE ({where or 'message'}) AND len(correlation_id) > 1"
+        for place, ids in cursor.execute(several, parameters).fetchall():
+            at = np.searchsorted(rows["place"], place)
+            if at < len(about) and rows["place"][at] == place:
+                about[at] = tuple(ids)
+        return rows | {"correlation_id": about}
+
+    def numbered(self) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+        """The members of the numbered headers, and of the numbered subjects: lists by name."""
+        cursor = self._cursor()
+        headers = cursor.execute("SELECT * FROM headers ORDER BY header").fetchall()
+        subjects = cursor.execute("SELECT * FROM subjects ORDER BY subject").fetchall()
+        return (
+            {name: [row[n] for row in headers] for n, name in enumerate(Header._fields, 1)},
+            {name: [row[n] for row in subjects] for n, name in enumerate(Subject._fields, 1)},
+        )
+
+    @property
+    def of_lines(self) -> bool:
+        """Whether the rows are of lines of journals, so that their texts are read from there."""
+        return bool(self._files) or not self._rows
+
+    @property
+    def reader(self) -> LineReader:
+        """Reads the lines of the files by their offsets."""
+        return self._lines
+
+    def text(self, place: int) -> str | None:
+        """The exact text of the message in a row; None where it has none.
+
+        Raises:
+            JournalError: when there is no such row, or its line was changed since it was indexed.
+        """
+        return self.texts(np.array([place], dtype=np.int64))[0]
+
+    def record(self, place: int) -> Record:
+        """The record in a row.
+
+        Raises:
+            JournalError: when there is no such row, or its line was changed since it was indexed.
+        """
+        found = self.query(
+            'SELECT file, start, length, epoch_us("time"), detail FROM entries WHERE place = ?', [int(place)]
+        )
+        if not found:
+            raise JournalError(
+                f"There is no row {place}: the log has {self._rows} rows. Name a smaller number."
+            )
+        file, start, length, time, detail = found[0]
+        if file < 0:
+            ((line,),) = self.query("SELECT record FROM stored WHERE place = ?", [int(place)])
+            record = read_line(line.encode())
+        else:
+            record = self._lines.record(file, start, length)
+        if record is None:
+            return Record(0, _EPOCH + timedelta(microseconds=time), "unreadable", detail=detail)
+        return record
+
+    def texts(self, places: np.ndarray[Any, Any]) -> list[str | None]:
+        """The exact texts of the messages in some rows."""
+        cursor = self._cursor()
+        cursor.register("wanted", {"place": places, "n": np.arange(len(places))})
+        sql = (
+            "SELECT n, file, start, length, body, size, record FROM wanted JOIN lines USING (place) "
+            "LEFT JOIN stored USING (place) ORDER BY n"
+        )
+        return [
+            _text_of_line(record.encode()) if file < 0 else self._lines.text(file, start, length, body, size)
+            for _, file, start, length, body, size, record in cursor.execute(sql).fetchall()
+        ]
+
+    def search(self, text: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The places of the messages whose exact text contains `text`, in their order."""
+        needle = text.encode("utf-8", "surrogatepass")
+        spans = self.columns(("place", "file", "start", "length", "body", "size"), "message")
+        places = spans["place"]
+        whole = np.zeros(len(places), dtype=bool)
+        for number, path in enumerate(self._source.paths[: len(self._files)]):
+            of_file = np.flatnonzero((spans["file"] == number) & (spans["body"] > 0))
+            begins = spans["start"][of_file] + spans["body"][of_file]
+            ends = begins + spans["size"][of_file]
+            hits = _find_lines(path, needle)
+            rows = np.searchsorted(begins, hits, side="right") - 1
+            inside = rows >= 0
+            rows, hits = rows[inside], hits[inside]
+            rows = rows[hits + len(needle) <= ends[rows]]
+            whole[of_file[rows]] = True
+        apart = np.flatnonzero(spans["body"] == 0)  # texts that are escaped in their lines, or in no line
+        for first in range(0, len(apart), 4096):
+            several = apart[first : first + 4096]
+            whole[several] = [text in (found or "") for found in self.texts(places[several])]
+        return np.asarray(places[whole], dtype=np.int64)
+
+    def records(self) -> Iterator[Record]:
+        """The records of all rows in their order."""
+        for first in range(0, self._rows, 16384):
+            spans = self.query(
+                'SELECT place, file, start, length, epoch_us("time"), event, detail, stored.record FROM entries '
+                "LEFT JOIN stored USING (place) WHERE place >= ? AND place < ? ORDER BY place",
+                [first, first + 16384],
+            )
+            for _, file, start, length, time, event, detail, line in spans:
+                record = None
+                if event != "unreadable" or file < 0:
+                    record = read_line(line.encode()) if file < 0 else self._lines.record(file, start, length)
+                now = _EPOCH + timedelta(microseconds=time)
+                yield record if record is not None else Record(0, now, "unreadable", detail=detail)
+
+    def write_parquet(self, path: Path) -> int:
+        """Writes all rows with their texts as a Parquet file, readable by its owner alone; returns their number.
+
+        Raises:
+            JournalError: when it cannot be written.
+        """
+        folder = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            folder.mkdir(mode=0o700)
+            cursor = self._cursor()
+            cursor.execute(
+                "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
+            )
+            records, place = self.records(), 0
+            while several := list(islice(records, 8192)):
+                rows = [_texts_of(record) for record in several]
+                batch = {
+                    name: np.array([row[n] for row in rows] + [None], dtype=object)[:-1]
+                    for n, name in enumerate(("raw", "received", "record"))
+                }
+                cursor.register("batch", {"place": np.arange(place, place + len(rows)), **batch})
+                cursor.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
+                cursor.unregister("batch")
+                place += len(rows)
+            cursor.execute(
+                "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
+                "FROM entries JOIN texts USING (place) ORDER BY place) TO "
+                f"{_quote(str(folder / 'parquet'))} (FORMAT parquet, COMPRESSION zstd)"
+            )
+            (folder / "parquet").chmod(0o600)
+            (folder / "parquet").replace(path)
+        except (duckdb.Error, OSError, ValueError) as fault:
+            raise JournalError(
+                f"Cannot write the log to {path}: {_reason(fault)}. Name a file in a folder that can be written to.",
+                path=str(path),
+            ) from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._rows
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        if self._store is None:
+            self.build()
+        return self._opened().cursor()
+
+
+def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
+    """The texts of a record; the third is its line, where one of the others is no valid Unicode."""
+    texts = record.raw, record.received
+    try:
+        for text in texts:
+            if text is not None and not text.isascii():
+                text.encode()
+    except UnicodeEncodeError:
+        raw, received = (text and text.encode("utf-8", "backslashreplace").decode() for text in texts)
+        return raw, received, write_line(record).decode().rstrip("\n")
+    return *texts, None
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _text_of_line(line: bytes) -> str | None:
+    record = read_line(line)
+    return record.raw if record is not None else None
+
+
+def _find_lines(path: Path, needle: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The offsets of occurrences of `needle` in a file."""
+    hits = []
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size or not needle:
+            return np.empty(0, dtype=np.int64)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = data.find(needle)
+            while at >= 0:
+                hits.append(at)
+                at = data.find(needle, at + 1)
+    return np.array(hits, dtype=np.int64)
+
+
+class _Inserter:
+    """Inserts columns into the database in a thread of its own while the next ones are parsed.
+
+    DuckDB works without the interpreter's lock, so both go on at once. At most two batches wait.
+    """
+
+    def __init__(self, store: _Store) -> None:
+        self._cursor = store.cursor()
+        self._waiting: queue.Queue[Any] = queue.Queue(maxsize=2)
+        self._fault: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> _Inserter:
+        return self
+
+    def __exit__(self, kind: object, fault: object, trace: object) -> None:
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+        self._cursor.close()
+        if kind is None:
+            self._check()
+
+    def put(self, columns: Columns, file: int, place: int, records: Sequence[Record] = ()) -> None:
+        """Inserts rows whose first has the number `place`."""
+        self._check()
+        if len(columns.seq) < 1000 and self._thread is None:
+            _insert(self._cursor, columns, file, place, records)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="log index", daemon=True)
+            self._thread.start()
+        self._waiting.put((columns, file, place, records))
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    def _run(self) -> None:
+        while (batch := self._waiting.get()) is not None:
+            if self._fault is None:
+                try:
+                    _insert(self._cursor, *batch)
+                except BaseException as fault:  # raised again by the thread that parses
+                    self._fault = fault
+
+
+def _insert(
+    cursor: duckdb.DuckDBPyConnection, columns: Columns, file: int, place: int, records: Sequence[Record]
+) -> None:
+    """Inserts rows; the headers and subjects first, so that a row that can be read can be joined."""
+    if columns.headers:
+        _insert_structs(
+            cursor, "headers", _HEADERS, [{"header": n, **h._asdict()} for n, h in columns.headers]
+        )
+    if columns.subjects:
+        _insert_structs(
+            cursor, "subjects", _SUBJECTS, [{"subject": n, **s._asdict()} for n, s in columns.subjects]
+        )
+    count = len(columns.seq)
+    if not count:
+        return
+    objects = {name: np.array(getattr(columns, name), dtype=object) for name in ("id", "ts", "context")}
+    numbers = {
+        name: np.array(getattr(columns, name), dtype=np.int64)
+        for name in ("start", "length", "body", "seq", "time", "header", "subject", "size")
+    }
+    several = [ids if len(ids) > 1 else None for ids in columns.correlation_id]
+    first = np.fromiter(
+        (ids[0] if ids else None for ids in columns.correlation_id), dtype=object, count=count
+    )
+    batch: dict[str, Any] = {"place": np.arange(place, place + count), **numbers, **objects, "first": first}
+    about = "CASE WHEN first IS NULL THEN [] ELSE [first] END"
+    if any(several):
+        more = [None if ids is None else json.dumps(ids) for ids in several]
+        batch["several"] = np.array(more, dtype=object)
+        about = f"""CASE WHEN several IS NULL THEN {about} ELSE from_json(several::JSON, '["VARCHAR"]') END"""
+    cursor.register("batch", batch)
+    cursor.execute(
+        f"INSERT INTO lines SELECT place, {file}, start, length, body, seq, make_timestamptz(time), header, subject, "
+        f"size, id, ts, context, {about} FROM batch"
+    )
+    cursor.unregister("batch")
+    if records:
+        lines = [write_line(record).decode() for record in records]
+        cursor.register("batch", {"place": batch["place"], "record": np.array(lines, dtype=object)})
+        cursor.execute("INSERT INTO stored SELECT place, record, NULL FROM batch")
+        cursor.unregister("batch")
+
+
+def _insert_structs(
+    cursor: duckdb.DuckDBPyConnection, table: str, structure: str, rows: list[dict[str, Any]]
+) -> None:
+    cursor.execute(
+        f"INSERT INTO {table} BY NAME SELECT unnest(row) FROM (SELECT unnest(from_json(?::JSON, ?)) AS row)",
+        [json.dumps(rows), structure],
+    )
+
+
+def _term(name: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    return 'epoch_us("time") AS "time"' if name == "time" else quoted
+
+
+def _digest_first(file: Any) -> str:
+    file.seek(0)
+    return hashlib.sha256(file.readline(65536)).hexdigest()
+
+
+def _digest_last(file: Any, state: _FileState) -> str:
+    file.seek(state.end - state.tail)
+    return hashlib.sha256(file.read(state.tail)).hexdigest()
+
+
+def _reason(fault: BaseException) -> str:
+    text = (
+        getattr(fault, "strerror", None) or str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+    )
+    return str(text).rstrip(".")
+
+
+def _cannot_index(paths: Sequence[Path], fault: BaseException) -> JournalError:
+    path = str(paths[0]) if paths else "the log"
+    return JournalError(f"Cannot read {path}: {_reason(fault)}. Name a file that can be read.", path=path)

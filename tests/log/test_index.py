@@ -1,0 +1,358 @@
+"""The index of a journal: its rows are those of the reference reader, and it is thrown away when in doubt."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from mew_lab.log.entries import is_message
+from mew_lab.log.files import Files
+from mew_lab.log.index import LogIndex, index_path
+from mew_lab.log.line import read_members
+from mew_lab.log.line_columns import ColumnParser, Columns
+from mew_lab.log.line_frame import line_frame
+from mew_lab.log.log import open_log
+from mew_lab.log.table import to_frame
+from mew_lab.space.events import Record
+from tests.log.hostile import honest_lines, hostile_journal, hostile_lines
+
+COLUMNS = (
+    "seq", "time", "event", "from", "to", "kind", "context", "correlation_id", "verdict", "code", "pattern", "grant",
+    "id", "ts", "method", "tool", "participant", "connection", "via", "detail", "size", "receivers", "deliveries",
+    "space", "runtime_id", "message",
+)  # fmt: skip
+
+
+def expected(records: list[Record]) -> list[dict[str, Any]]:
+    """The rows of records according to the reference reader."""
+    rows = to_frame(records, events=True).to_dict("records")
+    for row, record in zip(rows, records, strict=True):
+        for name in ("to", "correlation_id", "receivers"):
+            row[name] = [*row[name]]
+        row["time"] = row["time"].to_pydatetime()
+        row |= {"space": record.space, "runtime_id": record.runtime_id, "message": is_message(record)}
+    return [{name: row[name] for name in COLUMNS} for row in rows]
+
+
+def rows_of(index: LogIndex) -> list[dict[str, Any]]:
+    names = ", ".join('epoch_us("time")' if name == "time" else f'"{name}"' for name in COLUMNS)
+    rows = [
+        dict(zip(COLUMNS, row, strict=True))
+        for row in index.query(f"SELECT {names} FROM entries ORDER BY place")
+    ]
+    for row in rows:
+        row["time"] = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row["time"])
+    return rows
+
+
+def check(path: Path, index: LogIndex) -> None:
+    faults: list[str] = []
+    records = list(Files((path,)).read(faults))
+    rows = rows_of(index)
+    assert len(rows) == len(records) == len(index)
+    for row, reference in zip(rows, expected(records), strict=True):
+        assert row == reference
+    assert index.faults == tuple(faults)
+    places = index.rows(events=True)
+    assert list(places) == list(range(len(records)))
+    assert index.texts(places) == [record.raw for record in records]
+    for place in list(places)[::7]:
+        assert index.record(place) == records[place]
+    frame, of_records = line_frame(index), to_frame(records)
+    assert frame.equals(of_records)
+    assert list(frame["raw"]) == list(of_records["raw"])
+    assert list(frame["what"]) == list(of_records["what"])
+    assert list(frame["payload"]) == list(of_records["payload"])
+    assert {*frame["place"]} == {n for n, record in enumerate(records) if is_message(record)}
+
+
+@pytest.mark.drawn
+@pytest.mark.threat(32)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_rows_are_those_of_the_reference_reader_however_hostile_the_file(
+    tmp_path: Path, seed: int
+) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(seed))
+    check(path, LogIndex(Files((path,))).build())
+
+
+@pytest.mark.threat(32)
+def test_each_hostile_line_after_a_usual_one_is_read_as_the_reference_reads_it(tmp_path: Path) -> None:
+    """After a usual line, whose header is then known: a line that only looks like it is not taken for it."""
+    first = honest_lines(random.Random(1), 3)
+    lines = hostile_lines()
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"\n".join([*first, *lines, *lines]) + b"\n")
+    check(path, LogIndex(Files((path,))).build())
+
+
+def test_what_is_appended_is_added_at_any_point(tmp_path: Path) -> None:
+    data = hostile_journal(5)
+    dice = random.Random(5)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(data[:2000])
+    index = LogIndex(Files((path,)))
+    for end in [*sorted(dice.sample(range(2000, len(data)), 12)), len(data)]:
+        path.write_bytes(data[:end])
+        # A line that was whole without its line feed is a row already; what follows it would be another line.
+        if data[end - 1 : end] == b"\n" or end == len(data):
+            check(path, index.build())
+
+
+def test_no_line_is_read_twice(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    lines = honest_lines(random.Random(2), 400)
+    path.write_bytes(b"\n".join(lines[:300]) + b"\n")
+    index = LogIndex(Files((path,))).build()
+    seen: list[tuple[int, int]] = []
+    index.progress = lambda done, total: seen.append((done, total))
+    index.build()
+    assert seen == [], "nothing was appended"
+    with path.open("ab") as file:
+        file.write(b"\n".join(lines[300:]) + b"\n")
+    index.build()
+    size = path.stat().st_size
+    assert seen == [(size, size)]
+    check(path, index)
+
+
+# --- the file beside the journal ---
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal that is large enough for an index file."""
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 10_000)
+    path = tmp_path / "runs" / "j.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")
+    return path
+
+
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of lines of the batches that are parsed from now on."""
+    counts: list[int] = []
+    parse = ColumnParser.parse
+
+    def count(self: ColumnParser, lines: list[bytes], start: int, number: int) -> Columns:
+        counts.append(len(lines))
+        return parse(self, lines, start, number)
+
+    monkeypatch.setattr(ColumnParser, "parse", count)
+    return counts
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def test_the_index_stands_in_one_private_file_and_is_taken_at_the_next_opening(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = LogIndex(Files((large,))).build()
+    assert first.path == index_path(large) == large.with_name("j.jsonl.idx")
+    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+    assert stat.S_IMODE(first.path.stat().st_mode) == 0o600
+    counts = parsed(monkeypatch)
+    second = LogIndex(Files((large,))).build()
+    assert counts == [] and second.path == first.path and second.notes == ()
+    check(large, second)
+
+
+def test_only_what_was_appended_is_read_at_the_next_opening(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LogIndex(Files((large,))).build().close()
+    more = honest_lines(random.Random(4), 5)
+    with large.open("ab") as file:
+        file.write(b"\n".join(more) + b"\n")
+    counts = parsed(monkeypatch)
+    index = LogIndex(Files((large,))).build()
+    assert counts == [len(more)]
+    check(large, index)
+    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    at = data.index(b'"participant":"', len(data) // 2) + 15
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+def damage(path: Path) -> None:
+    data = bytearray(index_path(path).read_bytes())
+    data[: len(data) // 2] = bytes(len(data) // 2)
+    index_path(path).write_bytes(data)
+
+
+def set_version(path: Path) -> None:
+    with duckdb.connect(str(index_path(path))) as connection:
+        connection.execute("UPDATE about SET value = '0' WHERE name = 'version'")
+
+
+def empty_about(path: Path) -> None:
+    with duckdb.connect(str(index_path(path))) as connection:
+        connection.execute("DELETE FROM about")
+
+
+CHANGES: list[Callable[[Path], object]] = [
+    flip,
+    replace,
+    damage,
+    set_version,
+    empty_about,
+    lambda path: path.write_bytes(path.read_bytes()[:-3000]),
+    lambda path: path.write_bytes(b"x" + path.read_bytes()[1:] + b"{}\n"),
+    lambda path: index_path(path).write_bytes(b"no database"),
+    lambda path: index_path(path).write_bytes(b""),
+    lambda path: index_path(path).chmod(0o644),
+    lambda path: (
+        index_path(path).rename(path.with_name("x")),
+        index_path(path).symlink_to(path.with_name("x")),
+    ),
+]
+
+
+@pytest.mark.threat(27, 32)
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_index_in_doubt_is_built_anew(
+    large: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    LogIndex(Files((large,))).build().close()
+    change(large)
+    counts = parsed(monkeypatch)
+    index = LogIndex(Files((large,))).build()
+    assert sum(counts) > 100, "the whole journal was read"
+    check(large, index)
+
+
+def test_no_index_file_is_written_where_that_is_forbidden(large: Path, tmp_path: Path) -> None:
+    index = LogIndex(Files((large,)), keep=False).build()
+    assert (index.path, names_in(large.parent)) == (None, ["j.jsonl"])
+    check(large, index)
+    (tmp_path / "cache").mkdir()
+    elsewhere = open_log(large, index=tmp_path / "cache").index
+    assert elsewhere.path is not None and elsewhere.path.parent == tmp_path / "cache"
+    assert names_in(large.parent) == ["j.jsonl"]
+    check(large, elsewhere)
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_and_the_index_is_in_memory(
+    large: Path, tmp_path: Path
+) -> None:
+    index = LogIndex(Files((large,)), keep=tmp_path / "absent").build()
+    assert index.path is None
+    assert (
+        index.notes[0].startswith(f"The index {tmp_path / 'absent'}") and "kept in memory" in index.notes[0]
+    )
+    check(large, index)
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+import mew_lab.log.index as module
+from mew_lab.log.files import Files
+module.SIDE_CAR, module.CHUNK = 10_000, 65_536
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+path = Path(sys.argv[1])
+index = module.LogIndex(Files((path,))).build()
+print(len(index), index.path, [one.name for one in path.parent.iterdir()])
+print(*index.notes)
+"""
+
+
+def test_a_disk_without_room_is_told_and_the_index_is_in_memory(large: Path) -> None:
+    """A limit on the size of files stands for the full disk."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(large)], capture_output=True, text=True, timeout=60, check=True
+    )
+    counted, told = done.stdout.splitlines()
+    assert counted == f"{len(large.read_bytes().splitlines())} None ['j.jsonl']"
+    assert "cannot be written" in told and "kept in memory" in told
+
+
+def test_a_journal_of_rotated_files_is_one_index(tmp_path: Path) -> None:
+    lines = honest_lines(random.Random(6), 300)
+    paths = tuple(tmp_path / f"j-{n}.jsonl" for n in range(3))
+    for n, path in enumerate(paths):
+        path.write_bytes(b"\n".join(lines[n::3]) + b"\n")
+    index = LogIndex(Files(paths)).build()
+    records = list(Files(paths).read([]))
+    assert list(index.records()) == records
+    assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
+
+
+def test_rows_are_found_while_the_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.log.index.CHUNK", 20_000)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"\n".join(honest_lines(random.Random(7), 400)) + b"\n")
+    found: list[int] = []
+
+    def look(done: int, total: int) -> None:
+        assert 0 < done <= total == path.stat().st_size
+        found.append(len(index.rows(events=True)))
+
+    index = LogIndex(Files((path,)), progress=look)
+    index.build()
+    assert len(found) > 5 and found == sorted(found) and found[0] < len(index)
+
+
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", range(6))
+def test_a_text_search_and_a_payload_path_find_what_the_records_hold(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(seed))
+    records = list(Files((path,)).read([]))
+    index = LogIndex(Files((path,))).build()
+    for text in ("hi", "tools/call", 'name":"f"', "é", "zzz", "\\u0000", "[[["):
+        expected_places = [n for n, record in enumerate(records) if text in (record.raw or "")]
+        assert list(index.search(text)) == expected_places, text
+    # By the standard library, of messages that two readers of JSON understand alike.
+    for unique in (True, False):
+        target = tmp_path / f"{unique}.jsonl"
+        lines = honest_lines(random.Random(seed), 200)
+        target.write_bytes(b"\n".join(lines if unique else [*lines, *lines[1:]]) + b"\n")
+        raws = [record.raw for record in Files((target,)).read([])]
+        methods = [json.loads(raw)["payload"].get("method") if loads(raw) else None for raw in raws]
+        places = LogIndex(Files((target,))).rows("json->>'$.payload.method' = ?", ["tools/call"], texts=True)
+        assert list(places) == [n for n, method in enumerate(methods) if method == "tools/call"]
+
+
+def loads(raw: str | None) -> bool:
+    members = read_members(raw) if raw is not None else None
+    return members is not None and type(members.get("payload")) is dict
+
+
+def test_records_in_memory_have_an_index_too(shared: Path) -> None:
+    log = open_log(shared / "captures" / "3-proposals")
+    records = list(log.records)
+    index = log.index
+    assert list(index.records()) == records
+    assert rows_of(index) == expected(records)
+    assert len(index.rows("kind = ?", ["mcp/proposal"])) == 3
+    assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
+    tools = index.rows("json->>'$.payload.method' = 'tools/call' AND kind = 'mcp/proposal'", texts=True)
+    assert len(tools) == 3
+    assert list(index.search("tools/call")) == [
+        n for n, one in enumerate(records) if "tools/call" in (one.raw or "")
+    ]

@@ -1,0 +1,241 @@
+"""Opening anything: folders, patterns, lists, compressed files, Parquet, files that are no logs; without loss."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import zstandard
+
+from mew_lab.errors import JournalError
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import Log, open_log
+from mew_lab.log.table import COLUMNS
+from mew_lab.space.events import Record
+from tests.log.hostile import hostile_journal
+
+NOW = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
+PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstandard.compress}
+
+
+def record(seq: int, space: str = "demo") -> Record:
+    raw = json.dumps({"kind": "chat", "id": f"{space}-{seq}", "from": "bot", "payload": {"text": "hi"}})
+    return Record(seq, NOW, "received", space, "bot", "c1", "memory", "accepted", raw=raw)
+
+
+def write(path: Path, count: int, space: str = "demo") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    journal = Journal(path)
+    journal.append(record(seq, space) for seq in range(1, count + 1))
+    journal.close()
+    return path
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_a_compressed_journal_is_the_journal(tmp_path: Path, ending: str) -> None:
+    plain = tmp_path / "plain.jsonl"
+    plain.write_bytes(hostile_journal(3))
+    packed = tmp_path / "packed" / f"plain.jsonl{ending}"
+    packed.parent.mkdir()
+    packed.write_bytes(PACK[ending](plain.read_bytes()))
+    log, expected = open_log(packed), open_log(plain)
+    assert list(log.records) == list(expected.records)
+    assert log.df.equals(expected.df)
+    assert log.faults == expected.faults
+    assert open_log(packed.parent).df.equals(expected.df)
+    assert [path.name for path in packed.parent.iterdir()] == [packed.name], "nothing is written beside it"
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_compressed_data_that_end_early_are_read_so_far_and_told(tmp_path: Path, ending: str) -> None:
+    data = b"".join(path.read_bytes() for path in [write(tmp_path / "j.jsonl", 20_000)])
+    packed = tmp_path / f"torn.jsonl{ending}"
+    packed.write_bytes(PACK[ending](data)[:-1000])
+    log = open_log(packed)
+    assert 0 < len(log) < 20_000
+    assert list(log.df["seq"]) == list(range(1, len(log) + 1))
+    assert any("end early or are damaged" in fault for fault in log.faults) or ending == ".zst"
+    assert log.faults, "what is missing is told"
+
+
+def test_damaged_compressed_data_are_a_sentence(tmp_path: Path) -> None:
+    for ending, start in ((".gz", b"\x1f\x8b"), (".zst", b"\x28\xb5\x2f\xfd"), (".parquet", b"PAR1")):
+        path = tmp_path / f"x{ending}"
+        path.write_bytes(start + b"nothing that was ever compressed")
+        with pytest.raises(JournalError, match=r"^Cannot (unpack|read) .*\. Name a"):
+            open_log(path)
+
+
+def test_the_unpacked_file_is_private_and_goes_with_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    packed = tmp_path / "j.jsonl.gz"
+    packed.write_bytes(gzip.compress(write(tmp_path / "j.jsonl", 3).read_bytes()))
+    log = open_log(packed)
+    (folder,) = (tmp_path / "tmp").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in folder.rglob("*.jsonl"))
+    del log
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_disk_without_room_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.log.unpacked.ROOM", 1 << 60)
+    packed = tmp_path / "j.jsonl.gz"
+    packed.write_bytes(gzip.compress(write(tmp_path / "j.jsonl", 3).read_bytes()))
+    with pytest.raises(JournalError, match=r"has less than .* MiB free\. Unpack it elsewhere"):
+        open_log(packed)
+
+
+def test_a_pattern_a_list_and_a_folder_of_folders_are_one_log(tmp_path: Path) -> None:
+    for name, count in (("a", 2), ("b", 3), ("c/d", 4)):
+        write(tmp_path / "runs" / name / "s.jsonl", count, name)
+    expected = ["a-1", "a-2", "b-1", "b-2", "b-3"]
+    runs = tmp_path / "runs"
+    assert list(open_log(str(runs / "?" / "*.jsonl")).df["id"]) == expected
+    assert list(open_log([runs / "a", str(runs / "b" / "s.jsonl")]).df["id"]) == expected
+    whole = open_log(runs).df
+    assert list(whole["id"]) == [*expected, *(f"c/d-{n}" for n in range(1, 5))]
+    assert whole["place"].is_unique and not whole["seq"].is_unique
+    with pytest.raises(JournalError, match=r"No file matches .*\. Name a file"):
+        open_log(str(runs / "*.none"))
+    with pytest.raises(JournalError, match="empty list"):
+        open_log([])
+
+
+def test_a_folder_of_the_peers_sessions_is_one_log(shared: Path) -> None:
+    captures = shared / "captures"
+    whole = open_log(captures)
+    assert len(whole) == sum(len(open_log(session)) for session in captures.iterdir()) > 100
+    assert whole.df["place"].is_unique
+
+
+@pytest.mark.req("C-1")
+def test_a_refusal_without_text_is_a_row_and_can_be_audited(shared: Path) -> None:
+    """By capability-decisions.jsonl of that session: one check was denied, of a `chat/acknowledge`, in its 4th line."""
+    session = shared / "captures" / "8-typescript-agent"
+    denied = [
+        json.loads(line)
+        for line in (session / "capability-decisions.jsonl").read_text().splitlines()
+        if json.loads(line)["result"] == "denied"
+    ]
+    log = open_log(session)
+    refused = log.df[log.df["verdict"] == "refused"]
+    assert [json.loads(detail)["envelope_id"] for detail in refused["detail"]] == [
+        one["envelope_id"] for one in denied
+    ]
+    assert log.df["seq"].is_unique
+    for seq, verdict in zip(log.df["seq"], log.df["verdict"], strict=True):
+        assert log.audit(int(seq)).record.verdict == verdict
+
+
+def test_each_delivery_of_the_peers_log_is_counted(shared: Path) -> None:
+    for session in (shared / "captures").iterdir():
+        lines = [json.loads(line) for line in (session / "envelope-history.jsonl").read_text().splitlines()]
+        delivered = [line["participant"] for line in lines if line["event"] == "delivered"]
+        frame = open_log(session).df
+        assert int(frame["deliveries"].sum()) == len(delivered)
+        assert sorted(name for receivers in frame["receivers"] for name in receivers) == sorted(delivered)
+
+
+def test_an_empty_file_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").touch()
+    log = open_log(tmp_path / "none.jsonl")
+    assert (len(log), list(log.records), log.faults) == (0, [], ())
+    assert list(log.df.columns) == [column.name for column in COLUMNS]
+    assert list(log.head().columns) == list(log.df.columns)
+    full = open_log(write(tmp_path / "some.jsonl", 1)).df
+    assert log.df.dtypes.equals(full.dtypes)
+
+
+def test_a_log_that_lost_its_beginning_is_read(tmp_path: Path) -> None:
+    lines = write(tmp_path / "j.jsonl", 5).read_bytes().splitlines(keepends=True)
+    (tmp_path / "half.jsonl").write_bytes(lines[2][30:] + b"\n" + b"".join(lines[3:]))
+    log = open_log(tmp_path / "half.jsonl")
+    assert list(log.df["seq"]) == [3, 4, 5]
+    assert log.faults == ("half.jsonl: 1 line could not be read",)
+
+
+def test_a_file_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:
+    for data in (b"\n\n", b"hello\n", b"\x89PNG\r\n\x1a\n" + bytes(1000), b'{"a":1}\n' * 200, b"[" * 100_000):
+        path = tmp_path / "x.jsonl"
+        path.write_bytes(data)
+        with pytest.raises(JournalError, match="is not a journal"):
+            open_log(path)
+
+
+def test_the_first_messages_are_the_head_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(8))
+    log = open_log(path)
+    assert log.head(20).equals(log.df.head(20))
+    assert len(log.head(10_000)) == len(log.df)
+
+
+# --- Parquet ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parquet_keeps_every_record(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(seed))
+    log = open_log(path)
+    saved = log.to_parquet(tmp_path / "j.parquet")
+    assert saved.envelopes == len(log)
+    assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
+    again = open_log(saved.path)
+    assert list(again.records) == list(log.records)
+    assert again.df.equals(log.df)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "j.parquet"]
+
+
+def test_a_live_log_and_a_log_of_the_peers_are_written_as_parquet(shared: Path, tmp_path: Path) -> None:
+    log = Log.live(space="demo")
+    for seq in range(1, 4):
+        log.observe(record(seq))
+    log.to_parquet(tmp_path / "live.parquet")
+    log.observe(record(4))
+    log.to_parquet(tmp_path / "live.parquet")
+    assert list(open_log(tmp_path / "live.parquet").records) == [record(seq) for seq in range(1, 5)]
+    peers = open_log(shared / "captures" / "3-proposals")
+    peers.to_parquet(tmp_path / "peers.parquet")
+    assert list(open_log(tmp_path / "peers.parquet").records) == list(peers.records)
+
+
+def test_a_frame_is_written_as_parquet_with_its_payloads(tmp_path: Path) -> None:
+    frame = open_log(write(tmp_path / "j.jsonl", 3)).df
+    frame.to_parquet(tmp_path / "frame.parquet")
+    again = pd.read_parquet(tmp_path / "frame.parquet")
+    assert list(again["payload"]) == [{"text": "hi"}] * 3
+    assert list(again["raw"]) == list(frame["raw"])
+    assert list(open_log(tmp_path / "frame.parquet").df["id"]) == list(frame["id"])
+
+
+def test_a_parquet_file_of_something_else_is_a_sentence(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(JournalError, match=r"is not a log: it has no column 'seq'\. Name a file"):
+        open_log(tmp_path / "x.parquet")
+    log = open_log(write(tmp_path / "j.jsonl", 1))
+    with pytest.raises(JournalError, match="Cannot write the log to"):
+        log.to_parquet(tmp_path / "absent" / "x.parquet")
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_saved_log_has_the_json_values_of_the_log(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(seed))
+    log = open_log(path)
+    log.save(tmp_path / "copy.jsonl")
+    copy = open_log(tmp_path / "copy.jsonl")
+    assert [one.raw for one in copy.records if one.raw is not None] == [
+        one.raw for one in log.records if one.raw is not None
+    ]

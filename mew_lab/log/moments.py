@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mew_lab.errors import JournalError
+from mew_lab.errors import JournalError, MewError
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
@@ -18,9 +18,15 @@ from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
+from mew_lab.log.state_replay import ALWAYS, LinePlace
 from mew_lab.log.what_if import OtherRights, WhatIf, judge_alone, replay_changed
+from mew_lab.space.core import RULES
 from mew_lab.space.events import Record, outline
 
+MOST_PLACES = 50_000  # lines that are read one by one; more of them are found faster by reading all
+_CHANGING = """SELECT file, start, length FROM entries WHERE list_contains($1, event) OR (
+    event = 'received' AND verdict = 'accepted' AND (list_contains($2, kind) OR "grant" <> '')
+) ORDER BY place"""
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
@@ -57,11 +63,28 @@ class Moments:
         """The states of the space up to the newest record."""
         paths = self._paths()
         if paths:
+            if self._history.last < 0 and has_index(paths[0]):
+                self._history = self._read_by_index(paths) or self._history
             self._history.read_files(paths)
         else:
             after = self._history.last
             self._history.read_records(record for record in self._log.records if record.seq > after)
         return self._history
+
+    def _read_by_index(self, paths: Sequence[Path]) -> StateHistory | None:
+        """The states by the index, which knows the lines that may change them; None where that helps nothing."""
+        index, history = self._log.index, StateHistory()
+        found = index.query(_CHANGING, [list(ALWAYS), list(RULES)])
+        ends = index.query("SELECT file, start, length FROM entries ORDER BY place DESC LIMIT 1")
+        if not index.of_lines or not ends or len(found) > MOST_PLACES:
+            return None
+        [(last,)] = index.query("SELECT max(seq) FROM entries")
+        try:
+            places = [LinePlace(*place) for place in found]
+            history.read_places(paths, places, end=LinePlace(*ends[0]), last=int(last))
+        except MewError:
+            return None  # the reading of all lines says what is wrong
+        return history
 
     def at(self, seq: int) -> Moment:
         """The state behind the record `seq`.

@@ -35,7 +35,7 @@ from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, Replayed
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import JOURNAL_HEAD, Record
 
-__all__ = ["LineHeader", "LinePlace", "StateReplay", "top_level"]
+__all__ = ["ALWAYS", "LineHeader", "LinePlace", "StateReplay", "top_level"]
 
 ALWAYS = frozenset(
     {

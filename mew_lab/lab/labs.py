@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from mew_lab import find_above
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError, JournalError, MewError
 from mew_lab.gateway.auth import read_token_file, short_allowed
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.lab.decisions.policies import policy_from_environment
@@ -25,9 +25,11 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
-from mew_lab.lab.resuming import Past
+from mew_lab.lab.resuming import Past, folder_of
+from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
+from mew_lab.log.moment import Moment
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
@@ -107,7 +109,7 @@ def up(
     auto_start: bool = True,
     journal: str | Path | Literal["auto"] | None = "auto",
     port: int | None = 0,
-    resume: str | Path | None = None,
+    resume: str | Path | Moment | None = None,
     timeout: float = TIMEOUT,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
@@ -124,7 +126,7 @@ def up(
         resume: The journal of a space that ran before; its chain is verified first. The space resumes under its own
             name and owner, in its own file, and on its port where that is free. It has its grants, invitations, pauses
             and history, and the tokens whose files still exist. Connections have ended, and open approvals do not come
-            back.
+            back. Or a moment, `log.at(seq)`: the space goes on from there in a new journal; the old one stays as it is.
         timeout: The time limit of blocking methods, in seconds.
 
     Raises:
@@ -135,6 +137,9 @@ def up(
 
     Spec: §3.6, §5.
     """
+    if isinstance(resume, Moment):
+        _check_free(resume.space)
+        resume = _branch(resume)
     if resume is not None:
         return _up_again(resume, as_id=as_id, port=port, timeout=timeout)
     file = read_space_file(name) if names_file(name) else None
@@ -170,6 +175,18 @@ def up(
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"starting the space {space!r}")
+
+
+def _branch(moment: Moment) -> Path:
+    """Begins a journal with the state of a moment, beside that of the moment; returns its path."""
+    if not moment.paths:
+        raise JournalError(
+            f"Cannot go on from {moment.space} behind record {moment.seq}: its log has no journal of a gateway; open "
+            "the journal with open_log, and take the moment of that"
+        )
+    now = datetime.now(UTC)
+    target = journal_path(folder_of(moment.paths[0]), space=moment.space, now=now)
+    return begin_branch(moment.paths, moment.seq, target=target, now=now)
 
 
 def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:

@@ -29,7 +29,7 @@ from mew_lab.log.resumption import goes_quickly, resume_quickly
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
-__all__ = ["SERVED", "SETTINGS", "Past"]
+__all__ = ["SERVED", "SETTINGS", "Past", "folder_of"]
 
 SERVED = "served"  # the note with the port and the settings of a space
 SETTINGS = {
@@ -41,6 +41,12 @@ SETTINGS = {
 
 
 def _ignore(record: Record) -> None: ...
+
+
+def folder_of(journal: Path) -> Path:
+    """The folder that contains `.mew`: the one above the journal, else the working directory."""
+    above = (path.parent for path in journal.resolve().parents if path.name == ".mew")
+    return next(above, Path.cwd())
 
 
 class Past:
@@ -141,8 +147,7 @@ class Past:
     @property
     def folder(self) -> Path:
         """The folder that contains `.mew`: the one above the journal, else the working directory."""
-        above = (path.parent for path in self.path.resolve().parents if path.name == ".mew")
-        return next(above, Path.cwd())
+        return folder_of(self.path)
 
     def config(self) -> SpaceConfig:
         """The settings of the space apart from its participants, as far as port and journal need them.

@@ -58,7 +58,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
 from mew_lab.log.peers import PeerLine
-from mew_lab.log.reading import LINE_LIMIT, LineReader, read_journal
+from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal
 from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
@@ -265,7 +265,7 @@ class LogIndex:
     def _place_of_file(self) -> Path | None:
         """The path that the index shall have; None where it is kept in memory."""
         paths = self._source.paths
-        if self._keep is False or not paths or not all(map(_is_own, paths)):
+        if self._keep is False or not paths or not all(map(is_journal, paths)):
             return None
         with suppress(OSError):
             if sum(path.stat().st_size for path in paths) >= SIDE_CAR:
@@ -344,7 +344,7 @@ class LogIndex:
 
     def _extend(self) -> None:
         paths = self._source.paths
-        if not all(map(_is_own, paths)):
+        if not all(map(is_journal, paths)):
             if not self._rows and self._faults is None:
                 faults: list[str] = []
                 self._store_records(Files(tuple(paths)).read(faults))
@@ -942,15 +942,6 @@ def _insert_structs(
 def _term(name: str) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     return 'epoch_us("time") AS "time"' if name == "time" else quoted
-
-
-def _is_own(path: Path) -> bool:
-    """Whether a file is a journal of mew_lab, or still empty."""
-    if not path.stat().st_size:
-        return True
-    reader = read_journal(path)
-    reader.close()
-    return reader.format == "own"
 
 
 def _digest_first(file: Any) -> str:

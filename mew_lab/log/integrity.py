@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
+_CHAIN, _CLOSE = b',"chain":"', b'"}\n'  # of a line as a gateway writes it
 PRUNED = "pruned"  # the note of a snapshot
 MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
 LONGEST = 256  # bytes of a line there
@@ -174,6 +175,13 @@ class _ChainVerifier:
 
     def take(self, line: _ChainedLine) -> bool:
         """Checks the next line; returns whether it is vouched for, or may be from before chains existed."""
+        data = line.data
+        if data[-77:-67] == _CHAIN and data[-3:] == _CLOSE:
+            # The usual line, as a gateway writes it; all others are looked at in detail below.
+            chain = data[-67:-3]
+            if sha256(self._chain + data[:-77]).hexdigest().encode() == chain:
+                self._at = (line.path, line.number)
+                return self._vouch(data, data[:160], chain)
         if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
             self._torn = True
             return True
@@ -194,15 +202,19 @@ class _ChainVerifier:
             )
         if not exact:
             return self._fail(line, "its end was rewritten")
+        return self._vouch(data, body[:160], chain)
+
+    def _vouch(self, data: bytes, start: bytes, chain: bytes) -> bool:
+        """Takes a line whose chain follows from the line before; `start` is its beginning without the chain."""
         self._chain, self._must = chain, True
         self._chained += 1
-        if b'"event":"pruned"' in body[:160]:
-            record = read_line(line.data)
+        if b'"event":"pruned"' in start:
+            record = read_line(data)
             detail = (read_members(record.detail) or {}) if record is not None else {}
             self._noted[detail.get("seq")] = str(detail.get("snapshot", ""))
         self._behind += 1
-        head = self._awaited.pop(chain.decode(), None)
-        if seq := _SEQ.match(line.data):
+        head = self._awaited.pop(chain.decode(), None) if self._awaited else None
+        if seq := _SEQ.match(data):
             self._seq = max(self._seq, int(seq[1]))
         if head is not None:
             self._last, self._behind = head, 0

@@ -384,6 +384,7 @@ class Journal:
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
         about.pop("pruned", None)
+        about.pop("branched", None)
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
         try:

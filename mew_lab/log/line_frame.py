@@ -9,6 +9,7 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +17,18 @@ import pandas as pd
 
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
+from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject
 from mew_lab.log.payloads import LineTexts, PayloadArray, TextArray
+from mew_lab.log.reading import LineReader
 from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
 
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
-    from mew_lab.log.reading import LineReader
 
-__all__ = ["line_frame"]
+__all__ = ["head_frame", "line_frame"]
+
+HEAD_BYTES = 1 << 20  # that are read at a time for the first rows
 
 _HEADER = (
     "event",
@@ -47,11 +51,54 @@ def line_frame(index: LogIndex, where: str = "", parameters: Sequence[Any] = ())
     Args:
         where: A condition in SQL on the columns of `entries`, with `?` for each of `parameters`.
     """
-    rows = index.frame_columns(where, parameters)
+    headers, subjects = index.numbered()
+    return _make_frame(index.frame_columns(where, parameters), headers, subjects, index.reader)
+
+
+def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
+    """The table of the first messages of a journal, from its first bytes; None where it has fewer.
+
+    It needs no index, so the first rows of a large journal are there at once.
+    """
+    parser = ColumnParser()
+    parts: list[Columns] = []
+    found, start, number = 0, 0, 1
+    with path.open("rb") as file:
+        while found < messages:
+            data = file.read(HEAD_BYTES)
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                return None
+            file.seek(start + cut)
+            lines = data[: cut - 1].split(b"\n")
+            columns = parser.parse(lines, start, number)
+            parts.append(columns)
+            start, number = start + cut, number + len(lines)
+            message = {n: header.message for part in parts for n, header in part.headers}
+            found += sum(message[n] for n in columns.header)
+    joined: list[Any] = [[value for part in parts for value in part[n]] for n in range(len(Columns._fields))]
+    whole = Columns(*joined)
+    places = [place for place, n in enumerate(whole.header) if message[n]][:messages]
+    rows: dict[str, Any] = {
+        "place": np.array(places, dtype=np.int64),
+        "file": np.zeros(len(places), dtype=np.int64),
+    }
+    for name in ("start", "length", "body", "seq", "time", "header", "subject", "size"):
+        rows[name] = np.array(getattr(whole, name), dtype=np.int64)[places]
+    for name in ("id", "ts", "context", "correlation_id"):
+        values = getattr(whole, name)
+        rows[name] = _repeated([values[place] for place in places])
+    headers = {name: [getattr(header, name) for _, header in whole.headers] for name in Header._fields}
+    subjects = {name: [getattr(subject, name) for _, subject in whole.subjects] for name in Subject._fields}
+    return _make_frame(rows, headers, subjects, LineReader((path,)))
+
+
+def _make_frame(
+    rows: dict[str, Any], headers: dict[str, list[Any]], subjects: dict[str, list[Any]], reader: LineReader
+) -> pd.DataFrame:
     values: dict[str, Any] = {name: rows[name] for name in ("place", "seq", "size")}
     values["time"] = pd.DatetimeIndex(rows["time"].astype("datetime64[us]")).tz_localize("UTC")
     values["id"], values["ts"], values["context"] = (_text(rows[name]) for name in ("id", "ts", "context"))
-    headers, subjects = index.numbered()
     for name in _HEADER:
         values[name] = _repeated(headers[name])[rows["header"]]
     for name, member in _SUBJECT.items():
@@ -59,7 +106,7 @@ def line_frame(index: LogIndex, where: str = "", parameters: Sequence[Any] = ())
     counts = np.fromiter(map(len, headers["receivers"]), dtype=np.int64, count=len(headers["receivers"]))
     values["deliveries"] = counts[rows["header"]]
     values["correlation_id"] = rows["correlation_id"]
-    values |= _texts(index.reader, rows)
+    values |= _texts(reader, rows)
     for column in COLUMNS:
         if column.dtype == "object":  # pandas would look at each value to find a type
             values[column.name] = pd.Series(values[column.name], dtype=object, copy=False)

@@ -8,8 +8,9 @@ Spec: §3.6, §3.9, §3.10.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import NoSuchName
@@ -147,13 +148,21 @@ class Moment:
         streams: The active streams.
         pauses: The pauses in force at `now`.
         connections: The connections and log sinks.
+        paths: The files of its journal, in their order; none where the log has none.
     """
 
     def __init__(
-        self, space: Space, *, seq: int, now: datetime, proposals: Callable[[], Iterable[Proposal]]
+        self,
+        space: Space,
+        *,
+        seq: int,
+        now: datetime,
+        proposals: Callable[[], Iterable[Proposal]],
+        paths: Sequence[Path] = (),
     ) -> None:
         state = space.state
         self.space = space.name
+        self.paths = tuple(paths)
         self.seq = seq
         self.now = now
         self.owner = state.owner

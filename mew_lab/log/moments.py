@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mew_lab.errors import JournalError
+from mew_lab.errors import JournalError, MewError
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.line import read_line, write_line
+from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
+from mew_lab.log.state_replay import ALWAYS, LinePlace
 from mew_lab.log.what_if import OtherRights, WhatIf, judge_alone, replay_changed
+from mew_lab.space.core import RULES
 from mew_lab.space.events import Record, outline
+
+MOST_PLACES = 50_000  # lines that are read one by one; more of them are found faster by reading all
+_CHANGING = """SELECT file, start, length FROM entries WHERE list_contains($1, event) OR (
+    event = 'received' AND verdict = 'accepted' AND (list_contains($2, kind) OR "grant" <> '')
+) ORDER BY place"""
+if TYPE_CHECKING:
+    from mew_lab.log.index import LogIndex
 
 __all__ = ["Moments", "RecordedLog"]
 
@@ -39,6 +48,8 @@ class RecordedLog(Protocol):
     def source(self) -> JournalSource | None: ...
     @property
     def records(self) -> Iterable[Record]: ...
+    @property
+    def index(self) -> LogIndex: ...
 
 
 class Moments:
@@ -52,11 +63,28 @@ class Moments:
         """The states of the space up to the newest record."""
         paths = self._paths()
         if paths:
+            if self._history.last < 0 and has_index(paths[0]):
+                self._history = self._read_by_index(paths) or self._history
             self._history.read_files(paths)
         else:
             after = self._history.last
             self._history.read_records(record for record in self._log.records if record.seq > after)
         return self._history
+
+    def _read_by_index(self, paths: Sequence[Path]) -> StateHistory | None:
+        """The states by the index, which knows the lines that may change them; None where that helps nothing."""
+        index, history = self._log.index, StateHistory()
+        found = index.query(_CHANGING, [list(ALWAYS), list(RULES)])
+        ends = index.query("SELECT file, start, length FROM entries ORDER BY place DESC LIMIT 1")
+        if not index.of_lines or not ends or len(found) > MOST_PLACES:
+            return None
+        [(last,)] = index.query("SELECT max(seq) FROM entries")
+        try:
+            places = [LinePlace(*place) for place in found]
+            history.read_places(paths, places, end=LinePlace(*ends[0]), last=int(last))
+        except MewError:
+            return None  # the reading of all lines says what is wrong
+        return history
 
     def at(self, seq: int) -> Moment:
         """The state behind the record `seq`.
@@ -66,9 +94,13 @@ class Moments:
         """
         if isinstance(seq, bool) or not isinstance(seq, int):
             raise JournalError(f"a record is named by its seq, a whole number, not by {seq!r:.40}")
-        space = self.history().restore(seq)
-        record = self._record(seq)
-        return Moment(space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq))
+        history = self.history()
+        space = history.restore(seq)
+        begun = history.snapshot if seq == history.first else None
+        record = begun or self._record(seq)
+        return Moment(
+            space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq), paths=self._paths()
+        )
 
     def find(self, which: str | int) -> RecordMatches:
         """The records that an id, or a place, may mean; of a journal no more lines are read than may hold them."""
@@ -82,11 +114,19 @@ class Moments:
             if record_there is not None:
                 matches.add(record_there, self._cause(paths, record_there))
         if isinstance(which, str):
-            for record in _lines_with(which, paths):
-                if record.seq != matches.place:
-                    matches.unknown += outline(record) is not None
+            for record in self._named(which, paths):
+                matches.unknown += outline(record) is not None
+                if (read_members(record.raw or "") or {}).get("id") == which and record.seq != matches.place:
                     matches.add(record, self._cause(paths, record))
         return matches
+
+    def _named(self, id: str, paths: Sequence[Path]) -> Iterator[Record]:
+        """The records whose message may have this id; where an index stands beside the journal, by the index."""
+        index = self._log.index if has_index(paths[0]) else None
+        found = (
+            [index.record(int(place)) for place in index.rows("id = ?", [id])] if index is not None else []
+        )
+        return iter(found) if found else _lines_with(id, paths)
 
     def what_if(self, rights: OtherRights, *, exact: bool) -> WhatIf:
         """The messages that other rights would have allowed or denied."""
@@ -134,6 +174,11 @@ class Moments:
             if record.seq > seq:
                 return
             yield record
+
+
+def has_index(path: Path) -> bool:
+    """Whether an index of the journal stands beside it."""
+    return path.with_name(f"{path.name}.idx").is_file()
 
 
 def _is_plain(path: Path) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "PrunedStart",
     "first_record",
     "goes_on",
+    "is_journal",
     "list_files",
     "missing",
     "read_journal",
@@ -221,6 +222,15 @@ class LineReader:
             return self.read(file, start + body, size).decode("utf-8", "replace")
         record = self.record(file, start, length)
         return record.raw if record is not None else None
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a file is a journal of mew_lab, or still empty."""
+    if not path.stat().st_size:
+        return True
+    reader = JournalReader(path)
+    reader.close()
+    return reader.format == "own"
 
 
 def first_record(path: Path) -> Record | None:

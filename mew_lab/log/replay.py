@@ -231,7 +231,7 @@ class Player:
         except MewError as fault:
             raise self._impossible(record, str(fault)) from None
         self._void.clear()
-        pruned = about.get("pruned")
+        pruned = about.get("pruned", about.get("branched"))
         self._parts.clear()
         parts = pruned.get("parts") if isinstance(pruned, dict) else 0
         if type(parts) is not int or parts < 0:

@@ -28,6 +28,7 @@ from mew_lab.log.integrity import Integrity
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.reading import LINE_LIMIT, first_record
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
+from mew_lab.log.state_history import find_record
 from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
 from mew_lab.protocol.kinds import HANDLES
 from mew_lab.space.core import RULES, Space
@@ -96,14 +97,20 @@ def goes_quickly(paths: Sequence[Path], integrity: Integrity) -> bool:
     )
 
 
-def resume_quickly(paths: Sequence[Path], *, name: str, recent: int = RECENT) -> Resumption | None:
+def resume_quickly(
+    paths: Sequence[Path], *, name: str, recent: int = RECENT, until: int | None = None
+) -> Resumption | None:
     """Replays the journal in these files, in their order; None where its last event is too far from its end.
+
+    Args:
+        recent: The number of the newest records that `Resumption.recent` is to read.
+        until: The `seq` of the last record that counts; None for all.
 
     Raises:
         ReplayMismatch: when a fresh space would have recorded something else.
         JournalError: when it cannot be replayed.
     """
-    last = _find_last_event(paths)
+    last = _find_last_event(paths) if until is None else _find_event(paths, until)
     if last is None:
         return None
     replay = _ExactReplay(name, last)
@@ -116,6 +123,8 @@ def resume_quickly(paths: Sequence[Path], *, name: str, recent: int = RECENT) ->
                     break  # torn
                 if replay.records % _MARK_EVERY == 0:
                     marks.append(_Mark(replay.records, replay.envelopes, replay.unknown, number, start))
+                if until is not None and replay.is_at_end and _seq_of(line) > until:
+                    break
                 if not line.isspace():
                     replay.take_next(line, LinePlace(number, start, len(line)), paths)
                 start += len(line)
@@ -133,8 +142,25 @@ def resume_quickly(paths: Sequence[Path], *, name: str, recent: int = RECENT) ->
     )
 
 
-def _find_last_event(paths: Sequence[Path]) -> LinePlace | None:
-    """The place of the newest record that is no effect of another; None where it is not near the end."""
+def _find_event(paths: Sequence[Path], seq: int) -> int | None:
+    """The `seq` of the newest record up to `seq` that is no effect of another; None where there is none."""
+    while seq > 0:
+        record = find_record(paths, seq)
+        if record is None:
+            return None
+        if record.event not in CAUSED:
+            return seq
+        seq -= 1
+    return None
+
+
+def _seq_of(line: bytes) -> int:
+    record = read_line(line)
+    return record.seq if record is not None else 0
+
+
+def _find_last_event(paths: Sequence[Path]) -> int | None:
+    """The `seq` of the newest record that is no effect of another; None where it is not near the end."""
     for number in reversed(range(len(paths))):
         size = paths[number].stat().st_size
         begin = max(0, size - _TAIL)
@@ -145,7 +171,7 @@ def _find_last_event(paths: Sequence[Path]) -> LinePlace | None:
         for start, end in zip(reversed(starts), [len(data), *reversed(starts)], strict=False):
             record = read_line(data[start:end])
             if record is not None and record.event not in CAUSED and record.event != "opened":
-                return LinePlace(number, begin + start, end - start)
+                return record.seq
         if begin:
             return None
     return None
@@ -161,15 +187,17 @@ def _starts(data: bytes) -> list[int]:
 
 
 class _ExactReplay(StateReplay):
-    """A `StateReplay` whose space may go on; `last` is the place of the last event."""
+    """A `StateReplay` whose space may go on; `last` is the `seq` of the last event."""
 
-    def __init__(self, name: str, last: LinePlace) -> None:
+    def __init__(self, name: str, last: int) -> None:
         super().__init__(name, observe=self._on_change)
         self.records = self.envelopes = self.unknown = self._events = 0
         self.used: dict[str, int] = {}
         self.enrolled: dict[str, str] = {}
         self.notes: dict[str, str] = {}
-        self._last = last
+        self._last = b'{"seq":%d,' % last
+        self.is_at_end = False
+        """Whether the last event was taken."""
         self._payer = ""
         self._line = b""
         self._line_place: LinePlace | None = None
@@ -179,9 +207,10 @@ class _ExactReplay(StateReplay):
         """Takes the next line of the journal in these files."""
         self._line, self._line_place = line, place
         self.records += 1
-        if place[:2] == self._last[:2]:
+        if line.startswith(self._last):
             record = read_line(line)
             space = self.space
+            self.is_at_end = True
             if record is not None and space is not None and self._complete:
                 self.envelopes += record.raw is not None
                 self._note_event(record)
@@ -189,15 +218,9 @@ class _ExactReplay(StateReplay):
                     self._taken.restore(space, paths, files)
                 self.force(record, place)
                 return
-        header, _ = self.read_header(line)
-        if header is not None:
-            self.envelopes += 1
         self.take_line(line, place)
-        self._pay(len(line))
-
-    def _pay(self, size: int) -> None:
         if self._payer:
-            self.used[self._payer] = self.used.get(self._payer, 0) + size
+            self.used[self._payer] = self.used.get(self._payer, 0) + place.length
 
     def _leaves_out(self, header: LineHeader, line: bytes, mark: int) -> bool:
         if header.event == "received" and header.verdict == "refused":
@@ -206,16 +229,16 @@ class _ExactReplay(StateReplay):
                 return False
         if not super()._leaves_out(header, line, mark):
             return False
+        self.envelopes += 1
         if header.event == "received":
             self._events += 1
             self._payer = header.participant if header.via and header.via not in _FREE else ""
-            if header.verdict == "accepted" and top_level(line, mark)[0] in _TAKING:
+            if header.verdict == "accepted" and self._kind in _TAKING:
                 self._take_id(header.participant)
         return True
 
     def take(self, record: Record, place: LinePlace | None = None) -> None:
-        if record.raw is not None and self.read_header(self._line)[0] is None:
-            self.envelopes += 1
+        self.envelopes += record.raw is not None
         if record.event not in CAUSED:
             self._note_event(record)
         super().take(record, place)

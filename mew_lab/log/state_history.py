@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.reading import LINE_LIMIT
-from mew_lab.log.replay import SNAPSHOT, event_of
+from mew_lab.log.replay import CAUSED, SNAPSHOT, event_of
 from mew_lab.log.state_replay import LinePlace, StateReplay
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
@@ -81,6 +81,16 @@ class StateHistory:
         return self._last
 
     @property
+    def snapshot(self) -> Record | None:
+        """The beginning of a journal that begins with a snapshot, whose state is behind the record `first`."""
+        return self._opened if self._first else None
+
+    @property
+    def first(self) -> int:
+        """The `seq` of the first state: 0, or that of the last record before a snapshot."""
+        return self._first
+
+    @property
     def fault(self) -> MewError | None:
         """The reason why the states from some record on are not known; None where there is none."""
         return self._fault
@@ -122,6 +132,49 @@ class StateHistory:
                 newest = data
             self._start += len(data)
         return newest
+
+    def read_places(
+        self, paths: Sequence[Path], places: Iterable[LinePlace], *, end: LinePlace, last: int
+    ) -> None:
+        """Reads the lines at these places, which are all that may change the state, and the records that they caused.
+
+        Args:
+            end: The last line of the journal, up to which these are all.
+            last: Its newest `seq`.
+
+        Raises:
+            ReplayMismatch, JournalError: when it cannot be replayed; this history is then of no use.
+        """
+        self._paths = paths
+        with ExitStack() as files:
+            opened = [files.enter_context(path.open("rb", buffering=1 << 16)) for path in paths]
+            for place in places:
+                file = opened[place.file]
+                file.seek(place.start)
+                record = read_line(file.readline(LINE_LIMIT))
+                if record is None:
+                    raise JournalError(
+                        f"{self._name} was changed while it was read; open it again", path=self._name
+                    )
+                self._replay.take(record, place)
+                for caused in self._read_caused(opened, place.file):
+                    self._replay.take(caused)
+        _ = self._replay.space
+        self._last = max(self._last, last)
+        self._file, self._start = end.file, end.start + end.length
+
+    @staticmethod
+    def _read_caused(opened: Sequence[IO[bytes]], number: int) -> Iterator[Record]:
+        """The records that follow in these files, as far as they are effects."""
+        for file in opened[number:]:
+            if file is not opened[number]:
+                file.seek(0)
+                file.readline(LINE_LIMIT)  # its beginning
+            while line := file.readline(LINE_LIMIT):
+                record = read_line(line)
+                if record is None or record.event not in CAUSED:
+                    return
+                yield record
 
     def read_records(self, records: Iterable[Record]) -> None:
         """Reads further records."""
@@ -178,6 +231,7 @@ class StateHistory:
         elif record.event == SNAPSHOT:
             space = self._replay.space
             self._first = space.state.records if space is not None else 0
+            self._last = max(self._last, self._first)
         else:
             self._steps.append(_StateChange(place or record, messages))
             self._seqs.append(record.seq)
@@ -206,7 +260,7 @@ class StateHistory:
                 path=self._name,
             )
         if not self._first <= seq <= self._last or not self._snapshots:
-            deleted = f", and those before {self._first} were deleted (pruned)" if self._first else ""
+            deleted = f", and it begins with a snapshot behind record {self._first}" if self._first else ""
             raise JournalError(
                 f"{self._name} has no record {seq}: its last one is {self._last}{deleted}", path=self._name
             )

@@ -35,7 +35,7 @@ from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, Replayed
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import JOURNAL_HEAD, Record
 
-__all__ = ["LineHeader", "LinePlace", "StateReplay", "top_level"]
+__all__ = ["ALWAYS", "LineHeader", "LinePlace", "StateReplay", "top_level"]
 
 ALWAYS = frozenset(
     {
@@ -48,8 +48,7 @@ LONGEST = 600  # bytes of a cached header
 _MARK = b',"envelope":'
 _EVENT = b',"event":"'
 _LATEST = 80  # bytes of a line before its event
-_KIND, _ID = b'"kind"', b'"id"'
-_CLOSE, _SPACED = b':"', b': "'
+_KIND, _ID = re.compile(rb'"kind": ?"([^"\\]*)"'), re.compile(rb'"id": ?"([^"\\]*)"')
 _RULES = frozenset(kind.encode() for kind in RULES)
 
 
@@ -81,25 +80,9 @@ def top_level(line: bytes, mark: int) -> tuple[bytes | None, bytes | None]:
     """
     start = mark + len(_MARK) + 1
     nested = line.find(b"{", start)
-    if nested < 0:
-        nested = len(line)
-    return _member(line, _KIND, start, nested), _member(line, _ID, start, nested)
-
-
-def _member(line: bytes, name: bytes, start: int, end: int) -> bytes | None:
-    """The text of a member as it is spelt; None where it is not there, or spelt in an unusual way."""
-    at = line.find(name, start, end)
-    if at < 0:
-        return None
-    at += len(name)
-    if line.startswith(_CLOSE, at):
-        at += 2
-    elif line.startswith(_SPACED, at):
-        at += 3
-    else:
-        return None
-    text = line[at : line.find(b'"', at)]
-    return None if b"\\" in text else text
+    end = nested if nested >= 0 else len(line)
+    kind, id = _KIND.search(line, start, end), _ID.search(line, start, end)
+    return kind[1] if kind else None, id[1] if id else None
 
 
 class StateReplay:
@@ -125,6 +108,7 @@ class StateReplay:
         self._observe = observe
         self._group: list[Record] = []  # a record that changes the state, and those that it caused
         self._place: LinePlace | None = None  # of the first of them
+        self._kind = b""  # of the last accepted message that was left out
         self._messages = 0
         self._sent = b""  # the newest line of the gateway's own messages, unread
         self._own = b"gw-"
@@ -201,6 +185,7 @@ class StateReplay:
             kind, id = top_level(line, mark)
             if kind is None or id is None or kind in _RULES:
                 return False
+            self._kind = kind
             self._flush()
             if (grant and self._is_counted(grant)) or id.startswith(self._own):
                 return False

@@ -255,3 +255,33 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
             assert answer.status_code == 200
         finally:
             await host.close()
+
+
+def test_a_space_goes_on_from_a_moment_in_a_journal_of_its_own(killed: tuple[str, Path]) -> None:
+    _, path = killed
+    log = open_log(path)
+    revoked = next(one.seq for one in log.records if "capability/revoke" in (one.raw or ""))
+    before = path.read_bytes()
+    lab = up(resume=log.at(revoked - 1), port=None)
+    assert lab.host is not None and lab.host.journal is not None and lab.host.core is not None
+    members = lab.host.core.state.members
+    assert "dora" not in members, "she was invited later"
+    assert '{"kind":"chat"}' in members["eve"].rights.texts, "what was revoked later is held"
+    assert '{"kind":"mcp/request"}' in members["bot"].rights.texts, "what was granted before is held"
+    lab.chat("another way")
+    assert path.read_bytes() == before
+    new = lab.host.journal.paths[0]
+    assert new != path and new.parent == path.parent
+    lab.down()
+    assert replay(new).unwritten == ()
+    again = up(resume=new, port=None)
+    assert said(again) == ["another way"]
+
+
+def test_a_moment_without_a_journal_is_no_place_to_go_on_from(tmp_path: Path) -> None:
+    lab = up("memory", port=None, journal=None)
+    lab.chat("hi")
+    moment = lab.log.at(3)
+    lab.down()
+    with pytest.raises(JournalError, match="its log has no journal of a gateway"):
+        up(resume=moment)

@@ -217,7 +217,7 @@ def test_a_pruned_journal_has_the_moments_that_are_left(tmp_path: Path) -> None:
     history = StateHistory()
     history.read_files(left.source.paths if left.source else ())
     assert state_of(history.restore(last)) == state_of(whole.restore(last))
-    with pytest.raises(JournalError, match=r"has no record 1: .* were deleted \(pruned\)"):
+    with pytest.raises(JournalError, match=r"has no record 1: .* begins with a snapshot behind record \d+"):
         left.at(1)
 
 
@@ -267,3 +267,41 @@ def test_several_spaces_in_one_folder_have_no_one_moment(stage: Stage, tmp_path:
     keep(stage.records, tmp_path / "b.jsonl")
     with pytest.raises(JournalError, match="holds 2 spaces or runs of one"):
         open_log(tmp_path).at(3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_by_the_index_are_those_without(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = hostile(seed, 250)
+    path = keep(stage.records, tmp_path / "j.jsonl", rotate_at=120_000)
+    history = StateHistory()
+    history.read_records(stage.records)
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
+    assert len(open_log(path).df) > 50
+    assert path.with_name("j.jsonl.idx").is_file()
+    log = open_log(path)
+
+    def never(*_: object) -> None:
+        pytest.fail("all lines were read")
+
+    monkeypatch.setattr(StateHistory, "read_records", never)
+    places = Random(seed).sample(range(1, len(stage.records)), 30)
+    for seq in places:
+        moment, space = log.at(seq), history.restore(seq)
+        assert [one.participant for one in moment.members] == list(space.state.members)
+        assert [(one.participant, one.pattern, one.grant, one.uses) for one in moment.rights] == [
+            (
+                member.name,
+                held.capability.text,
+                held.grant,
+                space.state.ends[held.grant].uses if held.grant in space.state.ends else None,
+            )
+            for member in space.state.members.values()
+            for held in member.rights.held
+        ]
+        assert [one.stream for one in moment.streams] == list(space.state.streams)
+        assert {one.connection for one in moment.connections} == {
+            *space.state.connections,
+            *space.state.sinks,
+        }

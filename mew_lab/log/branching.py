@@ -1,0 +1,90 @@
+"""Begins a new journal with the state of a space at one point of another journal, so that the space goes on from there.
+
+The new journal begins with a snapshot, as a pruned one does, and with the place that it comes from. It has an epoch of
+its own, so that no id of the gateway repeats. The other journal is only read.
+
+Spec: §3.6.8, ruling R20.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from mew_lab.errors import JournalError
+from mew_lab.log.integrity import kept_heads, verify
+from mew_lab.log.journal import Journal
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import first_record
+from mew_lab.log.replay import SNAPSHOT
+from mew_lab.log.resumption import goes_quickly, resume_quickly
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+from mew_lab.space.snapshot import snapshot
+
+__all__ = ["begin_branch"]
+
+PART = 1024 * 1024  # characters of a snapshot in one line
+SERVED = "served"  # the note with a port and settings
+
+
+def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime) -> Path:
+    """Writes a journal that begins with the state behind the record `seq` of another; returns its path.
+
+    Args:
+        paths: The files of the other journal, in their order.
+        target: The path of the new journal.
+        now: The time of its beginning; it is never before that of the record.
+
+    Raises:
+        JournalError: when the other journal was changed after it was written, has no such record, or has no chain.
+        ReplayMismatch: when a fresh space would have recorded something else.
+    """
+    first = paths[0]
+    integrity = verify(first, kept_heads(first))
+    if integrity.flaw is not None or not goes_quickly(paths, integrity):
+        why = str(
+            integrity.flaw or "it has no chain from its first line on, so nothing vouches for its state"
+        )
+        raise JournalError(f"Cannot go on from record {seq} of the journal {first}: {why}.", path=str(first))
+    resumed = resume_quickly(paths, name=str(first), until=seq)
+    opened = first_record(first)
+    if resumed is None or opened is None:
+        raise JournalError(
+            f"Cannot go on from record {seq} of the journal {first}: it has no event there.", path=str(first)
+        )
+    replayed = resumed.replayed
+    settings = (
+        (read_members(resumed.notes[SERVED]) or {}).get("settings") if SERVED in resumed.notes else None
+    )
+    carried = replayed.carried
+    detail = compact(
+        {
+            "state": json.loads(snapshot(replayed.space)),
+            "void": sorted(replayed.void),
+            "connections": replayed.connections,
+            "enrolled": {**carried.get("enrolled", {}), **resumed.enrolled},
+            "port": 0,
+            "settings": settings if settings is not None else carried.get("settings", {}),
+        }
+    )
+    parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
+    about = {
+        key: value
+        for key, value in (read_members(opened.detail) or {}).items()
+        if key not in ("previous", "pruned", "branched")
+    }
+    about["epoch"] = secrets.randbits(63)
+    about["branched"] = {"journal": first.name, "seq": seq, "parts": len(parts)}
+    begin = max(now, replayed.last)
+    records = [Record(0, begin, "opened", opened.space, detail=compact(about))]
+    records += [Record(0, begin, SNAPSHOT, opened.space, detail=part) for part in parts]
+    journal = Journal(target)
+    try:
+        journal.append(records)
+    finally:
+        journal.close()
+    return target

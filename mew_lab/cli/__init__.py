@@ -22,6 +22,7 @@ from mew_lab.errors import ConfigError, MewError
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SEVERITIES = ("note", "warn", "error", "fatal")  # of the diagnosis, which is loaded when it is run
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -94,6 +95,12 @@ def _run_audit(options: argparse.Namespace) -> None:
     run_audit(options)
 
 
+def _run_diagnose(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_diagnose
+
+    run_diagnose(options)
+
+
 def _run_export(options: argparse.Namespace) -> None:
     from mew_lab.cli.journal import run_export
 
@@ -142,6 +149,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "tail": _run_tail,
     "replay": _run_replay,
     "audit": _run_audit,
+    "diagnose": _run_diagnose,
     "export": _run_export,
     "journal": _run_journal,
     "bridge": _run_bridge,
@@ -225,6 +233,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     audit.add_argument("id", metavar="ID", help="the message's id, or a unique beginning of it")
+
+    diagnose = add("diagnose", "reports the faults and oddities of a log, the worst first")
+    diagnose.add_argument(
+        "file", type=Path, metavar="FILE", help="a journal, or the folder of the log files of another gateway"
+    )
+    about = "prints only findings of at least this severity: note (default), warn, error or fatal"
+    diagnose.add_argument("--severity", choices=SEVERITIES, default="note", help=about)
+    diagnose.add_argument("--json", action="store_true", help="prints each finding as a line of JSON")
+    diagnose.epilog = (
+        "The exit status is 0 when nothing worse than a note was found, 1 when there is a warning, an error or worse, "
+        "or when the log cannot be read."
+    )
 
     export = add("export", "writes the log files of a TypeScript gateway from a journal")
     export.add_argument(

@@ -304,6 +304,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
         "history": Command("lists the decisions so far, and who or what made each"),
         "log": Command("returns the log; .df is its table"),
+        "diagnose": Command(
+            "reports the faults and oddities of the log, the worst first",
+            "[SEVERITY]",
+            (
+                CommandOption(
+                    "SEVERITY",
+                    "the least severity: note (default), warn, error or fatal",
+                    "severity",
+                    {"nargs": "?", "default": "note"},
+                ),
+            ),
+        ),
         "save": Command(
             "writes the log to a file that mew_lab.open_log opens",
             "PATH",
@@ -335,7 +347,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
         "Decide": ("proposals", "approve", "reject", "undo", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
-        "Log": ("log", "save", "report"),
+        "Log": ("log", "diagnose", "save", "report"),
     }
 )
 

@@ -22,6 +22,7 @@ from mew_lab.errors import ConfigError, FilterError, MewError
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SEVERITIES = ("note", "warn", "error", "fatal")  # of the diagnosis, which is loaded when it is run
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -100,6 +101,12 @@ def _run_verify(options: argparse.Namespace) -> None:
     run_verify(options)
 
 
+def _run_diagnose(options: argparse.Namespace) -> None:
+    from mew_lab.cli.journal import run_diagnose
+
+    run_diagnose(options)
+
+
 def _run_export(options: argparse.Namespace) -> None:
     from mew_lab.cli.journal import run_export
 
@@ -155,6 +162,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "replay": _run_replay,
     "audit": _run_audit,
     "verify": _run_verify,
+    "diagnose": _run_diagnose,
     "export": _run_export,
     "journal": _run_journal,
     "bridge": _run_bridge,
@@ -253,6 +261,18 @@ def build_parser() -> argparse.ArgumentParser:
     verify.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
     about = "the heads that were kept elsewhere; default: those beside the tokens of the lab"
     verify.add_argument("--heads", type=Path, metavar="FILE", help=about)
+
+    diagnose = add("diagnose", "reports the faults and oddities of a log, the worst first")
+    diagnose.add_argument(
+        "file", type=Path, metavar="FILE", help="a journal, or the folder of the log files of another gateway"
+    )
+    about = "prints only findings of at least this severity: note (default), warn, error or fatal"
+    diagnose.add_argument("--severity", choices=SEVERITIES, default="note", help=about)
+    diagnose.add_argument("--json", action="store_true", help="prints each finding as a line of JSON")
+    diagnose.epilog = (
+        "The exit status is 0 when nothing worse than a note was found, 1 when there is a warning, an error or worse, "
+        "or when the log cannot be read."
+    )
 
     export = add("export", "writes the log files of a TypeScript gateway from a journal")
     export.add_argument(

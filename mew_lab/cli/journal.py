@@ -1,9 +1,10 @@
-"""`mew-lab replay`, `audit`, `verify`, `journal` and `export`: work on the journal of a gateway."""
+"""`mew-lab replay`, `audit`, `verify`, `diagnose`, `journal` and `export`: work on the journal of a gateway."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import first_record, read_journal
 from mew_lab.log.replay import replay
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import visible_json
 
-__all__ = ["run", "run_audit", "run_export", "run_replay", "run_verify"]
+__all__ = ["run", "run_audit", "run_diagnose", "run_export", "run_replay", "run_verify"]
 
 
 def run_replay(options: argparse.Namespace) -> None:
@@ -41,6 +43,27 @@ def run_audit(options: argparse.Namespace) -> None:
     """
     with _verified_after(options.file, report=False):
         shell.say(str(open_log(options.file).audit(options.id)))
+
+
+def run_diagnose(options: argparse.Namespace) -> None:
+    """Prints the faults and oddities of a log, the worst first.
+
+    Raises:
+        MewError: It cannot be read.
+        SystemExit: 1, when one of them is a warning or worse, whether that is printed or not.
+    """
+    diagnosis = open_log(options.file).diagnose()
+    shown = diagnosis.at_least(options.severity)
+    if options.json:
+        for finding in shown:
+            row = finding._asdict() | {"time": finding.time and finding.time.isoformat()}
+            shell.say(visible_json(json.dumps(row, ensure_ascii=False)))
+    else:
+        shell.say(diagnosis.summary)
+        for line in shown.lines():
+            shell.say(line)
+    if diagnosis.at_least("warn").counts:
+        raise SystemExit(1)
 
 
 @contextlib.contextmanager

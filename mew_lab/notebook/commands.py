@@ -309,6 +309,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="filter",
             note='FILTER: such as kind ~ "mcp/*" and from in (agent, helper); words search the text.',
         ),
+        "diagnose": Command(
+            "reports the faults and oddities of the log, the worst first",
+            "[SEVERITY]",
+            (
+                CommandOption(
+                    "SEVERITY",
+                    "the least severity: note (default), warn, error or fatal",
+                    "severity",
+                    {"nargs": "?", "default": "note"},
+                ),
+            ),
+        ),
         "save": Command(
             "writes the log to a file that mew_lab.open_log opens",
             "PATH",
@@ -340,7 +352,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
         "Decide": ("proposals", "approve", "reject", "undo", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
-        "Log": ("log", "save", "report"),
+        "Log": ("log", "diagnose", "save", "report"),
     }
 )
 

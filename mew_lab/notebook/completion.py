@@ -181,6 +181,12 @@ def _profiles() -> Iterable[str]:
     return list(PROFILES)
 
 
+def _severities() -> Iterable[str]:
+    from mew_lab.log.diagnose.findings import SEVERITIES
+
+    return SEVERITIES
+
+
 def _labs() -> Iterable[str]:
     from mew_lab.lab.labs import labs
 
@@ -220,5 +226,6 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "profile": _profiles,
     "proposal": _proposals,
     "seat": lambda: list(_current().seats),
+    "severity": _severities,
     "tool": _tools,
 }

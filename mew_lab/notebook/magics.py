@@ -247,6 +247,10 @@ def log(options: Namespace, tail: Any) -> object:
     return _lab().log.filter(tail) if tail else _lab().log
 
 
+def diagnose(options: Namespace, tail: Any) -> object:
+    return _lab().log.diagnose(options.severity)
+
+
 def save(options: Namespace, tail: Any) -> object:
     return _lab().save(options.path)
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.text import timestamp
-from mew_lab.space.events import Enrolled, FrameReceived, Joined, Left, Received, Record
+from mew_lab.space.events import Enrolled, FrameReceived, Joined, Left, Limited, Received, Record
 
 from .stage import Stage
 
@@ -505,6 +505,206 @@ def no_chat(c: Conversation) -> list[Expected]:
     return [Expected("acknowledge-without-chat", id)]
 
 
+def late_withdraw(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    id = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    late = c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=[proposal])
+    return [Expected("late-withdraw", late)]
+
+
+def late_reject(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    id = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    late = c.send("bert", "mcp/reject", {"reason": "unsafe"}, correlation_id=[proposal])
+    return [Expected("late-reject", late)]
+
+
+def notification_answered(c: Conversation) -> list[Expected]:
+    told = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
+    id = c.request("anna", told)
+    return [Expected("answer-to-notification", c.answer(id, {"id": 1}, "anna"))]
+
+
+def answered_elsewhere(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    return [Expected("answer-addressed-elsewhere", c.answer(id, payload, "bert"))]
+
+
+def answer_without_rpc(c: Conversation) -> list[Expected]:
+    id = c.request("anna", c.call())
+    answer = c.send("tool", "mcp/response", {"result": {}}, to=["anna"], correlation_id=[id])
+    return [Expected("response-without-rpc-members", answer)]
+
+
+def malformed_call(c: Conversation) -> list[Expected]:
+    return [Expected("malformed-call", c.send("anna", "mcp/request", {"method": 7}, to=["tool"]))]
+
+
+def foreign_conclusion(c: Conversation) -> list[Expected]:
+    start = c.send("anna", "reasoning/start", {"message": "why"})
+    wrong = c.send("bert", "reasoning/conclusion", {"message": "thus"}, context=start)
+    c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=start)
+    return [Expected("foreign-conclusion", wrong)]
+
+
+def conclusion_without_context(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "reasoning/conclusion", {"message": "thus"})
+    return [Expected("conclusion-without-context", id)]
+
+
+def cancel_of_nothing(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "reasoning/cancel", {"reason": "timeout"}, context="never")
+    return [Expected("cancel-without-reasoning", id)]
+
+
+def late_cancel(c: Conversation) -> list[Expected]:
+    start = c.send("anna", "reasoning/start", {"message": "why"})
+    c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=start)
+    return [Expected("late-cancel", c.send("bert", "reasoning/cancel", {"reason": "x"}, context=start))]
+
+
+def without_messages(c: Conversation) -> list[Expected]:
+    start = c.send("anna", "reasoning/start", {})
+    thought = c.send("anna", "reasoning/thought", {}, context=start)
+    end = c.send("anna", "reasoning/conclusion", {}, context=start)
+    return [
+        Expected("start-without-message", start),
+        Expected("thought-without-message", thought),
+        Expected("conclusion-without-message", end),
+    ]
+
+
+def frame_of_no_stream(c: Conversation) -> list[Expected]:
+    c.frame("stream-999", "anna")
+    return [Expected("frame-without-stream", "")]
+
+
+def left_open(c: Conversation) -> list[Expected]:
+    stream, _ = c.stream("anna")
+    opened = next(
+        json.loads(record.raw)["id"]
+        for record in reversed(c.records)
+        if record.raw is not None and f'"stream_id":"{stream}"' in record.raw
+    )
+    return [Expected("open-stream", opened)]
+
+
+def close_of_nothing(c: Conversation) -> list[Expected]:
+    return [Expected("close-without-stream", c.send("anna", "stream/close", {"reason": "complete"}))]
+
+
+def shut_down(c: Conversation) -> list[Expected]:
+    c.send("anna", "participant/shutdown", {}, to=["dan"])
+    id = c.send("dan", "chat", {"text": "still here"})
+    c.stage.play(Left("c-dan"), Joined("c-dan", "dan", "dan", "websocket"))
+    return [Expected("sent-after-shutdown", id)]
+
+
+def status_without_tokens(c: Conversation) -> list[Expected]:
+    id = c.send("bert", "participant/status", {"messages_in_context": 3, "tokens": True})
+    return [Expected("status-without-tokens", id)]
+
+
+def never_compacted(c: Conversation) -> list[Expected]:
+    return [Expected("compact-unanswered", c.send("anna", "participant/compact", {}, to=["cora"]))]
+
+
+def grant_not_known(c: Conversation) -> list[Expected]:
+    id = c.send("dan", "capability/grant-ack", {}, correlation_id=["gone-5"])
+    return [Expected("acknowledge-without-grant", id)]
+
+
+def refused(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "participant/pause", {}, to=[])
+    return [Expected("refused-message", id)]
+
+
+def slowed(c: Conversation) -> list[Expected]:
+    c.stage.play(Limited("c-anna", 3))
+    return [Expected("rate-limited", "")]
+
+
+def cancelled_no_chat(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "chat/cancel", {"reason": "timeout"}, correlation_id=["gone-6"])
+    return [Expected("cancel-without-chat", id)]
+
+
+def unreadable_time(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "chat", {"text": "hi"}, ts="yesterday")
+    return [Expected("time-unreadable", id)]
+
+
+def one_reference(c: Conversation) -> list[Expected]:
+    first = c.send("anna", "chat", {"text": "hi"})
+    id = c.send("bert", "chat/acknowledge", {"status": "read"}, correlation_id=first)
+    return [Expected("correlation-no-list", id)]
+
+
+# --- what a real space never lets happen, and so is written into its records ---
+
+
+def forge(c: Conversation, sender: str, kind: str, payload: Any, *, owner: str = "", **about: Any) -> str:
+    """Writes a record as if the gateway had accepted, or sent, a message."""
+    id = c.new_id()
+    envelope = {"protocol": "mew/v0.4", "id": id, "from": sender, "kind": kind, "payload": payload}
+    last = c.records[-1]
+    who = owner or sender
+    fields = {"participant": who, "via": "websocket", "verdict": "accepted", **about}
+    c.records.append(Record(last.seq, c.stage.now, "received", "demo", raw=json.dumps(envelope), **fields))
+    return id
+
+
+def false_sender(c: Conversation) -> list[Expected]:
+    return [Expected("sender-not-verified", forge(c, "anna", "chat", {"text": "hi"}, owner="cora"))]
+
+
+def reserved_accepted(c: Conversation) -> list[Expected]:
+    return [Expected("reserved-kind-accepted", forge(c, "cora", "system/presence", {"event": "x"}))]
+
+
+def ack_forged(c: Conversation) -> list[Expected]:
+    return [Expected("reserved-kind-accepted", forge(c, "cora", "space/invite-ack", {}))]
+
+
+def joined_twice(c: Conversation) -> list[Expected]:
+    again = {"event": "join", "participant": {"id": "eve", "capabilities": []}}
+    return [Expected("joined-twice", forge(c, "system:gateway", "system/presence", again, verdict="sent"))]
+
+
+def left_unseen(c: Conversation) -> list[Expected]:
+    gone = {"event": "leave", "participant": {"id": "ghost"}}
+    return [
+        Expected("left-without-join", forge(c, "system:gateway", "system/presence", gone, verdict="sent"))
+    ]
+
+
+def spoke_when_gone(c: Conversation) -> list[Expected]:
+    gone = {"event": "leave", "participant": {"id": "eve"}}
+    back = {"event": "join", "participant": {"id": "eve", "capabilities": []}}
+    forge(c, "system:gateway", "system/presence", gone, verdict="sent")
+    id = forge(c, "eve", "chat", {"text": "boo"})
+    forge(c, "system:gateway", "system/presence", back, verdict="sent")
+    return [Expected("message-from-absent", id)]
+
+
+def not_announced(c: Conversation) -> list[Expected]:
+    others = [{"id": "anna", "capabilities": []}]
+    welcome = {"you": {"id": "gast", "capabilities": []}, "participants": others}
+    others += [{"id": name, "capabilities": []} for name in ENROLLED if name != "anna"]
+    id = forge(c, "system:gateway", "system/welcome", welcome, verdict="sent")
+    forge(c, "gast", "chat", {"text": "hi"})
+    return [Expected("join-not-announced", id)]
+
+
+def stream_not_opened(c: Conversation) -> list[Expected]:
+    return [Expected("stream-not-opened", forge(c, "cora", "stream/request", {"direction": "upload"}))]
+
+
 FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(unanswered, two_and_one_answer, answer_to_nothing, answer_without_reference, answer_of_another),
     *(answered_again, proposal_answered, approved_without_reference, undecided, withdrawn_by_another, edited),
@@ -513,7 +713,12 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(thought_after_cancel, thought_after_conclusion, thought_without_context, thought_without_start),
     *(unfinished, frame_after_close, frame_of_another, without_direction, own_open, status_without_counts),
     *(status_not_told, paused, id_of_another, id_again, wrong_clock, denied, beyond_own, not_acknowledged),
-    *(dotdot, loop, in_anothers_name, reserved, unknown_kind, no_chat),
+    *(dotdot, loop, in_anothers_name, reserved, unknown_kind, no_chat, late_withdraw, late_reject),
+    *(notification_answered, answered_elsewhere, answer_without_rpc, malformed_call, foreign_conclusion),
+    *(conclusion_without_context, cancel_of_nothing, late_cancel, without_messages, frame_of_no_stream),
+    *(left_open, close_of_nothing, shut_down, status_without_tokens, never_compacted, grant_not_known),
+    *(refused, slowed, cancelled_no_chat, unreadable_time, one_reference, false_sender, reserved_accepted),
+    *(ack_forged, joined_twice, left_unseen, spoke_when_gone, not_announced, stream_not_opened),
 )
 
 

@@ -23,7 +23,9 @@ MAX_ASKED = 100  # open questions to one participant
 JOINED_TWICE = Rule(
     "joined-twice", "warn", "P-3.7-1", "{about} joined again, though no leave of it was announced before"
 )
-LEFT_UNSEEN = Rule("left-without-join", "warn", "P-3.7-1", "{about} left, though it was not present")
+LEFT_UNSEEN = Rule(
+    "left-without-join", "warn", "P-3.7-1", "the leave of {about} was announced, though it was not present"
+)
 UNANNOUNCED = Rule(
     "join-not-announced",
     "warn",

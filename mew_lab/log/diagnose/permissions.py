@@ -35,21 +35,19 @@ DENIED = Rule(
     "denied",
     "warn",
     "S-SEC-3",
-    "{sender} may not send {kind} {id}: {nearest}",
+    "{sender} may not send {what}: {nearest}",
 )
-NOT_SENDER = Rule(
-    "claimed-other-sender", "error", "P-4.1-2", "{sender} sent {kind} {id} in another's name: {why}"
-)
+NOT_SENDER = Rule("claimed-other-sender", "error", "P-4.1-2", "{sender} sent {what} in another's name: {why}")
 RESERVED_KIND = Rule(
-    "reserved-kind", "error", "P-4.1-7", "{sender} sent {kind} {id}, which only the gateway may send"
+    "reserved-kind", "error", "P-4.1-7", "{sender} sent {what}, which only the gateway may send"
 )
 GAVE_TOO_MUCH = Rule(
     "grant-beyond-own",
     "error",
     "P-3.6.8-2",
-    "{sender} gave a permission that it does not have itself, in {id}: {why}",
+    "{sender} gave a permission that it does not have itself, in {what}: {why}",
 )
-REFUSED = Rule("refused-message", "warn", "", "the gateway refused {kind} {id} of {sender} ({code}): {why}")
+REFUSED = Rule("refused-message", "warn", "", "the gateway refused {what} of {sender} ({code}): {why}")
 LIMITED = Rule("rate-limited", "note", "", "{sender} sent faster than it may, so the gateway slowed it down")
 UNACKNOWLEDGED = Rule(
     "grant-not-acknowledged",
@@ -79,6 +77,7 @@ _BY_CODE: Mapping[str, Rule] = {
     "reserved_kind": RESERVED_KIND,
     "cannot_grant": GAVE_TOO_MUCH,
 }
+_UNREAD: Mapping[str, str] = {"joined": "a connection", "frame": "data", "oversize": "a too large message"}
 # Other families report these.
 _ELSEWHERE = frozenset({"paused", "shut_down", "duplicate_id", "unauthorized_stream_write"})
 
@@ -124,7 +123,7 @@ class PermissionRules(RuleFamily):
 
     def _on_refusal(self, record: Record, entry: PlacedEntry | None, place: int) -> None:
         code = record.code
-        if code in _ELSEWHERE:
+        if code in _ELSEWHERE or record.event == "limited":
             return
         sender = record.runtime_id or record.participant
         why = self._explain(record)
@@ -133,11 +132,12 @@ class PermissionRules(RuleFamily):
         if peers is not None and not kind:  # a decision of another gateway, without the message
             kind, id = _text(peers.get("required_capability")), _text(peers.get("envelope_id"))
         mark = Mark(place, record.seq, record.now, id, sender, ())
-        about = {
-            "sender": word(sender),
-            "kind": word(kind) if kind else "a message",
-            "id": word(id) if id else "without a readable id",
-        }
+        what = (
+            f"{word(kind)} {word(id) if id else ''}".rstrip()
+            if kind
+            else _UNREAD.get(record.event, "a message")
+        )
+        about = {"sender": word(sender), "what": what}
         if code == "capability_violation":
             nearest = self._nearest(sender, kind, entry) if peers is not None or not why else why
             self.report(DENIED, mark, **about, nearest=nearest or why or "no permission is near")

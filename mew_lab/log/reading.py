@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members
+from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.space.events import Record
 
@@ -46,7 +47,7 @@ class JournalReader(Iterator[Record]):
 
     A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
     record, `torn` states whether the file ended within a line, and `unreadable` is the number of reported lines.
-    `format` is `own`, `history` or `decisions`.
+    `format` is `own`, `history`, `decisions` or `otlp`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -87,6 +88,8 @@ class JournalReader(Iterator[Record]):
             return "history"
         if first.startswith(b'{"seq":') and not first.endswith(b"\n"):
             return "own"  # it ended within its very first line
+        if "resourceSpans" in members:
+            return "otlp"
         shown = first[:60].decode("utf-8", "replace").strip()
         raise JournalError(
             f"{self.path} is not a journal: "
@@ -130,6 +133,7 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
     "own": _read_own,
     "history": read_history,
     "decisions": read_decisions,
+    "otlp": read_otlp,
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.describe import describe
-from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.envelope import Envelope, check_shape
 from mew_lab.protocol.intake import malformed
 
 __all__ = ["Entry"]
@@ -132,10 +132,16 @@ class Entry:
         return Envelope.from_members(members, raw=self.raw)
 
     def _is_malformed(self) -> bool:
-        try:
+        # Every entry of a log passes here; most are never needed as an `Envelope`, so none is made.
+        if "envelope" in self.__dict__:
             return bool(malformed(self.envelope))
+        stated = type(self.members.get("from")) is str
+        members = self.members if stated else {**self.members, "from": self.sender}
+        try:
+            check_shape(members, raw="")
         except ProtocolError:
             return True
+        return bool(malformed(self))
 
 
 def _texts(value: object) -> tuple[str, ...]:

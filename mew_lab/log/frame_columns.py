@@ -98,20 +98,22 @@ def _sender_of(entry: Entry | None) -> str:
 
 def _failure_of(response: Entry | None) -> str:
     """The text of an answer that is an error, in one line; empty for any other."""
-    if response is None:
+    if response is None or ("error" not in response.payload and _is_good(response.payload.get("result"))):
         return ""
     error, result = response.payload.get("error"), response.payload.get("result")
     if "error" in response.payload:
         message = error.get("message") if isinstance(error, dict) else error
         return one_line(message, MAX_VALUE) if isinstance(message, str) and message else "error"
-    if not isinstance(result, dict) or result.get("isError") is not True:
-        return ""
-    content = result.get("content")
-    parts = (
+    content = result.get("content") if isinstance(result, dict) else None
+    parts = [
         part.get("text") for part in (content if isinstance(content, list) else ()) if isinstance(part, dict)
-    )
+    ]
     text = next((part for part in parts if isinstance(part, str) and part), "")
     return one_line(text, MAX_VALUE) if text else "error"
+
+
+def _is_good(result: Any) -> bool:
+    return not isinstance(result, dict) or result.get("isError") is not True
 
 
 def _failed(response: Entry | None) -> bool | None:
@@ -493,7 +495,7 @@ DECISIONS = FrameSpec(
             "way",
             "object",
             "",
-            "why it was executed: `own` (a configured permission), `grant` (a later one), `proposal`; empty where not seen",
+            "why it was executed: `own` (a configured permission), `grant` (a later one) or `proposal`; empty if unseen",
             _way,
         ),
         FrameColumn(

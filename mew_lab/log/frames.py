@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import le
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
-from mew_lab.log.ledger_rows import LedgerPass, rare_collection
+from mew_lab.log.ledger_rows import LedgerPass, rare_collection, whole_number
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
@@ -86,9 +88,7 @@ class FrameMaker:
         columns: Other columns than those of `FRAMES`, by frame.
         verdicts: Whether the frame `verdicts` can be made.
         unseen: A sentence on what the vantage of the log cannot show; each frame carries it as `attrs["unseen"]`.
-
-    Attributes:
-        places: The number of records so far.
+        grows: Whether records may come after the first pass; otherwise the values of a frame are held only once.
     """
 
     def __init__(
@@ -97,22 +97,23 @@ class FrameMaker:
         *,
         verdicts: bool = False,
         unseen: str = "",
+        grows: bool = True,
     ) -> None:
         self._columns = {
             name: tuple((columns or {}).get(name) or frame.columns) for name, frame in FRAMES.items()
         }
-        self._settled = {name: _SettledValues(of) for name, of in self._columns.items()}
-        self._pass = LedgerPass(verdicts=verdicts)
-        self._made: dict[
-            str, tuple[int, pd.DataFrame]
-        ] = {}  # by frame: the number of records when it was made
+        self._verdicts = verdicts
         self._unseen = unseen
+        self._grows = grows
+        self._begin()
         # A cell and a view may ask at the same time, each in its own thread; a pass has one position.
         self._lock = threading.Lock()
 
-    @property
-    def places(self) -> int:
-        return self._pass.places
+    def _begin(self) -> None:
+        self._settled = {name: _SettledValues(of) for name, of in self._columns.items()}
+        self._pass = LedgerPass(verdicts=self._verdicts)
+        # By frame: the number of records when it was made, and the frame.
+        self._made: dict[str, tuple[int, pd.DataFrame]] = {}
 
     def frame(self, name: str, new: Callable[[int], Iterable[Record]]) -> pd.DataFrame:
         """The frame after all records; `new(n)` gives those after the first `n`.
@@ -120,17 +121,26 @@ class FrameMaker:
         Changes to it do not change the next one.
         """
         with self._lock:
-            with rare_collection:
-                for record in new(self._pass.places):
-                    self._pass.observe(record)
-                    if self._pass.due:
-                        for settled, rows in self._pass.settle().items():
-                            self._settled[settled].add(rows)
+            try:
+                self._read(new(self._pass.places))
+            except (
+                BaseException
+            ):  # such as an interrupt of the cell: half of a pass must not count as a whole one
+                self._begin()
+                raise
             places, made = self._made.get(name, (-1, None))
             if made is None or places != self._pass.places:
                 made = self._make(name)
                 self._made[name] = self._pass.places, made
             return made.copy(deep=False)
+
+    def _read(self, records: Iterable[Record]) -> None:
+        with rare_collection:
+            for record in records:
+                self._pass.observe(record)
+                if self._pass.due:
+                    for settled, rows in self._pass.settle().items():
+                        self._settled[settled].add(rows)
 
     def _make(self, name: str) -> pd.DataFrame:
         import pandas as pd
@@ -143,11 +153,25 @@ class FrameMaker:
         else:
             rows = self._pass.rows[name]
         places = settled.places + [row.place for row in rows] if settled.places else []
-        order = sorted(range(len(places)), key=places.__getitem__)
+        in_order = all(map(le, places, islice(places, 1, None)))
+        order = [] if in_order else sorted(range(len(places)), key=places.__getitem__)
         made: dict[str, pd.Series[Any]] = {}
-        for column, values in zip(columns, settled.values, strict=True):
-            whole = values + [column.value(row) for row in rows]
-            made[column.name] = pd.Series([whole[at] for at in order] if order else whole, dtype=column.dtype)
+        for at, column in enumerate(columns):
+            whole = settled.values[at] + [column.value(row) for row in rows]
+            if not self._grows:
+                settled.values[at] = []
+            ordered = [whole[n] for n in order] if order else whole
+            try:
+                made[column.name] = pd.Series(ordered, dtype=column.dtype)
+            except (OverflowError, TypeError, ValueError):
+                if column.dtype.lower() != "int64":
+                    raise
+                # A journal may state any number, also one that no column of pandas holds.
+                missing = 0 if column.dtype == "int64" else None
+                fitting = [missing if whole_number(value) is None else value for value in ordered]
+                made[column.name] = pd.Series(fitting, dtype=column.dtype)
+        if not self._grows:
+            settled.places = []
         frame = pd.DataFrame(made, copy=False)
         if self._unseen:
             frame.attrs["unseen"] = self._unseen

@@ -74,7 +74,7 @@ __all__ = [
 MAX_NOTES = 10_000  # notes whose message has not come yet
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
 NEW_OBJECTS = 200_000  # after which the collector of cyclic garbage runs, while a log is read
-SETTLE_ROWS = 8192  # new rows after which those that cannot change are settled
+SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 
 
@@ -704,7 +704,9 @@ class MessageStates:
         self._names: dict[str, str] = {}  # id of a connection -> participant
         self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
         self._place = 0
-        self._changed: dict[int, MessageState] = {}
+        self._changed: dict[
+            int, tuple[str, float | None, str]
+        ] = {}  # of each place, the rest of a MessageState
         self._rejected: BoundedDict[int, float] = BoundedDict(MAX_NOTES)  # latency of the first rejection
         self._requested: BoundedDict[str, int] = BoundedDict(MAX_NOTES)  # id of a stream's request -> place
         self._granted: BoundedDict[str, int] = BoundedDict(MAX_NOTES)
@@ -722,7 +724,7 @@ class MessageStates:
     def take(self) -> list[MessageState]:
         """The newest state of each message whose state has changed since the last call, in the order of the log."""
         changed, self._changed = self._changed, {}
-        return [changed[place] for place in sorted(changed)]
+        return [MessageState(place, *changed[place]) for place in sorted(changed)]
 
     def _apply(self, change: LedgerChange) -> None:
         if isinstance(change, Change):
@@ -771,7 +773,7 @@ class MessageStates:
 
     def _set(self, place: int, state: str, latency: float | None = None, by: str = "") -> None:
         if place:
-            self._changed[place] = MessageState(place, state, latency, by)
+            self._changed[place] = state, latency, by
 
 
 def ledger_columns(records: Iterable[Record]) -> Iterator[MessageState]:
@@ -780,4 +782,5 @@ def ledger_columns(records: Iterable[Record]) -> Iterator[MessageState]:
     with rare_collection:
         for record in records:
             states.observe(record)
-    yield from states.take()
+        changed = states.take()
+    yield from changed

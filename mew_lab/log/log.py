@@ -256,9 +256,14 @@ class Log:
         unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
         if columns is not None:
             maker = FrameMaker({name: columns}, verdicts=verdicts, unseen=unseen)
-        else:
+        elif verdicts not in self._makers:
             # Verdicts have a row for each message, so they are made only for those that ask for them.
-            maker = self._makers.setdefault(verdicts, FrameMaker(verdicts=verdicts, unseen=unseen))
+            grows = self._keep is not None
+            maker = self._makers.setdefault(
+                verdicts, FrameMaker(verdicts=verdicts, unseen=unseen, grows=grows)
+            )
+        else:
+            maker = self._makers[verdicts]
         return maker.frame(spec.name, self._after)
 
     def requests(self) -> pd.DataFrame:

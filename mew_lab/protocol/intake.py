@@ -11,8 +11,9 @@ Spec: §4.3, §8.2, ruling R5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
@@ -21,7 +22,7 @@ from mew_lab.protocol.visible import one_line
 if TYPE_CHECKING:
     from mew_lab.protocol.payloads.payload import Payload
 
-__all__ = ["CheckedPayload", "check_payload", "malformed", "read_payload"]
+__all__ = ["CheckedPayload", "ReceivedMessage", "check_payload", "malformed", "read_payload"]
 
 ACTED_ON = frozenset(
     kind for kind in KINDS if kind.split("/")[0] in ("mcp", "chat", "participant")
@@ -39,7 +40,22 @@ class CheckedPayload(NamedTuple):
 _UNCHECKED = CheckedPayload(None, "")
 
 
-def check_payload(envelope: Envelope) -> CheckedPayload:
+class ReceivedMessage(Protocol):
+    """What is checked of a message whose members have the types of an envelope, such as an `Envelope`."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def correlation_id(self) -> tuple[str, ...]: ...
+    @property
+    def payload(self) -> Mapping[str, Any]: ...
+
+
+def check_payload(envelope: ReceivedMessage) -> CheckedPayload:
     """Checks a message of a kind on which participants act; a message of another kind passes, without a model."""
     if envelope.kind not in ACTED_ON:
         return _UNCHECKED
@@ -64,7 +80,7 @@ def _find_model(kind: str) -> type[Payload]:
     return KINDS[kind].model(kind)
 
 
-def malformed(envelope: Envelope) -> str:
+def malformed(envelope: ReceivedMessage) -> str:
     """The reason to drop this message; empty when it is well-formed, or of another kind."""
     return check_payload(envelope).fault
 

@@ -155,7 +155,7 @@ def test_a_program_that_handles_a_signal_decides_its_end(tmp_path: Path) -> None
 
 
 def test_a_program_that_stops_reading_is_noticed_by_the_client(tmp_path: Path) -> None:
-    code = "import os, sys, time; os.close(0); print('closed', flush=True); time.sleep(5)"
+    code = "import os, sys, time; os.close(0); print('closed', flush=True); time.sleep(8)"
     process = tap(tmp_path / "j.jsonl", code)
     assert process.stdin is not None and process.stdout is not None
     assert process.stdout.readline() == b"closed\n"
@@ -163,8 +163,8 @@ def test_a_program_that_stops_reading_is_noticed_by_the_client(tmp_path: Path) -
         for _ in range(100):
             process.stdin.write(b"x" * 65536)
             process.stdin.flush()
-    process.kill()
-    process.wait(20)
+    process.send_signal(signal.SIGTERM)  # the program is still there
+    assert process.wait(20) == -signal.SIGTERM
 
 
 def test_a_client_that_stops_reading_is_noticed_by_the_program(tmp_path: Path) -> None:

@@ -300,7 +300,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     about = "the journal, a new file; default: a new one below .mew/tap"
     tap.add_argument("--journal", type=Path, metavar="PATH", help=about)
-    tap.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
+    about = (
+        "instead of a command: the loopback address and port for clients over HTTP; port 0 takes a free one"
+    )
+    tap.add_argument("--listen", metavar="HOST:PORT", help=about)
+    tap.add_argument("--to", metavar="URL", help="with --listen: the address of the server")
+    about = "the command that starts the server, over stdio"
+    tap.add_argument("words", nargs="*", metavar="-- COMMAND", help=about)
 
     _add_agent(add("agent", "runs an agent in a running space until it is interrupted"))
     _add_tools_agent(add("tools-agent", "serves an agent as tools to MCP clients"))

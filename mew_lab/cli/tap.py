@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mew_lab.cli import shell
-from mew_lab.errors import JournalError
+from mew_lab.errors import ConfigError, JournalError
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.tap import Side, TapRecorder
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
+from mew_lab.transport.http_relay import HttpRelay
 from mew_lab.transport.relay import StdioRelay, end_like
 
 __all__ = ["TapJournal", "run"]
@@ -36,12 +37,14 @@ LAST: Final = 5.0  # seconds that the last records have to be written
 
 
 class _Piece(NamedTuple):
-    """Bytes of one side, none at its end; before them `lost` bytes had no room."""
+    """Bytes of one side, none at its end; before them `lost` bytes had no room. On a `connection` of HTTP they are one
+    whole message."""
 
     side: Side
     data: bytes
     now: datetime
     lost: int = 0
+    connection: str = ""
 
 
 class TapJournal:
@@ -75,15 +78,24 @@ class TapJournal:
         self._thread = threading.Thread(target=self._run, name="tap journal", daemon=True)
         self._thread.start()
 
-    def observe(self, side: Side, data: bytes) -> None:
-        """Takes bytes that a side sent; none for its end. It may be called from any thread."""
+    def observe(self, side: Side, data: bytes, connection: str = "") -> None:
+        """Takes bytes that a side sent; none for its end, and one whole message where a `connection` is named.
+
+        It may be called from any thread.
+        """
         with self._changed:
             if self._size + len(data) > self._most:
                 self._lost[side] += len(data)
             else:
                 self._size += len(data)
-                self._waiting.append(_Piece(side, data, datetime.now(UTC), self._lost[side]))
+                self._waiting.append(_Piece(side, data, datetime.now(UTC), self._lost[side], connection))
                 self._lost[side] = 0
+            self._changed.notify()
+
+    def miss(self, side: Side, size: int) -> None:
+        """Notes bytes of a message that could not be shown."""
+        with self._changed:
+            self._lost[side] += size
             self._changed.notify()
 
     def close(self, why: str = "") -> None:
@@ -122,9 +134,11 @@ class TapJournal:
     def _note_lost(self, side: Side, size: int) -> None:
         if size:
             self._write([self._recorder.lost(side, size, datetime.now(UTC))])
-            self._tell("gap", "more is sent than the disk takes; the log has gaps")
+            self._tell("gap", f"{count_of(size, 'byte')} could not be recorded; the log has gaps")
 
     def _records_of(self, piece: _Piece) -> Iterable[Record]:
+        if piece.connection:
+            return self._recorder.message(piece.side, piece.data, piece.now, connection=piece.connection)
         if piece.data:
             return self._recorder.feed(piece.side, piece.data, piece.now)
         return self._recorder.ended(piece.side, piece.now, "closed its end")
@@ -172,6 +186,15 @@ def run(options: argparse.Namespace) -> None:
         SystemExit: The exit status of the program, unless it is 0.
     """
     path = options.journal or journal_path(Path.cwd(), space=SPACE, now=datetime.now(UTC))
+    if options.listen is not None:
+        if options.to is None or options.words:
+            raise ConfigError("give --listen HOST:PORT with --to URL, and no command", key="listen")
+        host, port = _address_of(options.listen)
+        with shell.new_runner() as runner:
+            runner.run(_relay_http(host, port, options.to, path))
+        return
+    if options.to is not None or not options.words:
+        raise ConfigError("give -- COMMAND, or --listen HOST:PORT with --to URL", key="command")
     journal = TapJournal(path, via="stdio", about=options.words[0])
     shell.warn(f"mew-lab tap: the messages are recorded in {path}")
     why = "it could not be started"
@@ -186,6 +209,39 @@ def run(options: argparse.Namespace) -> None:
     if status:
         end_like(status)
         raise SystemExit(status if status > 0 else 128 - status)
+
+
+async def _relay_http(host: str, port: int, to: str, path: Path) -> None:
+    """Relays HTTP until SIGINT or SIGTERM."""
+    ended = shell.end_on_signal()
+    journals: list[TapJournal] = []
+    relay = HttpRelay(
+        host,
+        port,
+        to,
+        lambda side, data, connection: journals[0].observe(_side(side), data, connection),
+        lambda side, size: journals[0].miss(_side(side), size),
+    )
+    journals.append(TapJournal(path, via="http"))
+    try:
+        async with relay:
+            shell.warn(f"mew-lab tap: the messages are recorded in {path}")
+            shell.warn(f"mew-lab tap: clients connect to {relay.url}")
+            await ended.wait()
+    finally:
+        journals[0].close("ended")
+
+
+def _address_of(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal() and int(port[:6]) < 65_536):
+        raise ConfigError(
+            f"cannot listen on {text!r}: name host and port, such as 127.0.0.1:8001", key="listen"
+        )
+    host = host.strip("[]")
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        raise ConfigError(f"cannot listen on {text!r}: the host is 127.0.0.1, localhost or ::1", key="listen")
+    return host, int(port)
 
 
 def _side(name: str) -> Side:

@@ -130,6 +130,9 @@ class Chains:
     def __len__(self) -> int:
         return len(self._held)
 
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._held.values()))
+
     def find(self, which: str | int) -> Entry | None:
         """The envelope with an id or with a number in the feed; None when it is not held."""
         if isinstance(which, int):

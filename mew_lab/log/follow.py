@@ -114,6 +114,14 @@ class ExchangeFinder:
         self._last = -1
         self.read = 0
 
+    def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
+        """All messages held, in order, and the number of the parent of each that has one."""
+        entries = [entry for entry in self._chains if isinstance(entry, NumberedEntry)]
+        parents = {
+            entry.seq: parent.seq for entry in entries if (parent := self._chains.parent(entry)) is not None
+        }
+        return entries, parents
+
     def add(self, records: Iterable[Record]) -> None:
         """Adds the next records of the log."""
         for record in records:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex, Progress
     from mew_lab.log.moment import Moment
     from mew_lab.log.moments import Moments
+    from mew_lab.log.numbering import NumberedEntry
+    from mew_lab.log.otlp import SavedTraces
     from mew_lab.log.verification import Verification
     from mew_lab.log.what_if import WhatIf
 
@@ -460,12 +462,34 @@ class Log:
         Raises:
             JournalError: when there is no such message among the newest 200,000.
         """
+        return self._exchanges().follow(id, most=most)
+
+    def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
+        """The newest 200,000 messages, and by their numbers the number of the message that each follows from."""
+        return self._exchanges().tree()
+
+    def _exchanges(self) -> ExchangeFinder:
         from mew_lab.log.follow import ExchangeFinder
 
         if self._finder is None:
             self._finder = ExchangeFinder()
         self._finder.add(self._after(self._finder.read))
-        return self._finder.follow(id, most=most)
+        return self._finder
+
+    def export_otlp(
+        self, to: str | os.PathLike[str], *, content: bool = False, headers: Mapping[str, str] | None = None
+    ) -> SavedTraces:
+        """Sends the log as OpenTelemetry spans to a receiver such as `http://localhost:4318`, or writes them to a file.
+
+        The spans form the trees that `follow` shows. `open_log` reads the file; only with `content` does it have what
+        was said. `headers` are those of the receiver, such as its authorization.
+
+        Raises:
+            JournalError: when the receiver does not take it, or the file cannot be written.
+        """
+        from mew_lab.log.otlp import export_otlp
+
+        return export_otlp(self, to, content=content, headers=headers)
 
     def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`

@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members
+from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.space.events import Record
 
@@ -51,7 +52,7 @@ class JournalReader(Iterator[Record]):
 
     A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
     record, `torn` states whether the file ended within a line, and `unreadable` is the number of reported lines.
-    `format` is `own`, `history` or `decisions`.
+    `format` is `own`, `history`, `decisions` or `otlp`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -131,7 +132,7 @@ def _format_of(line: bytes) -> str:
         return "history"
     if line.startswith(b'{"seq":') and not line.endswith(b"\n"):
         return "own"  # it ended within its very first line
-    return ""
+    return "otlp" if "resourceSpans" in members else ""
 
 
 def _read_own(lines: Iterable[PeerLine]) -> Iterator[Record]:
@@ -148,6 +149,7 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
     "own": _read_own,
     "history": read_history,
     "decisions": read_decisions,
+    "otlp": read_otlp,
 }
 
 

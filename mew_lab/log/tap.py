@@ -32,7 +32,7 @@ __all__ = ["MASKED", "MAX_MESSAGE", "Side", "TapRecorder", "mask_secrets"]
 
 Side = Literal["client", "server"]
 MAX_MESSAGE: Final = 4 * 1024 * 1024  # bytes of a line that is kept whole
-MAX_OPEN: Final = 10_000  # requests of one side that may still be answered
+MAX_OPEN: Final = 20_000  # two for each of the requests of one side that may still be answered
 MASKED: Final = "<masked>"
 NO_LINE: Final = "not a JSON-RPC message"
 
@@ -188,7 +188,7 @@ class TapRecorder:
             params = params if type(params) is dict else {}
             meta = params.get("_meta")
             if key is not None:
-                self._open[side][key] = id
+                self._open[side][key] = self._open[side][connection, key] = id
                 token = _key(meta.get("progressToken")) if type(meta) is dict else None
                 if token is not None:
                     self._progress[side][token] = id
@@ -198,7 +198,7 @@ class TapRecorder:
                 about = self._progress[other].get(_key(params.get("progressToken")))
         else:
             kind = "mcp/response"
-            about = self._open[other].pop(key, None) if key is not None else None
+            about = self._answered(other, key, connection)
         head = {
             "protocol": PROTOCOL,
             "id": id,
@@ -216,6 +216,14 @@ class TapRecorder:
             data = text.encode("utf-8", "surrogateescape")
             record = self._oversize(side, now, len(data), sha256(data).hexdigest(), connection)
         yield record
+
+    def _answered(self, asker: Side, key: Any, connection: str) -> str | None:
+        """The id of the request that a response answers: one of its own connection before one of another."""
+        requests = self._open[asker]
+        id = requests.pop((connection, key), None) or requests.get(key)
+        if id is not None and requests.get(key) == id:
+            del requests[key]
+        return id
 
     def _oversize(self, side: Side, now: datetime, size: int, digest: str, connection: str) -> Record:
         detail = compact({"size": size, "sha256": digest})

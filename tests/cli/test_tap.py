@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -10,17 +11,21 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
+from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.cli.tap import TapJournal
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
+from mew_lab.protocol.token import Token
 from mew_lab.space.events import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,7 +155,7 @@ def test_a_program_that_handles_a_signal_decides_its_end(tmp_path: Path) -> None
 
 
 def test_a_program_that_stops_reading_is_noticed_by_the_client(tmp_path: Path) -> None:
-    code = "import os, sys, time; os.close(0); print('closed', flush=True); time.sleep(5)"
+    code = "import os, sys, time; os.close(0); print('closed', flush=True); time.sleep(8)"
     process = tap(tmp_path / "j.jsonl", code)
     assert process.stdin is not None and process.stdout is not None
     assert process.stdout.readline() == b"closed\n"
@@ -158,8 +163,8 @@ def test_a_program_that_stops_reading_is_noticed_by_the_client(tmp_path: Path) -
         for _ in range(100):
             process.stdin.write(b"x" * 65536)
             process.stdin.flush()
-    process.kill()
-    process.wait(20)
+    process.send_signal(signal.SIGTERM)  # the program is still there
+    assert process.wait(20) == -signal.SIGTERM
 
 
 def test_a_client_that_stops_reading_is_noticed_by_the_program(tmp_path: Path) -> None:
@@ -261,3 +266,65 @@ async def test_a_real_client_and_a_real_server_talk_through_it(tmp_path: Path) -
         "tools/call": "answered",
     }
     assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--listen", "127.0.0.1:0"],
+        ["--to", "http://x", "--", "cat"],
+        ["--listen", "0.0.0.0:1", "--to", "http://x"],
+    ],
+)
+def test_wrong_combinations_of_options_are_told(words: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mew_lab.cli", "tap", "--journal", str(tmp_path / "j.jsonl"), *words]
+    ended = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=40
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"mew-lab tap: ")
+    assert not (tmp_path / "j.jsonl").exists()
+
+
+class Surface:
+    """A server without tools."""
+
+    def initialized(self) -> dict[str, Any]:
+        return {"serverInfo": {"name": "a surface", "version": "1"}}
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"tools": []}
+
+
+async def test_a_real_client_and_a_real_server_talk_through_it_over_http(tmp_path: Path) -> None:
+    token = Token("canary-behind-a-tap-0123456789abcdef")
+    journal = tmp_path / "j.jsonl"
+    async with McpHttpServer(Surface(), token=token) as server:
+        words = ["tap", "--journal", str(journal), "--listen", "127.0.0.1:0", "--to", server.url]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "mew_lab.cli",
+            *words,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert process.stderr is not None
+        await process.stderr.readline()
+        url = (await process.stderr.readline()).decode().split()[-1]
+        assert url != server.url
+        headers = {"Authorization": f"Bearer {token.reveal()}"}
+        async with (
+            httpx.AsyncClient(headers=headers, trust_env=False) as web,
+            streamable_http_client(url, http_client=web) as (reading, writing, *_),
+            ClientSession(reading, writing) as session,
+        ):
+            await session.initialize()
+            assert (await session.list_tools()).tools == []
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    requests = open_log(journal).requests()
+    told = dict(zip(requests.method, requests.state, strict=True))
+    assert told == {"initialize": "answered", "notifications/initialized": "sent", "tools/list": "answered"}
+    assert token.reveal().encode() not in journal.read_bytes()

@@ -1,0 +1,176 @@
+"""HTTP through a relay: the same bytes but for the host, and every message of a body is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mew_lab.errors import ConfigError
+from mew_lab.transport.http_relay import EventData, HttpRelay
+from mew_lab.transport.http_stream import HttpStream
+
+JSON = b"content-type: application/json\r\n"
+RESPONSES = [
+    b"HTTP/1.1 100 Continue\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n" + JSON + b"content-length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
+    b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n",
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n\r\nuntil the end\r\n\r\n",
+]
+CONTENTS = [b"", b"{}", b"abc0123456789", b"", b"", b"until the end\r\n\r\n"]
+
+
+def pieces(data: bytes, dice: random.Random) -> list[bytes]:
+    found, at = [], 0
+    while at < len(data):
+        size = dice.choice((1, 2, 5, 40, 1000))
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_parts_are_the_bytes_and_the_contents_are_those_of_each_message(seed: int) -> None:
+    stream, parts = HttpStream(responses=True), []
+    stream.methods += ["POST"] * 5
+    for piece in pieces(b"".join(RESPONSES), random.Random(seed)):
+        parts += stream.feed(piece)
+    parts += stream.end()
+    assert b"".join(part.data for part in parts) == b"".join(RESPONSES)
+    assert not any(part.unread for part in parts)
+    contents = [b""]
+    for part in parts:
+        contents[-1] += part.content
+        if part.last:
+            contents.append(b"")
+    assert contents == [*CONTENTS, b""]
+    assert [part.head.status for part in parts if part.head] == [100, 200, 200, 202, 204, 200]
+
+
+def test_the_answer_to_head_has_no_body() -> None:
+    stream = HttpStream(responses=True)
+    stream.methods += ["HEAD", "GET"]
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+    parts = [*stream.feed(head + head + b"ok")]
+    assert [(part.content, part.last) for part in parts] == [(b"", True), (b"", False), (b"ok", True)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01 no http\r\n\r\nmore",
+        b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\nmore",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nmore",
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nmore",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\nmore",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\nmore",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabmore",
+        b"POST / HTTP/1.1\r\nno colon\r\n\r\nmore",
+        b"x" * 70_000,
+    ],
+)
+def test_what_is_not_understood_passes_as_it_is(data: bytes) -> None:
+    stream = HttpStream(responses=False)
+    parts = [*stream.feed(data), *stream.feed(b" and after")]
+    assert b"".join(part.data for part in parts) == data + b" and after"
+    assert parts[-1].unread and parts[-1].data == b" and after"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_events_are_complete_whatever_the_pieces(seed: int) -> None:
+    data = b': ping\r\nid: 1\r\nevent: message\r\ndata: {"a":1}\r\n\r\ndata:two\ndata: lines\n\n\n\ndata: cut'
+    events, found = EventData(), list[bytes]()
+    for piece in pieces(data, random.Random(seed)):
+        found += events.feed(piece)
+    assert found == [b'{"a":1}', b"two\nlines"]
+
+
+@asynccontextmanager
+async def between(
+    answer: Callable[[bytes], bytes],
+) -> AsyncIterator[tuple[HttpRelay, list[bytes], list[tuple[str, bytes]]]]:
+    """A relay before a server that notes each request of its connections, up to their end, and answers it."""
+    got: list[bytes] = []
+    shown: list[tuple[str, bytes]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.read()
+        got.append(data)
+        writer.write(answer(data))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    relay = HttpRelay(
+        "127.0.0.1",
+        0,
+        f"http://127.0.0.1:{port}/mcp",
+        lambda side, data, _: shown.append((side, data)),
+        lambda side, size: shown.append((side, b"lost %d" % size)),
+    )
+    async with server, relay:
+        yield relay, got, shown
+
+
+async def exchange(relay: HttpRelay, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    writer.write(data)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_only_the_host_of_requests_is_changed_and_messages_are_shown() -> None:
+    events = b'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\r\ndata: {"id":2}\n\n'
+    first = (
+        b"POST /mcp HTTP/1.1\r\nHOST: 127.0.0.1:%d\r\nAuthorization: Bearer x\r\n"
+        + JSON
+        + b'Content-Length: 8\r\n\r\n{"id":1}'
+    )
+    second = b"GET /mcp HTTP/1.1\r\nhost: 127.0.0.1:%d\r\nX-Odd:  \xff \r\n\r\n"
+    answers = RESPONSES[1] + events
+    async with between(lambda _: answers) as (relay, got, shown):
+        assert await exchange(relay, (first + second) % (relay.port, relay.port)) == answers
+        there = int(relay_authority(got[0]))
+        assert got == [(first + second).replace(b"HOST: ", b"HOST: ") % (there, there)]
+    assert there != relay.port
+    assert sorted(shown) == [("client", b'{"id":1}'), ("server", b'{"id":2}'), ("server", b"{}")]
+
+
+def relay_authority(request: bytes) -> bytes:
+    return request.partition(b"127.0.0.1:")[2].partition(b"\r\n")[0]
+
+
+async def test_random_bytes_pass_in_both_directions() -> None:
+    dice = random.Random(3)
+    for _ in range(20):
+        sent, answered = dice.randbytes(dice.randrange(1, 200_000)), dice.randbytes(dice.randrange(200_000))
+        async with between(lambda _, answered=answered: answered) as (relay, got, _):  # type: ignore[misc]
+            assert await exchange(relay, sent) == answered
+            assert got == [sent]
+
+
+async def test_a_body_that_is_compressed_is_counted() -> None:
+    body = b"HTTP/1.1 200 OK\r\n" + JSON + b"content-encoding: gzip\r\ncontent-length: 5\r\n\r\n12345"
+    async with between(lambda _: body) as (relay, _, shown):
+        assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == body
+    assert shown == [("server", b"lost 5")]
+
+
+async def test_a_server_that_is_away_ends_the_connection() -> None:
+    relay = HttpRelay("127.0.0.1", 0, "http://127.0.0.1:9/mcp", lambda *_: None, lambda *_: None)
+    async with relay:
+        assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == b""
+
+
+@pytest.mark.parametrize("to", ["ftp://x", "http://", "http://[", "http://x:99999", "nothing"])
+def test_what_is_no_address_of_http_is_told(to: str) -> None:
+    with pytest.raises(ConfigError, match="cannot relay to"):
+        HttpRelay("127.0.0.1", 0, to, lambda *_: None, lambda *_: None)

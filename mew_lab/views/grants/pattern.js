@@ -46,6 +46,12 @@ function findInexact(value) {
   return inside.map(findInexact).find(Boolean) ?? "";
 }
 
+// What may be written as the tool, each with a description: the known tools, and each participant for any of its tools.
+/** @type {(tools: [owner: string, name: string, shown: string][], holders: [name: string, shown: string][]) => [value: string, shown: string][]} */
+export function suggestTools(tools, holders) {
+  return [...tools.map(([owner, name, shown]) => /** @type {[string, string]} */ ([`${owner}/${name}`, shown])), ...holders.map(([name, shown]) => /** @type {[string, string]} */ ([`${name}/`, `any of ${shown}`]))];
+}
+
 // The limits of a grant as its act takes them.
 export function readLimit(value) {
   const amount = Number(value.slice(1));

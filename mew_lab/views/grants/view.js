@@ -6,7 +6,7 @@ import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { LIMITS, METHOD_WORDS, composePattern, readLimit } from "./pattern.js";
+import { LIMITS, METHOD_WORDS, composePattern, readLimit, suggestTools } from "./pattern.js";
 
 const ORIGINS = { configured: "From configuration", everybody: "Default for everyone", told: "Held when it joined" };
 const GROUP_WORDS = { mine: "Granted by you", granted: "Granted by others", configured: "From configuration", everybody: "Default for everyone", told: "Held when they joined", "": "All" };
@@ -60,7 +60,7 @@ function render({ model, el }) {
 
   /** @type {Map<string, PermissionRow>} */
   const rows = new Map();
-  let head = { holders: [], total: 0, groups: [] }, choices = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
+  let head = { space: "", holders: [], total: 0, groups: [] }, choices = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
   /** @type {ReturnType<typeof makeForm> | null} */
   let form = null;
   const link = connect(model, root, {
@@ -319,7 +319,7 @@ function render({ model, el }) {
   }
 
   function setTools() {
-    form.known.replaceChildren(...tools.map(([owner, name, shown]) => make("option", { value: `${owner}/${name}`, text: shown })));
+    form.known.replaceChildren(...suggestTools(tools, head.holders).map(([value, text]) => make("option", { value, text })));
   }
 
   function probe(after) {
@@ -369,7 +369,7 @@ function render({ model, el }) {
 
   function paint() {
     const mine = head.groups.find(([name]) => name === "mine")?.[1] ?? 0;
-    header.setCounts([{ text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` }]);
+    header.setCounts([{ text: head.space }, { text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` }]);
     empty.hidden = rows.size > 0 || group.value !== "mine" || form !== null;
     table.hidden = !rows.size;
     const shown = whose.value ? rows.size : group.value ? head.groups.find(([name]) => name === group.value)?.[1] ?? 0 : head.total;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LIMITS, composePattern, readLimit } from "../../../mew_lab/views/grants/pattern.js";
+import { LIMITS, composePattern, readLimit, suggestTools } from "../../../mew_lab/views/grants/pattern.js";
 
 const call = (params) => ({ kind: "mcp/request", payload: { method: "tools/call", ...(params ? { params } : {}) } });
 
@@ -25,6 +25,13 @@ test("arguments that are no object are a fault, and never a wider pattern", () =
 
 test("other methods name the participant alone", () => {
   assert.deepEqual(composePattern("resources/read", "docs/").pattern, { kind: "mcp/request", payload: { method: "resources/read" }, to: "docs" });
+});
+
+test("each participant is suggested, for any of its tools", () => {
+  const suggested = suggestTools([["git", "git_log", "git/git_log"]], [["git", "git"], ["docs", "docs"]]);
+  assert.deepEqual(suggested.map(([value]) => value), ["git/git_log", "git/", "docs/"]);
+  assert.equal(suggested[2][1], "any of docs");
+  assert.deepEqual(composePattern("tools/call", "docs/").pattern, { ...call(), to: "docs" });
 });
 
 test("each limit is one of minutes, uses, the session, or none", () => {

@@ -157,6 +157,8 @@ class StateHistory:
                         f"{self._name} was changed while it was read; open it again", path=self._name
                     )
                 self._replay.take(record, place)
+                if record.event == "opened":
+                    continue  # what follows may be an effect of an event that is left out
                 for caused in self._read_caused(opened, place.file):
                     self._replay.take(caused)
         _ = self._replay.space

@@ -285,7 +285,7 @@ def test_moments_by_the_index_are_those_without(
     def never(*_: object) -> None:
         pytest.fail("all lines were read")
 
-    monkeypatch.setattr(StateHistory, "read_records", never)
+    monkeypatch.setattr("mew_lab.log.state_replay.StateReplay.take_line", never)
     places = Random(seed).sample(range(1, len(stage.records)), 30)
     for seq in places:
         moment, space = log.at(seq), history.restore(seq)

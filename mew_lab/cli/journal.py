@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
             return
 
     def ask_to_delete(pruned: Pruned) -> bool:
-        shell.say(f"deletes {pruned}")
+        shell.say(f"To be deleted: {pruned}")
         if options.yes:
             return True
         if not sys.stdin.isatty():
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     shell.say(f"Deleted {count_of(len(done.files), 'file')}")
     head_file = keep_pruned(options.file, options.heads, done.head)
     shell.say(
-        f"its head is kept in {head_file}" if head_file else f"keep its head elsewhere: {done.head.chain}"
+        f"Its head is kept in {head_file}" if head_file else f"Keep its head elsewhere: {done.head.chain}"
     )
 
 

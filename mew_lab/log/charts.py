@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
@@ -118,12 +118,13 @@ def rate(log: FrameSource) -> Drawing:
     """Messages per second by family, over the whole log."""
     traffic = _frame(log, "traffic")
     places = {family.name: place for place, family in enumerate(FAMILIES)}
-    seconds = (moment.timestamp() for moment in traffic["time"])
     return rate_of(
         _count(
             [
                 (t, places[family], messages)
-                for t, family, messages in zip(seconds, traffic["family"], traffic["messages"], strict=True)
+                for t, family, messages in zip(
+                    _seconds(traffic), traffic["family"].tolist(), traffic["messages"].tolist(), strict=True
+                )
             ],
             MOST_BARS,
         )
@@ -205,10 +206,16 @@ class _CallOfFrame(NamedTuple):
 
 
 def _rows(frame: pd.DataFrame, **columns: str) -> list[_CallOfFrame]:
-    names = {"seq": "seq", "sender": "from", "t": "time", "latency": "latency", **columns}
-    values: list[Any] = [list(frame[column]) for column in names.values()]
-    values[2] = [moment.timestamp() for moment in values[2]]
-    return [_CallOfFrame(**dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
+    names = {"seq": "seq", "sender": "from", "latency": "latency", **columns}
+    values = {name: frame[column].tolist() for name, column in names.items()} | {"t": _seconds(frame)}
+    known = [values.get(name) or [0 if name == "no" else ""] * len(frame) for name in _CallOfFrame._fields]
+    return list(map(_CallOfFrame._make, zip(*known, strict=True)))
+
+
+def _seconds(frame: pd.DataFrame) -> list[float]:
+    """The column `time`, in seconds since the epoch."""
+    microseconds: list[int] = frame["time"].astype("int64").tolist()
+    return [moment / 1e6 for moment in microseconds]
 
 
 def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> Drawing:

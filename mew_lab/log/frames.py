@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
-from mew_lab.log.ledger_rows import LedgerPass, rare_collection
+from mew_lab.log.ledger_rows import LedgerPass, rare_collection, whole_number
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
@@ -160,7 +160,16 @@ class FrameMaker:
             whole = settled.values[at] + [column.value(row) for row in rows]
             if not self._grows:
                 settled.values[at] = []
-            made[column.name] = pd.Series([whole[n] for n in order] if order else whole, dtype=column.dtype)
+            ordered = [whole[n] for n in order] if order else whole
+            try:
+                made[column.name] = pd.Series(ordered, dtype=column.dtype)
+            except (OverflowError, TypeError, ValueError):
+                if column.dtype.lower() != "int64":
+                    raise
+                # A journal may state any number, also one that no column of pandas holds.
+                missing = 0 if column.dtype == "int64" else None
+                fitting = [missing if whole_number(value) is None else value for value in ordered]
+                made[column.name] = pd.Series(fitting, dtype=column.dtype)
         if not self._grows:
             settled.places = []
         frame = pd.DataFrame(made, copy=False)

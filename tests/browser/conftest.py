@@ -132,6 +132,7 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
         return book.open()
 
     yield make
+    lab_server.preferences.unlink(missing_ok=True)  # what a test has set is not set for the next one
     for book, kind in opened:
         if kind is None or kind in page.kernels:
             book.close()

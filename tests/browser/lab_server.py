@@ -50,6 +50,7 @@ class LabServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root = folder / "root"
+        self.preferences = folder / "config" / "mew_lab.json"
         self.data = folder / "data"
         self.token = secrets.token_hex(16)
         for part in (

@@ -329,9 +329,15 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     book.page.until(
         lambda: scroller.evaluate("s => s.scrollTop + s.clientHeight >= s.scrollHeight - 4"), "the end"
     )
-    scroller.evaluate("s => { s.scrollTop = 0; }")
     follow = view(book, 1).locator("button.mew-follow")
-    follow.wait_for()
+
+    def scroll_back() -> bool:
+        """A thought that arrives in the same frame follows once more; a reader scrolls again."""
+        scroller.evaluate("s => { s.scrollTop = 0; }")
+        book.page.pause(0.1)
+        return follow.is_visible()
+
+    book.page.until(scroll_back, "the reader to be at the beginning")
     book.run(3)
     book.page.until(lambda: follow.inner_text() == "3 new ▾ follow", "the count of what is new")
     assert scroller.evaluate("s => s.scrollTop") == 0

@@ -37,7 +37,7 @@ def bare(window: BrowserContext) -> Iterator[Callable[..., Bare]]:
 
 
 def test_the_header_counts_with_singular_and_plural(bare: Callable[..., Bare]) -> None:
-    page = bare()
+    page = bare(width=1200)
     header = page.tab.locator(".mew-header").first
     assert header.locator(".mew-counts-line").inner_text().split("\n") == [
         "1 participant",

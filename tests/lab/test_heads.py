@@ -198,7 +198,7 @@ def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_
     assert "give --yes" in told.err and journal.name in told.out and "KiB" in told.out
     assert sorted(journal.parent.iterdir()) == before
     assert main(["journal", "prune", str(journal), "--keep", "2", "--yes"]) == 0
-    assert "deleted" in capsys.readouterr().out
+    assert "Deleted " in capsys.readouterr().out
     assert len(sorted(journal.parent.glob("*.jsonl"))) == 3
     for keep in ("1", "0"):
         assert main(["journal", "verify", str(journal)]) == 0
@@ -206,7 +206,7 @@ def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_
         assert "the last of" in told and "0 lines before the end" in told
         assert main(["journal", "prune", str(journal), "--keep", keep, "--yes"]) == 0
         file = heads_path(tmp_path, "demo")
-        assert f"its head is kept in {file}" in capsys.readouterr().out
+        assert f"Its head is kept in {file}" in capsys.readouterr().out
         assert file.stat().st_mode & 0o777 == 0o600
     assert main(["journal", "verify", str(journal)]) == 0
     assert "0 lines before the end" in capsys.readouterr().out

@@ -331,7 +331,7 @@ def test_a_lab_takes_back_all_at_once_at_its_end(elsewhere: Lab, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("ends", "uses", "used", "words"),
-    [(None, None, 0, ""), (None, 5, 0, "0 of 5 uses"), (None, 1, 1, "1 of 1 uses")],
+    [(None, None, 0, ""), (None, 5, 0, "0 of 5 uses"), (None, 1, 1, "1 of 1 use")],
 )
 def test_an_end_in_few_words(ends: float | None, uses: int | None, used: int, words: str) -> None:
     assert end_in_words(ends, uses, used) == words

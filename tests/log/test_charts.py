@@ -78,13 +78,17 @@ def test_latency_has_a_strip_each_for_answers_and_decisions() -> None:
 
 def test_who_talks_to_whom_counts_every_pair_once_an_envelope() -> None:
     log = log_of(
-        (0, {"to": ["git", "git", "human"]}), (1, {}), (2, {"from": "system:gateway", "to": ["bot"]})
+        (0, {"to": ["git", "git", "human"]}),
+        (1, {}),
+        (2, {"from": "system:gateway", "to": ["bot"]}),
+        (3, {"to": ["system:gateway"]}),
     )
     assert set(charts.talk(log).lines) == {
         "bot → git: 1",
         "bot → human: 1",
         "bot → everybody: 1",
         "gateway → bot: 1",
+        "bot → gateway: 1",
     }
 
 

@@ -19,6 +19,7 @@ from mew_lab.log.frames import FrameMaker
 from mew_lab.log.ledger_rows import MessageState, MessageStates, ledger_columns
 from mew_lab.log.log import Log, open_log
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.profiles import OWNER
 from mew_lab.space.events import Enrolled, Event, Joined, Received, Record
 
 from .sessions import session
@@ -227,6 +228,12 @@ def test_a_note_that_does_not_belong_to_the_request_decides_nothing(note: dict[s
     assert row["decided_by"] == "human"
 
 
+@pytest.mark.threat(13)
+def test_a_note_on_a_request_that_another_participant_sent_decides_nothing() -> None:
+    row = only(log_of((0, proposed()), (1, noted()), (1, approved("q", sender="eve"))).decisions())
+    assert (row["decided_by"], row["how"], row["on_screen"]) == ("eve", "", None)
+
+
 @pytest.mark.parametrize("shown", [-1, 1e300, True, "long", None, [1]])
 def test_a_damaged_time_on_screen_is_missing(shown: Any) -> None:
     row = only(log_of((0, proposed()), (1, noted(on_screen=shown)), (1, approved())).decisions())
@@ -368,6 +375,24 @@ def test_a_decision_names_the_grant_that_let_it_pass_and_its_giver() -> None:
     assert (people.at["bot", "sent"], people.at["bot", "refused"], people.at["git", "addressed"]) == (2, 1, 2)
 
 
+def test_the_profile_of_an_owner_is_known_by_its_name_and_that_of_other_lists_is_not() -> None:
+    can = PROFILES["human"]
+    log = staged(Enrolled("human", (*can, *OWNER)), Enrolled("bot", tuple(can[1:])))
+    assert list(log.participants()["profile"]) == ["human", "", "tool"]
+
+
+def test_a_connection_with_an_id_of_its_own_counts_for_its_participant() -> None:
+    log = staged(
+        Joined("c-2", "bot", "bot-2", "memory"),
+        Received(says("chat", "c", {"text": "hello"}), "c-2"),
+        Received(says("chat", "d", {"text": "hello"}, to=["bot-2"]), "c-human"),
+    )
+    row = only(log.participants(), participant="bot")
+    assert (row["sent"], row["addressed"], row["joins"]) == (1, 1, 2)
+    assert len(log.participants()) == 3
+    assert only(log.chat(), id="c")["from"] == "bot-2"
+
+
 def test_an_invitation_is_the_origin_of_its_permissions() -> None:
     invite = {"participant_id": "guest", "initial_capabilities": [ASK]}
     log = staged(
@@ -501,6 +526,25 @@ def test_the_columns_of_an_index_are_the_values_of_the_frames(seed: int) -> None
                 assert found.decided_by == row.get("decided_by", "")
 
 
+def test_the_columns_of_an_index_follow_the_first_decision_and_the_last_state() -> None:
+    log = log_of(
+        (0, proposed()),
+        (2, message("mcp/reject", "eve", "r", {"reason": "no"}, "p")),
+        (5, approved()),
+        (6, answered()),
+        (7, message("chat", "bot", "c", {"text": "hello"})),
+        (8, message("chat/cancel", "bot", "x", {"reason": "typo"}, "c")),
+        (9, proposed("p2")),
+        (12, message("mcp/withdraw", "bot", "w", {"reason": "no"}, "p2")),
+    )
+    assert list(ledger_columns(log.records)) == [
+        MessageState(1, "answered", 2.0, "human"),
+        MessageState(3, "answered", 1.0),
+        MessageState(5, "cancelled"),
+        MessageState(7, "withdrawn", 3.0, "bot"),
+    ]
+
+
 def test_a_long_log_keeps_its_order_and_every_answer() -> None:
     """More calls than the ledger holds at once: rows that it has forgotten keep their values."""
     log, count = Log.live(space="demo"), 30_000
@@ -530,11 +574,34 @@ def test_a_pass_that_is_interrupted_begins_anew(grows: bool) -> None:
         yield from records[:150]
         raise KeyboardInterrupt
 
+    def of_a_file(done: int) -> Iterable[Record]:
+        return () if done else records
+
     with pytest.raises(KeyboardInterrupt):
         maker.frame("requests", interrupted)
     for name in ("requests", "chat"):
-        expected = whole.frame(name, lambda done: records[done:])
-        pd.testing.assert_frame_equal(maker.frame(name, lambda done: records[done:]), expected)
+        pd.testing.assert_frame_equal(maker.frame(name, of_a_file), whole.frame(name, of_a_file))
+
+
+def test_numbers_that_no_column_holds_are_0_or_missing() -> None:
+    big = 2**64 - 1
+    log = Log.live()
+    gateway = {"from": "system:gateway"}
+    told = {"error": "unauthorized_stream_write", "stream_id": "s1", "refused_before": big}
+    for seq, members in (
+        (big, proposed()),
+        (7, approved()),
+        (big, answered()),
+        (9, message("stream/open", "", "o", {"stream_id": "s1", "owner": "bot"}) | gateway),
+        (10, message("system/error", "", "e", told) | gateway),
+    ):
+        sender, raw = members["from"], json.dumps(members)
+        log.observe(Record(seq, START, "received", "demo", sender, verdict="accepted", raw=raw))
+    assert list(log.proposals()["seq"]) == [0] and list(log.requests()["seq"]) == [7]
+    assert log.proposals()["answer"].isna().all()
+    assert list(log.streams()["refused_frames"]) == [0]
+    for name in FRAMES:
+        log.frame(name)
 
 
 def test_hostile_lines_of_a_file_make_no_frame_fail(tmp_path: Path) -> None:

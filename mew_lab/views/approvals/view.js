@@ -7,7 +7,7 @@ import { announcer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
-import { clockHover, clockTime, countOf, elapsedTime, shorten } from "../ui/text.js";
+import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
@@ -429,8 +429,8 @@ function render({ model, el }) {
     const open = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards();
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     header.setCounts([
-      { text: open.length ? `${open.length} open` : "", tone: "wait" },
-      { text: known.more ? `${known.more} more are not shown yet` : "" },
+      { text: open.length ? `${groupDigits(open.length + (known.more || 0))} open` : "", tone: "wait" },
+      { text: known.more ? `${groupDigits(known.more)} of them not shown yet` : "" },
     ]);
     write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;

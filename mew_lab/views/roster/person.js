@@ -5,13 +5,16 @@ import { clockTime, duration } from "../ui/text.js";
 export const KIND_WORDS = { you: "you", agent: "agent", tools: "provides tools", other: "other participant" };
 export const KIND_ICONS = { you: "◉", agent: "✦", tools: "⚒", other: "○" };
 
-// Up to three letters: "YOU", all of a short name, the first letters of the words of a name, or its first consonants.
+// Up to three letters: "YOU", all of a short name, the first letters of the words of a name, or its first consonants. The
+// last digits of a name stay, for they tell the agents of a crowd apart.
 export function initials(name, you = false) {
   if (you) return "YOU";
   const words = name.split(/[^A-Za-z0-9]+/).filter(Boolean);
   const joined = words.join("");
   if (!joined) return "?";
   if (joined.length <= 3) return joined;
+  const number = joined.match(/\d{1,2}$/)?.[0] ?? "";
+  if (number) return words.filter((word) => !/^\d/.test(word)).map((word) => word[0]).join("").slice(0, 3 - number.length) + number;
   if (words.length > 1) return words.slice(0, 3).map((word) => word[0]).join("");
   const rest = joined.slice(1), consonants = rest.replace(/[aeiou]/gi, "");
   return (joined[0] + (consonants.length >= 2 ? consonants : rest)).slice(0, 3);

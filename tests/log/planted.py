@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -726,6 +726,8 @@ def converse(
     seed: int,
     exchanges: int,
     fault: Callable[[Conversation], list[Expected]] | None = None,
+    *,
+    kinds: Sequence[Callable[[Conversation], Steps]] = CLEAN,
 ) -> tuple[list[Record], list[Expected]]:
     """A conversation of so many exchanges, and what is to be found in it."""
     c = Conversation(seed)
@@ -739,7 +741,7 @@ def converse(
             left -= 1
             if left == planted_at and fault is not None:
                 expected = fault(c)
-            running.append(c.dice.choice(CLEAN)(c))
+            running.append(c.dice.choice(kinds)(c))
         at = c.dice.randrange(len(running))
         if next(running[at], "done") == "done":
             del running[at]

@@ -365,32 +365,36 @@ class CallRules(RuleFamily):
     def _judge_answer(self, request: Request, entry: PlacedEntry) -> None:
         """Judges the answer that counts."""
         self._waiting.pop(request.id, None)
-        sender, about = word(entry.sender), word(request.id)
         asked, answered = request.payload.get("id"), entry.payload.get("id")
         if "id" in request.payload and "id" in entry.payload and not _equal(asked, answered):
             self.report(
                 RPC_ID,
                 entry,
                 request.id,
-                sender=sender,
+                sender=word(entry.sender),
                 id=word(entry.id),
-                about=about,
+                about=word(request.id),
                 got=word(repr(answered)),
                 wanted=word(repr(asked)),
             )
-        requester = self.context.logical(request.sender)
-        if entry.to and requester not in map(self.context.logical, entry.to):
+        logical = self.context.logical
+        if (
+            entry.to
+            and request.sender not in entry.to
+            and logical(request.sender) not in map(logical, entry.to)
+        ):
             self.report(
                 ELSEWHERE,
                 entry,
                 request.id,
-                sender=sender,
+                sender=word(entry.sender),
                 id=word(entry.id),
                 to=words(entry.to),
                 requester=word(request.sender),
             )
         if request.failed:
-            self.report(FAILED, entry, request.id, sender=sender, about=about, error=_error(entry))
+            about = {"sender": word(entry.sender), "about": word(request.id)}
+            self.report(FAILED, entry, request.id, **about, error=_error(entry))
 
     def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
         """Judges an answer that changes nothing."""

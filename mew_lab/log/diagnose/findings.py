@@ -103,11 +103,14 @@ class PlacedEntry(RecordedEntry):
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record)
         self.seq = place
+        self._mark: Mark | None = None
 
     @property
     def mark(self) -> Mark:
-        record = self.record
-        return Mark(self.seq, record.seq, record.now, self.id, self.sender, self.to)
+        if self._mark is None:
+            record = self.record
+            self._mark = Mark(self.seq, record.seq, record.now, self.id, self.sender, self.to)
+        return self._mark
 
 
 class Report(Protocol):

@@ -200,11 +200,11 @@ class ParticipantRules(RuleFamily):
             )
 
     def _on_status(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
-        about = {"sender": word(entry.sender), "id": word(entry.id)}
         if not _is_count(entry.payload.get("messages_in_context")):
-            self.report(NO_COUNT, entry, **about)
+            self.report(NO_COUNT, entry, sender=word(entry.sender), id=word(entry.id))
         missing = [name for name in ("tokens", "max_tokens") if not _is_count(entry.payload.get(name))]
         if missing:
+            about = {"sender": word(entry.sender), "id": word(entry.id)}
             self.report(NO_TOKENS, entry, **about, missing=" and ".join(missing))
         self._status.pop(entry.sender, None)
 

@@ -106,16 +106,21 @@ class ReasoningRules(RuleFamily):
             self._report_unfinished_reasoning(mark)
 
     def _on_message(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
-        kind, about = entry.kind, {"sender": word(entry.sender), "id": word(entry.id)}
+        kind, message = entry.kind, entry.payload.get("message")
+        if entry.context and isinstance(message, str) and kind != "reasoning/cancel":
+            return
+        about = {"sender": word(entry.sender), "id": word(entry.id)}
         if not entry.context and kind in _WITHOUT_CONTEXT:
             self.report(_WITHOUT_CONTEXT[kind], entry, **about)
         elif kind == "reasoning/cancel" and not changes:
             self.report(CANCEL_NOTHING, entry, entry.context, **about)
-        if kind in _WITHOUT_MESSAGE and not isinstance(entry.payload.get("message"), str):
+        if kind in _WITHOUT_MESSAGE and not isinstance(message, str):
             self.report(_WITHOUT_MESSAGE[kind], entry, **about)
 
     def _on_change(self, change: ReasoningChange, entry: PlacedEntry) -> None:
         sequence, what = change.sequence, change.what
+        if what == "stepped" and sequence.state == "active":
+            return
         sender, about = word(entry.sender), word(sequence.id)
         if what == "began":
             if sequence.seq:

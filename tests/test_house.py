@@ -52,7 +52,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "conformance.table"),
+    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.follow", "conformance.table"),
     "numpy": ("log.payloads",),  # pandas brings it; the payload column is an extension array
     "IPython": ("notebook.*", "views.ui.live"),
     "ipykernel": ("views.ui.live",),

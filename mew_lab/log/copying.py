@@ -22,7 +22,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.space.events import Record
 
-__all__ = ["MOST_CHARACTERS", "Selection", "markdown_of", "mermaid_of", "python_of"]
+__all__ = ["MOST_CHARACTERS", "MessageSelection", "markdown_of", "mermaid_of", "python_of"]
 
 MOST_CHARACTERS: Final = 40_000  # of Markdown
 MOST_OF_ONE: Final = 8_000  # characters of one payload in it
@@ -31,7 +31,7 @@ _END = re.compile(r"\bend\b", re.IGNORECASE)  # a keyword of Mermaid, wherever i
 _BACKTICKS = re.compile(r"`+")
 
 
-class Selection:
+class MessageSelection:
     """Some messages of a log, to be copied elsewhere; iteration yields their records."""
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -41,7 +41,7 @@ class Selection:
         return len(self.entries)
 
     def __repr__(self) -> str:
-        return f"<Selection of {count_of(len(self), 'message')}>"
+        return f"<MessageSelection of {count_of(len(self), 'message')}>"
 
     def to_jsonl(self) -> str:
         """One record a line, as `log.save` writes them; `open_log` reads it from a file."""

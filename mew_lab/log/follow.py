@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mew_lab.log.chains import Chains, Exchange
-from mew_lab.log.copying import MOST_CHARACTERS, Selection, markdown_of
+from mew_lab.log.copying import MOST_CHARACTERS, MessageSelection, markdown_of
 from mew_lab.log.numbering import NumberedEntry, numbered
 from mew_lab.log.sequence import sequence
 from mew_lab.log.table import to_frame
@@ -34,7 +34,7 @@ MOST_TEXT: Final = 512 * 1024 * 1024  # characters
 DEEPEST: Final = 20  # levels of indentation
 
 
-class FollowedExchange(Selection):
+class FollowedExchange(MessageSelection):
     """The messages related to one message, as a tree in the order received.
 
     `selected` is that message; `parents` maps the number of each message to that of the one that it follows from, and

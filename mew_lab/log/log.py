@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
-    from mew_lab.log.copying import Selection
+    from mew_lab.log.copying import MessageSelection
     from mew_lab.log.follow import ExchangeFinder, FollowedExchange
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
@@ -352,18 +352,22 @@ class Log:
         Raises:
             JournalError: when the receiver does not take it, or the file cannot be written.
         """
-        from mew_lab.log.otlp import export_otlp
+        from mew_lab.log.otlp import TracedLog, export_otlp
 
-        return export_otlp(self, to, content=content, headers=headers)
+        calls = [row for frame in (self.requests(), self.proposals()) for row in frame.to_dict("records")]
+        source = TracedLog(self.space, self.vantage, len(self), *self.tree(), calls)
+        return export_otlp(source, to, content=content, headers=headers)
 
-    def select(self, *ids: str | int) -> Selection:
+    def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
         and `to_python`."""
-        from mew_lab.log.copying import Selection
+        from mew_lab.log.copying import MessageSelection
 
         wanted = frozenset(ids)
-        entries = Selection(self.records).entries
-        return Selection(one.record for one in entries if not ids or one.id in wanted or one.seq in wanted)
+        entries = MessageSelection(self.records).entries
+        return MessageSelection(
+            one.record for one in entries if not ids or one.id in wanted or one.seq in wanted
+        )
 
     # --- end of what goes out ---
 

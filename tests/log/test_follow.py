@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError
-from mew_lab.log.copying import Selection
+from mew_lab.log.copying import MessageSelection
 from mew_lab.log.follow import ExchangeFinder
 from mew_lab.log.line import write_line
 from mew_lab.log.log import Log, open_log
@@ -125,7 +125,7 @@ def test_no_text_of_a_message_ends_its_fence_or_its_line(name: str, kind: str, t
     said = record(
         1, text, text, kind=kind or "chat", context=name, to=[name], payload={"text": text, name: text}
     )
-    selection = Selection([said._replace(participant=name), record(2, "last")])
+    selection = MessageSelection([said._replace(participant=name), record(2, "last")])
     fence = None
     for line in selection.to_markdown().split("\n"):
         marks = re.match(r"`{3,}", line)
@@ -152,7 +152,7 @@ def test_python_sends_the_same_messages_in_order_with_the_new_ids(name: str, tex
         record(2, "refused", verdict="refused"),
         record(3, "two", "one", "far", kind="mcp/request", context=text or "c", payload={}),
     ]
-    code = Selection(records).to_python()
+    code = MessageSelection(records).to_python()
     assert code.isascii() and "1 message left out" in code
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and len(node.args) == 2]
     sends = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "send"]
@@ -182,7 +182,7 @@ def test_what_cannot_be_read_is_quoted_as_text() -> None:
     torn = Record(
         1, START, "received", "demo", "eve", verdict="refused", code="invalid", raw="no ``` json \ud800"
     )
-    found = Selection([torn]).to_markdown()
+    found = MessageSelection([torn]).to_markdown()
     assert "````text\nno ``` json \\ud800\n````" in found
     assert "refused: `invalid`" in found
-    assert Selection([torn]).to_python().count("send(") == 0
+    assert MessageSelection([torn]).to_python().count("send(") == 0

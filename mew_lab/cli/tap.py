@@ -188,13 +188,13 @@ def run(options: argparse.Namespace) -> None:
     path = options.journal or journal_path(Path.cwd(), space=SPACE, now=datetime.now(UTC))
     if options.listen is not None:
         if options.to is None or options.words:
-            raise ConfigError("give --listen HOST:PORT with --to URL, and no command", key="listen")
+            raise ConfigError("Give --listen HOST:PORT with --to URL, and no command", key="listen")
         host, port = _address_of(options.listen)
         with shell.new_runner() as runner:
             runner.run(_relay_http(host, port, options.to, path))
         return
     if options.to is not None or not options.words:
-        raise ConfigError("give -- COMMAND, or --listen HOST:PORT with --to URL", key="command")
+        raise ConfigError("Give -- COMMAND, or --listen HOST:PORT with --to URL", key="command")
     journal = TapJournal(path, via="stdio", about=options.words[0])
     shell.warn(f"mew-lab tap: the messages are recorded in {path}")
     why = "it could not be started"
@@ -236,11 +236,11 @@ def _address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal() and int(port[:6]) < 65_536):
         raise ConfigError(
-            f"cannot listen on {text!r}: name host and port, such as 127.0.0.1:8001", key="listen"
+            f"Cannot listen on {text!r}: name host and port, such as 127.0.0.1:8001", key="listen"
         )
     host = host.strip("[]")
     if host not in ("127.0.0.1", "localhost", "::1"):
-        raise ConfigError(f"cannot listen on {text!r}: the host is 127.0.0.1, localhost or ::1", key="listen")
+        raise ConfigError(f"Cannot listen on {text!r}: the host is 127.0.0.1, localhost or ::1", key="listen")
     return host, int(port)
 
 

@@ -487,9 +487,11 @@ class Log:
         Raises:
             JournalError: when the receiver does not take it, or the file cannot be written.
         """
-        from mew_lab.log.otlp import export_otlp
+        from mew_lab.log.otlp import TracedLog, export_otlp
 
-        return export_otlp(self, to, content=content, headers=headers)
+        calls = [row for frame in (self.requests(), self.proposals()) for row in frame.to_dict("records")]
+        source = TracedLog(self.space, self.vantage, len(self), *self.tree(), calls)
+        return export_otlp(source, to, content=content, headers=headers)
 
     def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`

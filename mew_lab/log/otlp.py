@@ -21,13 +21,13 @@ import os
 import re
 import secrets
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mew_lab.errors import JournalError
@@ -39,10 +39,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
-if TYPE_CHECKING:
-    from mew_lab.log.log import Log
-
-__all__ = ["SEMANTIC_CONVENTIONS", "SavedTraces", "export_otlp", "requests_of"]
+__all__ = ["SEMANTIC_CONVENTIONS", "SavedTraces", "TracedLog", "export_otlp", "requests_of"]
 
 SEMANTIC_CONVENTIONS: Final = "1.40.0"
 SCHEMA: Final = f"https://opentelemetry.io/schemas/{SEMANTIC_CONVENTIONS}"
@@ -70,6 +67,18 @@ class SavedTraces(NamedTuple):
         )
 
 
+class TracedLog(NamedTuple):
+    """What an export is made of: `calls` are the rows of the frames of requests and proposals, and `messages` is the
+    number of all messages of the log."""
+
+    space: str
+    vantage: str
+    messages: int
+    entries: list[NumberedEntry]
+    parents: dict[int, int]
+    calls: Sequence[Mapping[Any, Any]]
+
+
 class _Context(NamedTuple):
     """The trace context of a message."""
 
@@ -78,23 +87,25 @@ class _Context(NamedTuple):
 
 
 def export_otlp(
-    log: Log, to: str | os.PathLike[str], *, content: bool = False, headers: Mapping[str, str] | None = None
+    source: TracedLog,
+    to: str | os.PathLike[str],
+    *,
+    content: bool = False,
+    headers: Mapping[str, str] | None = None,
 ) -> SavedTraces:
     """Sends the log to an OTLP receiver (`http://…`), or writes it to a file, readable by its owner alone.
 
     Raises:
         JournalError: when the receiver does not take it, or the file cannot be written.
     """
-    entries, parents = log.tree()
-    builder = _SpanBuilder(log, entries, parents, content=content)
-    requests = requests_of(builder)
+    requests = requests_of(_SpanBuilder(source, content=content))
     target = os.fspath(to)
     is_address = "://" in target
     spans = _post(target, requests, dict(headers or {})) if is_address else _save(Path(target), requests)
     left_out = [] if content else ["Contents of messages are not in it."]
-    if (more := len(log) - len(entries)) > 0:
+    if (more := source.messages - len(source.entries)) > 0:
         left_out.append(f"{count_of(more, 'older message')} not in it.")
-    return SavedTraces(target, spans, len(entries), " ".join(left_out))
+    return SavedTraces(target, spans, len(source.entries), " ".join(left_out))
 
 
 def requests_of(builder: _SpanBuilder) -> Iterator[tuple[str, int]]:
@@ -112,12 +123,11 @@ def requests_of(builder: _SpanBuilder) -> Iterator[tuple[str, int]]:
 
 
 class _SpanBuilder:
-    def __init__(
-        self, log: Log, entries: list[NumberedEntry], parents: dict[int, int], *, content: bool
-    ) -> None:
+    def __init__(self, source: TracedLog, *, content: bool) -> None:
+        entries, parents = source.entries, source.parents
         self._content = content
-        self._space = log.space
-        self._vantage = log.vantage
+        self._space = source.space
+        self._vantage = source.vantage
         self._entries = {entry.seq: entry for entry in entries}
         self._children: dict[int, list[int]] = {}
         self._roots: dict[int, int] = {}
@@ -132,10 +142,7 @@ class _SpanBuilder:
                 contexts[root] = context
         self._parents = parents
         self._contexts = contexts
-        calls = (log.requests(), log.proposals())
-        self._calls: dict[str, dict[str, Any]] = {}
-        for frame in calls:
-            self._calls |= {row["id"]: row for row in frame.to_dict("records")}
+        self._calls = {row["id"]: row for row in source.calls}
 
     def request(self, spans: list[str]) -> str:
         """The JSON text of an `ExportTraceServiceRequest` with these spans."""
@@ -230,7 +237,9 @@ class _SpanBuilder:
             facts["mew.record"] = write_line(entry.record).decode().rstrip("\n")
         return {key: value for key, value in facts.items() if value not in ("", [])}
 
-    def _call_facts(self, entry: NumberedEntry, call: dict[str, Any], answer: Entry | None) -> dict[str, Any]:
+    def _call_facts(
+        self, entry: NumberedEntry, call: Mapping[Any, Any], answer: Entry | None
+    ) -> dict[str, Any]:
         if entry.kind not in ("mcp/request", "mcp/proposal"):
             return {}
         payload = entry.payload
@@ -314,7 +323,7 @@ def _error_of(answer: Entry | None) -> str:
     return "tool_error" if isinstance(result, Mapping) and result.get("isError") is True else ""
 
 
-def _end_of(entry: NumberedEntry, call: Mapping[str, Any], answer: Entry | None) -> datetime:
+def _end_of(entry: NumberedEntry, call: Mapping[Any, Any], answer: Entry | None) -> datetime:
     """The time of the first response, or of the decision; the message's own where there is none."""
     now = entry.record.now
     if isinstance(answer, NumberedEntry):

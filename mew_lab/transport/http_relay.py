@@ -123,7 +123,7 @@ class HttpRelay:
             parts, there = urlsplit(""), 0
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                f"cannot relay to {to!r}: name an address such as http://127.0.0.1:8000/mcp", key="to"
+                f"Cannot relay to {to!r}: name an address such as http://127.0.0.1:8000/mcp", key="to"
             )
         self.host, self.port, self.path = host, port, parts.path
         self._there = (parts.hostname, there)
@@ -144,7 +144,7 @@ class HttpRelay:
         try:
             self._server = await asyncio.start_server(self._connect, self.host, self.port, limit=CHUNK)
         except (OSError, OverflowError) as fault:
-            raise ConfigError(f"cannot listen on {self.host}:{self.port}: {fault}", key="listen") from None
+            raise ConfigError(f"Cannot listen on {self.host}:{self.port}: {fault}", key="listen") from None
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

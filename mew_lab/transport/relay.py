@@ -84,10 +84,10 @@ class StdioRelay:
                 )
             except FileNotFoundError:
                 raise MewError(
-                    f"cannot run {line}: there is no program {self._command[0]!r} on PATH"
+                    f"Cannot run {line}: there is no program {self._command[0]!r} on PATH"
                 ) from None
             except (OSError, ValueError) as fault:
-                raise MewError(f"cannot run {line}: {getattr(fault, 'strerror', None) or fault}") from None
+                raise MewError(f"Cannot run {line}: {getattr(fault, 'strerror', None) or fault}") from None
             for number in early:
                 _send(process, number)
             assert process.stdin is not None and process.stdout is not None

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import json_format
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 import mew_lab
 from mew_lab.errors import JournalError
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
+
+# OpenTelemetry's own definitions read what is sent, where they are installed (pip install opentelemetry-proto).
+json_format = pytest.importorskip("google.protobuf.json_format")
+definitions = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GARDEN = Path(mew_lab.__file__).parent / "data" / "garden.jsonl"
@@ -101,7 +103,7 @@ def spans_in(body: bytes) -> list[Any]:
     for resource in said["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             scope["spans"] = [recode(span) for span in scope["spans"]]
-    request = json_format.ParseDict(said, ExportTraceServiceRequest())
+    request = json_format.ParseDict(said, definitions.ExportTraceServiceRequest())
     return [
         span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans
     ]

@@ -172,5 +172,5 @@ async def test_a_server_that_is_away_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("to", ["ftp://x", "http://", "http://[", "http://x:99999", "nothing"])
 def test_what_is_no_address_of_http_is_told(to: str) -> None:
-    with pytest.raises(ConfigError, match="cannot relay to"):
+    with pytest.raises(ConfigError, match="Cannot relay to"):
         HttpRelay("127.0.0.1", 0, to, lambda *_: None, lambda *_: None)

@@ -98,7 +98,9 @@ def journal_lines(
     while True:
         size = path.stat().st_size if follow else 0
         shown, read = read, 0
-        facts = collect_facts(read_journal(path)) if tree is not None and needs_facts(tree) else {}
+        facts = (
+            collect_facts(lambda: read_journal(path), tree) if tree is not None and needs_facts(tree) else {}
+        )
         for record in read_journal(path):
             read += 1
             # A journal that grew is read again from its beginning; the records that were shown are skipped.

@@ -10,8 +10,9 @@ from typing import Any
 
 import duckdb
 
+from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.filter.fields import FIELDS, NO_FACTS, SEVERITIES, Facts
+from mew_lab.log.filter.fields import FIELDS, NO_FACTS, Facts
 from mew_lab.protocol.text import mend_surrogates
 from mew_lab.space.events import Record
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import mew_lab
 from mew_lab.errors import FilterError
 from mew_lab.log.filter.complete import FilterSamples, complete_filter, write_value
-from mew_lab.log.filter.facts import DiagnosedMessage
 from mew_lab.log.filter.filtered import filter_records
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.journal import Journal
@@ -106,25 +106,20 @@ def test_an_error_of_a_filter_comes_at_once(log: Log) -> None:
     with pytest.raises(FilterError) as caught:
         log.filter("from == agent").filter("knid == chat")
     assert caught.value.filter == "knid == chat"
-    with pytest.raises(FilterError, match="no diagnosis"):
-        log.filter("diag.severity >= warn")
 
 
-def test_findings_of_a_diagnosis_are_facts_about_their_messages() -> None:
-    findings = [
-        DiagnosedMessage(2, "note", "late"),
-        DiagnosedMessage(2, "error", "denied"),
-        DiagnosedMessage(6, "note", "unanswered"),
-    ]
+@pytest.mark.parametrize("severity", ["note", "warn", "error", "fatal"])
+def test_a_filter_reads_what_the_diagnosis_found(severity: str) -> None:
+    log = open_log(Path(mew_lab.__file__).parent / "data/garden.jsonl")
+    findings = log.diagnose(severity).df
+    assert severity != "note" or {"denied", "foreign-withdraw"} <= {*findings.rule}
 
     def select(text: str) -> list[int]:
-        found = filter_records(lambda: SESSION, parse_filter(text), findings=lambda: findings)
-        return [each.seq for _, each in found]
+        return [place + 1 for place in log.filter(text).df.place]
 
-    assert select("diag.severity >= note") == [2, 6]
-    assert select("diag.severity == error") == [2]
-    assert select("diag.rule == late") == [2]
-    assert select("diag.severity exists and state == waiting") == [6]
+    assert select(f"diag.severity >= {severity}") == sorted({*findings.place} - {0})
+    for rule in {*findings.rule}:
+        assert select(f'diag.rule == "{rule}"') == sorted({*findings.place[findings.rule == rule]} - {0})
 
 
 # --- completion ---

@@ -6,36 +6,35 @@ The ledger knows the state of each call; this module only looks up what it says.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
-from mew_lab.log.filter.fields import NO_FACTS, SEVERITIES, Facts
+from mew_lab.log.diagnose.diagnosis import MessageFinding, diagnose_columns
+from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.filter.fields import NO_FACTS, Facts
+from mew_lab.log.filter.tree import FilterTree, references
 from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.space.events import Record
 
-__all__ = ["DiagnosedMessage", "collect_facts"]
+__all__ = ["collect_facts"]
 
 
-class DiagnosedMessage(NamedTuple):
-    """One finding of the diagnosis about one message: `place` counts all records of the log from 1."""
+def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Mapping[int, Facts]:
+    """The facts that a filter reads, by the places of the messages' records, counted from 1; others have none.
 
-    place: int
-    severity: str
-    rule: str
-
-
-def collect_facts(
-    records: Iterable[Record], findings: Iterable[DiagnosedMessage] = ()
-) -> Mapping[int, Facts]:
-    """The facts about the messages by the places of their records, counted from 1; others have none."""
+    Args:
+        records: Makes an iterable over the records. It is called once more where the filter reads the diagnosis.
+    """
     facts: dict[int, Facts] = {
-        state.place: Facts(state.state, state.latency, state.decided_by) for state in ledger_columns(records)
+        state.place: Facts(state.state, state.latency, state.decided_by)
+        for state in ledger_columns(records())
     }
-    of_place: defaultdict[int, list[DiagnosedMessage]] = defaultdict(list)
-    for finding in findings:
-        of_place[finding.place].append(finding)
-    for place, several in of_place.items():
-        severity = max((finding.severity for finding in several), key=SEVERITIES.index)
-        rules = tuple(dict.fromkeys(finding.rule for finding in several))
+    if not any(reference.field.name.startswith("diag.") for reference in references(tree)):
+        return facts
+    found: defaultdict[int, list[MessageFinding]] = defaultdict(list)
+    for finding in diagnose_columns(records()):
+        found[finding.place].append(finding)
+    for place, findings in found.items():
+        severity = max((finding.severity for finding in findings), key=SEVERITIES.index)
+        rules = tuple(dict.fromkeys(finding.rule for finding in findings))
         facts[place] = facts.get(place, NO_FACTS)._replace(severity=severity, rules=rules)
     return facts

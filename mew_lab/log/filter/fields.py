@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.table import COLUMNS
 from mew_lab.protocol.kinds import KINDS
@@ -50,7 +51,6 @@ __all__ = [
     "PAYLOAD",
     "QUICK",
     "SEARCHED",
-    "SEVERITIES",
     "Facts",
     "FieldType",
     "FilterField",
@@ -58,8 +58,6 @@ __all__ = [
 ]
 
 FieldType = Literal["text", "list", "integer", "seconds", "time", "severity", "json"]
-
-SEVERITIES = ("note", "warn", "error", "fatal")
 
 
 class Facts(NamedTuple):

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mew_lab.errors import FilterError
 from mew_lab.log.entries import RecordedEntry, is_message
-from mew_lab.log.filter.facts import DiagnosedMessage, collect_facts
+from mew_lab.log.filter.facts import collect_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
-from mew_lab.log.filter.tree import FilterTree, references
+from mew_lab.log.filter.tree import FilterTree
 from mew_lab.log.line import read_members
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.text import count_of
@@ -29,30 +28,21 @@ if TYPE_CHECKING:
 
 __all__ = ["FilteredLog", "filter_records"]
 
-Findings = Callable[[], Iterable[DiagnosedMessage]]
 
-
-def filter_records(
-    records: Callable[[], Iterable[Record]], tree: FilterTree, *, findings: Findings | None = None
-) -> Iterator[tuple[int, Record]]:
+def filter_records(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Iterator[tuple[int, Record]]:
     """Yields the records that pass a filter, in their order, with their places in the log, from 0.
 
     Args:
-        records: Makes an iterable over the records. It is called twice where the filter reads facts from the ledger.
-        findings: Makes the findings of the diagnosis, for a filter that reads them.
+        records: Makes an iterable over the records. It is called once more where the filter reads facts from the ledger,
+            and once more where it reads the diagnosis.
     """
     predicate = compile_predicate(tree)
     facts: Mapping[int, Facts] = {}
     if needs_facts(tree):
-        diagnosed = findings() if findings is not None and _is_diagnosis_read(tree) else ()
-        facts = collect_facts(records(), diagnosed)
+        facts = collect_facts(records, tree)
     for place, record in enumerate(records()):
         if predicate(RecordedEntry(record, place), facts.get(place + 1, NO_FACTS)):
             yield place, record
-
-
-def _is_diagnosis_read(tree: FilterTree) -> bool:
-    return any(reference.field.name.startswith("diag.") for reference in references(tree))
 
 
 class FilteredLog:
@@ -67,7 +57,6 @@ class FilteredLog:
 
     Args:
         live: Whether times count from now.
-        findings: Makes the findings of the diagnosis; without it a filter cannot read them.
         index: Returns the index of the log where it has one; it must hold all records. What it can judge, it does.
     """
 
@@ -77,19 +66,13 @@ class FilteredLog:
         records: Callable[[], Iterable[Record]],
         *,
         live: bool = False,
-        findings: Findings | None = None,
         index: Callable[[], LogIndex | None] = lambda: None,
     ) -> None:
         self.text = text
         self._records = records
         self._live = live
-        self._findings = findings
         self._index = index
         self._tree = parse_filter(text, clock=FilterClock(self._now))
-        if findings is None and _is_diagnosis_read(self._tree):
-            raise FilterError(
-                "This log has no diagnosis, so diag.severity and diag.rule are not known.", filter=text
-            )
 
     def _now(self) -> datetime:
         if self._live:
@@ -105,7 +88,7 @@ class FilteredLog:
     def _passing(self) -> Iterator[tuple[int, Record]]:
         index, places = self._select()
         if index is None:
-            yield from filter_records(self._records, self._tree, findings=self._findings)
+            yield from filter_records(self._records, self._tree)
             return
         passing = set(places)
         yield from ((place, record) for place, record in enumerate(self._records()) if place in passing)
@@ -149,7 +132,7 @@ class FilteredLog:
         """
         both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
         parse_filter(text, clock=FilterClock())  # so that an error shows the text alone
-        return FilteredLog(both, self._records, live=self._live, findings=self._findings, index=self._index)
+        return FilteredLog(both, self._records, live=self._live, index=self._index)
 
     def __len__(self) -> int:
         index, places = self._select()

@@ -32,7 +32,8 @@ from lark import Lark, Token, Tree, UnexpectedInput
 from lark.lexer import Lexer
 
 from mew_lab.errors import FilterError
-from mew_lab.log.filter.fields import FIELDS, PAYLOAD, SEVERITIES
+from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.filter.fields import FIELDS, PAYLOAD
 from mew_lab.log.filter.literals import FilterClock, read_moment, read_number, read_quantity, unescape
 from mew_lab.log.filter.patterns import check_expression, from_glob, from_word
 from mew_lab.log.filter.scanner import fault, scan

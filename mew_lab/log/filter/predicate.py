@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.filter.fields import FIELDS, PAYLOAD, SEARCHED, SEVERITIES, Facts, FilterField
+from mew_lab.log.filter.fields import FIELDS, PAYLOAD, SEARCHED, Facts, FilterField
 from mew_lab.log.filter.patterns import compile_search, from_word
 from mew_lab.log.filter.tree import (
     Comparison,

@@ -15,7 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.log.filter.fields import SEARCHED, SEVERITIES, FilterField
+from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.filter.fields import SEARCHED, FilterField
 from mew_lab.log.filter.patterns import from_word, literal_of
 from mew_lab.log.filter.predicate import ARRAY_INDEX
 from mew_lab.log.filter.tree import (

@@ -15,7 +15,7 @@ from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
-from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.reading import LINE_LIMIT, is_journal
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Moments", "RecordedLog"]
 
-PLAIN = b"{"
 ESCAPED = (
     b"\\u",
     b"\\/",
@@ -183,9 +182,8 @@ def has_index(path: Path) -> bool:
 
 def _is_plain(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            return file.read(1) == PLAIN
-    except OSError:
+        return is_journal(path)
+    except (OSError, JournalError):
         return False
 
 

@@ -2,8 +2,8 @@
 
 A receipt is the note `decided` that a lab writes into the journal before it sends anything (ruling R29): the proposal,
 the request, the digest of what was shown, the person or the policy, and how it was shown. A request needs one when it
-refers to a proposal of another participant, whether or not it fulfils it. The receipt must stand between the two, be of
-the participant that sent the request, and name it; and what was sent must have the digest of what was shown.
+refers to a proposal of another participant, also where it is no fulfilment. The receipt must stand between the two,
+be of the participant that sent the request, and name it; and what was sent must have the digest of what was shown.
 
 A request that a participant sends by its own right, without a proposal, needs none.
 

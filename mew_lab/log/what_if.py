@@ -282,7 +282,7 @@ def judge_alone(lines: Iterable[bytes], rights: OtherRights, *, name: str = "the
 
     Raises:
         JournalError: when the journal cannot be replayed.
-        ConfigError: when it does not know a participant or grant that is named.
+        ConfigError: when a participant or grant that is named does not occur in it.
     """
     judge = _Judge(rights, name)
     for line in lines:
@@ -518,7 +518,7 @@ def replay_changed(records: Iterable[Record], rights: OtherRights, *, name: str 
 
     Raises:
         JournalError: when the journal does not begin with the opening of a space, or an event of it cannot be read.
-        ConfigError: when it does not know a participant or grant that is named.
+        ConfigError: when a participant or grant that is named does not occur in it.
     """
     space: Space | None = None
     rows: list[OtherVerdict] = []

@@ -54,7 +54,7 @@ class Recorder:
 
 
 class TheLog(str):
-    """Stands where `lab.log` stands and remembers each filter."""
+    """Stands where `lab.log` stands and remembers what is asked of it."""
 
     def __new__(cls, calls: list[tuple[Any, ...]]) -> TheLog:
         log = super().__new__(cls, "the log")
@@ -66,6 +66,10 @@ class TheLog(str):
     def filter(self, text: str) -> str:
         self.calls.append(("filter", text))
         return "what filter gives"
+
+    def diagnose(self, severity: str) -> str:
+        self.calls.append(("diagnose", severity))
+        return "what diagnose gives"
 
 
 class Looks:
@@ -143,10 +147,19 @@ def test_a_sub_command_is_one_call_and_gives_what_it_gives(
     assert loaded.user_ns["x"] == (f"the {call[0]}" if len(call) == 1 else f"what {call[0]} gives")
 
 
+@pytest.mark.parametrize(("line", "severity"), [("diagnose", "note"), ("diagnose warn", "warn")])
+def test_the_diagnosis_of_the_log_is_returned(
+    loaded: InteractiveShell, lab: Recorder, line: str, severity: str
+) -> None:
+    loaded.run_cell(f"x = %mew {line}")
+    assert lab.calls == [("log",), ("diagnose", severity)]
+    assert loaded.user_ns["x"] == "what diagnose gives"
+
+
 def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
     assert set(magics.RULES) == set(COMMANDS)
     tested = {line.split()[0] for line, _ in CALLS}
-    assert tested | {"up", "use", "connect", "help"} == set(COMMANDS)
+    assert tested | {"up", "use", "connect", "help", "diagnose"} == set(COMMANDS)
 
 
 def test_a_seat_speaks_instead_of_you(loaded: InteractiveShell, lab: Recorder) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, Locator
 
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui.live import LiveWidget
@@ -83,6 +83,37 @@ def test_a_press_elsewhere_closes_a_menu_and_a_script_opens_none(bare: Callable[
     assert page.tab.get_by_role("menu").count() == 1
     page.tab.mouse.click(500, 500)
     assert not page.tab.get_by_role("menu").count()
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_menu_that_grows_does_not_cover_its_button(bare: Callable[..., Bare], above: bool) -> None:
+    page = bare(height=900)
+    button = page.tab.get_by_role("button", name="Pop out")
+    edge = "bottom: 40px" if above else "top: 40px"
+    button.evaluate("(b, edge) => { b.style.cssText = `position: fixed; left: 40px; ${edge}`; }", edge)
+    button.click()
+    menu = page.tab.get_by_role("menu")
+    menu.evaluate(
+        "m => { for (let n = 0; n < 100; n += 1) m.append(m.lastElementChild.cloneNode(true)); }",
+    )
+    grown, at = menu.bounding_box(), button.bounding_box()
+    assert grown is not None and at is not None and grown["height"] > 400
+    if above:
+        assert grown["y"] >= 0 and grown["y"] + grown["height"] <= at["y"]
+    else:
+        assert grown["y"] >= at["y"] + at["height"] and grown["y"] + grown["height"] <= 900
+    button.evaluate("b => { b.style.left = '90px'; b.style.top = '400px'; }")
+    page.until(lambda: not covers(menu, button), "the menu beside the button that has moved")
+    button.click()
+    assert not menu.count()
+
+
+def covers(menu: Locator, button: Locator) -> bool:
+    over, under = menu.bounding_box(), button.bounding_box()
+    assert over is not None and under is not None
+    return (over["y"] < under["y"] + under["height"] and under["y"] < over["y"] + over["height"]) or abs(
+        over["x"] - under["x"]
+    ) > 1
 
 
 def test_the_panel_fills_the_window_until_escape(bare: Callable[..., Bare]) -> None:

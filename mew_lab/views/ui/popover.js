@@ -36,14 +36,20 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
     event.stopPropagation();
     close(true);
   };
-  const follow = (event) => {
-    if (event.target instanceof Node && node.contains(event.target)) return;
-    if (!anchor.isConnected || !anchor.getClientRects().length) close(false);
-    else if (layered) placeBeside(node, anchor);
+  // Its opener moves when the page scrolls and when a row above it wraps anew, which no event tells.
+  let stood = "";
+  const follow = () => {
+    if (!open) return;
+    requestAnimationFrame(follow);
+    if (!anchor.isConnected || !anchor.getClientRects().length) return close(false);
+    const at = anchor.getBoundingClientRect(), stands = [at.left, at.top, innerWidth, innerHeight].join(" ");
+    if (layered && stands !== stood) placeBeside(node, anchor);
+    stood = stands;
   };
   /** @type {[EventTarget, string, EventListener][]} */
-  const listeners = [[document, "pointerdown", away], [node, "keydown", key], [window, "scroll", follow], [window, "resize", follow]];
+  const listeners = [[document, "pointerdown", away], [node, "keydown", key]];
   for (const [target, kind, run] of listeners) target.addEventListener(kind, run, true);
+  follow();
   anchor.mewClosePopover = close;
   /** @type {HTMLElement} */
   const first = node.querySelector("[autofocus]") ?? node.querySelector("button, input, select, textarea, [tabindex]") ?? node;
@@ -51,7 +57,8 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
   return close;
 }
 
-// Below its opener where there is room, else above it; within the window in any case.
+// Below its opener where there is room, else above it; within the window in any case. It is fixed at the edge that faces its
+// opener, so that it never covers it when it grows.
 function placeBeside(node, anchor) {
   const at = anchor.getBoundingClientRect(), box = node.getBoundingClientRect(), gap = 4;
   const below = innerHeight - at.bottom - gap, above = at.top - gap;
@@ -59,5 +66,6 @@ function placeBeside(node, anchor) {
   const left = Math.max(gap, Math.min(at.left, innerWidth - box.width - gap));
   node.style.left = `${left}px`;
   node.style.maxHeight = `${Math.max(80, (up ? above : below) - gap)}px`;
-  node.style.top = up ? `${Math.max(gap, at.top - gap - Math.min(box.height, above))}px` : `${at.bottom + gap}px`;
+  node.style.top = up ? "auto" : `${at.bottom + gap}px`;
+  node.style.bottom = up ? `${innerHeight - at.top + gap}px` : "auto";
 }

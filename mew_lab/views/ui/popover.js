@@ -1,6 +1,8 @@
 // Shows an element above everything else, beside the element that opened it. The top layer of the page keeps it whole
 // where its part scrolls or clips; a browser without the popover API shows it below its opener.
 
+const OPENER_ABSENT = 500; // milliseconds without its opener, after which it closes
+
 /** @typedef {HTMLElement & { mewClosePopover?: (focusBack: boolean) => void }} Opener an element that opens a popover */
 
 // Returns `close(focusBack)`. It closes by itself with Escape, a press elsewhere, and when its opener is gone. `back` gets
@@ -36,12 +38,18 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
     event.stopPropagation();
     close(true);
   };
-  // Its opener moves when the page scrolls and when a row above it wraps anew, which no event tells.
-  let stood = "";
+  // Its opener moves when the page scrolls and when a row above it wraps anew, which no event tells. A notebook may take a
+  // cell out of the page for a moment.
+  let stood = "", gone = 0;
   const follow = () => {
     if (!open) return;
     requestAnimationFrame(follow);
-    if (!anchor.isConnected || !anchor.getClientRects().length) return close(false);
+    if (!anchor.isConnected || !anchor.getClientRects().length) {
+      gone ||= performance.now();
+      if (performance.now() - gone > OPENER_ABSENT) close(false);
+      return;
+    }
+    gone = 0;
     const at = anchor.getBoundingClientRect(), stands = [at.left, at.top, innerWidth, innerHeight].join(" ");
     if (layered && stands !== stood) placeBeside(node, anchor);
     stood = stands;

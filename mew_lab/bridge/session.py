@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 from mcp import ClientSession, MCPError, types
 from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
@@ -59,10 +58,8 @@ _results: ContextVar[list[dict[str, Any]] | None] = ContextVar("_results", defau
 class _RawDispatcher(JSONRPCDispatcher):
     """Keeps results as the server sent them: the library refuses a result with a content type that it does not know."""
 
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        result = await super().send_raw_request(method, params, opts)
+    async def send_raw_request(self, *request: Any, **options: Any) -> dict[str, Any]:
+        result = await super().send_raw_request(*request, **options)
         if (results := _results.get()) is not None:
             results.append(dict(result))
         return result

@@ -166,7 +166,10 @@ class McpSession:
         while self.modern and lists:
             try:
                 async with listen(
-                    self._session, **{f"{name}_list_changed": True for name in lists}
+                    self._session,
+                    tools_list_changed="tools" in lists,
+                    prompts_list_changed="prompts" in lists,
+                    resources_list_changed="resources" in lists,
                 ) as events:
                     for name in lists if not first else ():
                         await self._on_notification(f"notifications/{name}/list_changed", {})

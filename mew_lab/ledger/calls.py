@@ -50,6 +50,7 @@ __all__ = [
     "Rejection",
     "Request",
     "method_of",
+    "other_call",
     "shown",
     "tool_of",
     "unasked",
@@ -635,6 +636,14 @@ def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> s
     """The reason why `request` does not fulfil `proposal`; empty where it does. Earlier decisions are not checked."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
+    return other_call(proposal, request, addressees)
+
+
+def other_call(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
+    """The reason why `request`, to these addressees, is another call than the proposed one; empty where it is the same.
+
+    Other arguments make no other call: they are an edit (R17).
+    """
     if not addressees:
         return "it is addressed to nobody"
     if proposal.to and addressees != set(proposal.to):

@@ -127,16 +127,17 @@ async def serve(
         MewError: The file has faults, one of its servers does not start, or the port is taken.
     """
     from mew_lab.bridge.mcp_http import McpHttpServer
-    from mew_lab.bridge.mcp_server import serve_stdio
+    from mew_lab.bridge.mcp_server import mcp_server, serve_stdio
 
     async with _home(file, **how) as home:
         if http is None:
-            await serve_stdio(home.agent, ended=ended)
+            await serve_stdio(mcp_server(home.agent), ended=ended)
         else:
             place = token_file or _token_file(file)
             token = read_token_file(place, short=short_allowed())
             name_of_token = "the token in the file that serve prints"
-            async with McpHttpServer(home.agent, token=token, token_name=name_of_token, port=http) as server:
+            surface = mcp_server(home.agent)
+            async with McpHttpServer(surface, token=token, token_name=name_of_token, port=http) as server:
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
                 say(f"{name} is served at {server.url} with the token in {place}, tools: {tools}")
                 await ended.wait()

@@ -64,7 +64,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
 
 
 def served(desk: Any, **how: Any) -> McpHttpServer:
-    return McpHttpServer(desk, token=TOKEN, **how)
+    return McpHttpServer(mcp_server(desk), token=TOKEN, **how)
 
 
 @asynccontextmanager

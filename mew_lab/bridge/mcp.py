@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.remote import RemoteServer
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -67,24 +68,28 @@ class McpBridge:
     started, `annotations` the hints in their descriptions, by tool.
 
     Args:
-        command: the program and its arguments; `python` as the program is this interpreter. env: names of environment
-        variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or the variables
-            themselves, names and values.
+        command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
+            URL of a server that runs elsewhere.
+        env: names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or the
+            variables themselves, names and values.
+        headers, transport: of a server at a URL, as `RemoteServer` has them.
         cwd: the working directory of the server; None takes that of this process.
         on_end: called with a sentence when the server ends without `stop()`.
         start_timeout: seconds in which the server must answer `initialize`.
 
     Raises:
-        ConfigError: when there is no command, or a named variable is not set.
+        ConfigError: when there is no command, a named variable is not set, or as `RemoteServer`.
     """
 
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str] | str,
         *,
         env: Sequence[str] | Mapping[str, str] = (),
         cwd: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: str | None = None,
         on_end: Callable[[str], None] | None = None,
         start_timeout: float = 20.0,
     ) -> None:
@@ -92,7 +97,11 @@ class McpBridge:
         self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
         self.participant: MEWParticipant | None = None
-        self._process = ServerProcess(command, cwd=Path(cwd) if cwd is not None else Path.cwd(), env=env)
+        self._server: ServerProcess | RemoteServer
+        if isinstance(command, str):
+            self._server = RemoteServer(command, headers=headers, transport=transport)
+        else:
+            self._server = ServerProcess(command, cwd=Path(cwd) if cwd is not None else Path.cwd(), env=env)
         self._on_end = on_end
         self._start_timeout = start_timeout
         self._session: McpSession | None = None
@@ -107,13 +116,13 @@ class McpBridge:
 
     @property
     def command_line(self) -> str:
-        """The exact command in shell syntax."""
-        return self._process.command_line
+        """The exact command in shell syntax, or the URL without its query."""
+        return self._server.command_line
 
     @property
     def pid(self) -> int:
-        """The process id of the server; 0 before its start."""
-        return self._process.pid
+        """The process id of the server; 0 before its start, and for one at a URL."""
+        return self._server.pid
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
@@ -125,7 +134,7 @@ class McpBridge:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[McpSession] = loop.create_future()
         try:
-            await self._process.start()
+            await self._server.start()
             self._life = loop.create_task(self._hold_session(ready))
             async with asyncio.timeout(self._start_timeout):
                 self._session = await ready
@@ -134,12 +143,13 @@ class McpBridge:
             await self.participant.start()
         except TimeoutError:
             await self.stop()
+            kind = " that uses stdio" if isinstance(self._server, ServerProcess) else ""
             raise MewError(
                 f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
-                f"{self._start_timeout:g} s. Is it an MCP server that uses stdio?"
+                f"{self._start_timeout:g} s. Is it an MCP server{kind}?"
             ) from None
         except RpcError:  # only where it has ended
-            how = await self._process.describe_end()
+            how = await self._server.describe_end()
             await self.stop()
             raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
         except BaseException:
@@ -162,7 +172,7 @@ class McpBridge:
             if self._session is None:  # still in the handshake, where nothing waits for `_leave`
                 self._life.cancel()
             await asyncio.wait({self._life})
-        await self._process.stop()
+        await self._server.stop()
 
     # --- answering ---
 
@@ -224,7 +234,7 @@ class McpBridge:
         return ({**own, "_meta": rest} if rest else own), relay
 
     async def _describe_end(self) -> str:
-        return f"the MCP server of participant {self.name} {await self._process.describe_end()}"
+        return f"the MCP server of participant {self.name} {await self._server.describe_end()}"
 
     async def _read_annotations(self, session: McpSession) -> None:
         """Reads the annotations of the server's tools; a server without tools is accepted as well."""
@@ -251,7 +261,7 @@ class McpBridge:
         try:
             open_session = await asyncio.to_thread(_load)
             async with open_session(
-                self._process, on_notification=self._relay, at_end=self._silent.set
+                self._server, on_notification=self._relay, at_end=self._silent.set
             ) as session:
                 if not ready.done():
                     ready.set_result(session)
@@ -261,7 +271,7 @@ class McpBridge:
                 logger.debug("the session of %s ended with a fault: %s", self.name, fault)
                 return
             how = (
-                await self._process.describe_end()
+                await self._server.describe_end()
                 if isinstance(fault, EOFError)
                 else one_line(str(fault), 600)
             )

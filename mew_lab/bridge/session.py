@@ -1,4 +1,4 @@
-"""Opens an MCP session with a server process: the official client over lines of JSON; payloads are unchanged.
+"""Opens an MCP session with a server, a process or one at a URL: the official client; payloads are unchanged.
 
 Loading the library takes a while, so `mcp` loads this module in a thread.
 
@@ -14,13 +14,16 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+import httpx2
 from mcp import ClientSession, MCPError, types
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
+from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
 from mew_lab.version import VERSION
@@ -202,17 +205,17 @@ def _line(fault: object) -> str:
 
 @asynccontextmanager
 async def open_session(
-    process: ServerProcess, *, on_notification: OnNotification, at_end: Callable[[], None]
+    server: ServerProcess | RemoteServer, *, on_notification: OnNotification, at_end: Callable[[], None]
 ) -> AsyncIterator[McpSession]:
-    """Opens a session with a running process, and ends the process on exit.
+    """Opens a session with a running server, and ends the server on exit, if it is a process.
 
     Args:
         on_notification: awaited with the method and the params of each notification of the server.
-        at_end: called when the output of the server has ended.
+        at_end: called when the server has ended the session.
 
     Raises:
         RpcError: the server lives, and refuses to open a session; the text is what it did.
-        EOFError: the output of the server ended before the session was open.
+        EOFError: the server ended, or cannot be reached; its `describe_end` tells.
     """
     ended = False
     refusal: Exception | None = None
@@ -229,7 +232,10 @@ async def open_session(
 
     try:
         async with (
-            _transport(process, end) as (read, write),
+            connect(server, end) if isinstance(server, RemoteServer) else _lines(server, end) as (
+                read,
+                write,
+            ),
             ClientSession(
                 dispatcher=_RawDispatcher(read, write),
                 message_handler=pass_notification,
@@ -240,7 +246,7 @@ async def open_session(
             try:
                 await opened.negotiate()
             except RpcError as fault:
-                refusal = EOFError() if ended else fault
+                refusal = EOFError() if ended or server.fault else fault
             else:
                 listening = asyncio.get_running_loop().create_task(opened.listen())
                 try:
@@ -248,14 +254,21 @@ async def open_session(
                 finally:
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
+    except* (OSError, httpx2.HTTPError) as lost:
+        leaf: BaseException = lost
+        while isinstance(leaf, BaseExceptionGroup):
+            leaf = leaf.exceptions[0]
+        server.fault = server.fault or _line(leaf)
+        refusal = EOFError()
     finally:
-        await process.stop()
+        end()
+        await server.stop()
     if refusal is not None:  # not raised inside, where the library would make it a group of exceptions
         raise refusal
 
 
 @asynccontextmanager
-async def _transport(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
+async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
         loop = asyncio.get_running_loop()
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import anyio
 import mcp.server.stdio
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 
 ERA = sys.argv[1] if len(sys.argv) > 1 else "both"
+TRANSPORT = sys.argv[2] if len(sys.argv) > 2 else "stdio"
 server = MCPServer("full", version="2", instructions="Ask me anything.")
 
 
@@ -85,4 +88,23 @@ async def serve_stdio() -> None:
         await low.run(reader, writer, low.create_initialization_options())
 
 
-asyncio.run(serve_stdio())
+async def serve_http(transport: str) -> None:
+    app = server.streamable_http_app() if transport == "http" else server.sse_app()
+
+    async def checked(scope: Any, receive: Any, send: Any) -> None:
+        sent = dict(scope.get("headers") or {})
+        if scope["type"] == "http" and sent.get(b"authorization") != b"Bearer full-secret-0123456789":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+        else:
+            await app(scope, receive, send)
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(
+        f"http://127.0.0.1:{listening.getsockname()[1]}/{'mcp' if transport == 'http' else 'sse'}", flush=True
+    )
+    config = uvicorn.Config(checked, log_level="error", timeout_graceful_shutdown=0)
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+asyncio.run(serve_stdio() if TRANSPORT == "stdio" else serve_http(TRANSPORT))

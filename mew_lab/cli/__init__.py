@@ -404,6 +404,8 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
         action.add_argument("--key-env", metavar="NAME", help=about)
+        about = "runs an agent file that names supervisors, which review nothing here"
+        action.add_argument("--without-supervisors", action="store_true", help=about)
 
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:

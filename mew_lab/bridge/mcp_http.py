@@ -16,7 +16,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.bridge.mcp_server import MAX_REQUEST, McpSurface, mcp_server
+from mcp.server.lowlevel import Server
+
+from mew_lab.bridge.mcp_server import MAX_REQUEST
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
 from mew_lab.gateway.server import Uvicorn, settings
@@ -42,7 +44,7 @@ class McpHttpServer:
     `url` is its address for clients. Requests for other hosts, and those of web pages, are refused.
 
     Args:
-        surface: the object that answers the requests.
+        server: the server of the MCP library that answers the requests; `mcp_server` makes one of a surface.
         token: the bearer that every request must have.
         token_name: the description of the token in the answer to a request without it.
         port: 0 takes a free one.
@@ -55,7 +57,7 @@ class McpHttpServer:
 
     def __init__(
         self,
-        surface: McpSurface,
+        server: Server[Any],
         *,
         token: Token,
         token_name: str = "the token of this server",
@@ -69,7 +71,7 @@ class McpHttpServer:
         self._wrong_tokens = 0  # since the last line of the log
         self._log_wrong_at = 0.0
         self._hosts = Hosts(port)
-        self._app = mcp_server(surface).streamable_http_app(
+        self._app = server.streamable_http_app(
             streamable_http_path=PATH,
             host=HOST,
             max_request_body_size=MAX_REQUEST,

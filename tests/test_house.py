@@ -53,6 +53,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
+    "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
+    "agents": ("bridge.frameworks.openai_agents",),
+    "langgraph": ("bridge.frameworks.langgraph",),
     "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame"),

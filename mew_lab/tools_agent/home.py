@@ -65,6 +65,7 @@ class Home:
         me = _id_of(definition.name, taken=())
         servers = _startable(definition.servers, me)
         self._bridges = [self._bridge(name, server) for name, server in servers.items()]
+        self._me, self._started = me, servers
         self._owns_model = model is None
         self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
         self.agent = ToolsAgent(
@@ -105,6 +106,28 @@ class Home:
             await self._model.aclose()
         self._gateway.close()
 
+    def replace(self, definition: AgentDefinition) -> list[str]:
+        """Serves another definition from now on, with the servers and the model that run; returns what needs a restart.
+
+        Raises:
+            ConfigError: as `ToolsAgent.replace`; nothing is changed then.
+
+        Spec: TA-18.
+        """
+        wanted = _startable(definition.servers, self._me)
+        same = {
+            name for name in wanted.keys() & self._started if _how(wanted[name]) == _how(self._started[name])
+        }
+        later = [place("mcpServers", name) for name in {**self._started, **wanted} if name not in same]
+        # A server that runs on keeps its rules: without any, its tools would need no permission.
+        kept = {name: wanted[name] if name in same else server for name, server in self._started.items()}
+        if replace(definition.settings, tool_permission="tool", max_chat_turns=1) != replace(
+            self.agent.agent.settings, tool_permission="tool", max_chat_turns=1
+        ):
+            later.append("settings of the model")
+        self.agent.replace(replace(definition, servers=kept))
+        return later
+
     def _client(self, name: str, profile: str) -> MEWClient:
         self._gateway.enrol(SPACE, name, PROFILES[profile])
 
@@ -126,6 +149,11 @@ def _startable(definitions: Mapping[str, ServerDefinition], me: str) -> dict[str
         if server.can_start:
             servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
     return servers
+
+
+def _how(server: ServerDefinition) -> tuple[object, ...]:
+    """What starts a server; the rules for its tools may change while it runs."""
+    return (server.type, tuple(server.command), dict(server.env), server.cwd)
 
 
 def model_for(

@@ -16,7 +16,7 @@ from typing import Any
 
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import mint, read_token_file, short_allowed, token_path, write_token_file
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
@@ -240,10 +240,8 @@ def _token_file(file: Path) -> Path:
     """The token file beside a served agent file; created where it is missing, readable by its owner alone."""
     folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
-    path = token_path(folder, SERVED, name)
-    if not os.path.lexists(path):
-        write_token_file(folder, SERVED, name, mint())
-        hide(folder)
+    path = ensure_token_file(folder, SERVED, name)
+    hide(folder)
     return path
 
 

@@ -40,11 +40,28 @@ from mew_lab.tools_agent.definition import (
 )
 from mew_lab.tools_agent.schema import faults_of_parameters
 
-__all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
+__all__ = ["parse_agent", "read_agent_file", "save_agent_file", "write_first_file"]
 
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000
+FIRST: Mapping[str, Any] = {
+    "version": "0.1.0",
+    "mode": "tools",
+    "tools": [
+        {
+            "name": "explain",
+            "description": "Explains a term in a few words.",
+            "parameters": {
+                "type": "object",
+                "properties": {"term": {"type": "string", "examples": ["entropy"]}},
+                "required": ["term"],
+            },
+            "prompt": "Explain {term} in at most three sentences.\n",
+        }
+    ],
+}
+FIRST_SETTINGS = {"model": "offline", "toolPermission": "tool"}
 
 
 def read_agent_file(path: str | Path) -> AgentDefinition:
@@ -95,6 +112,20 @@ def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefin
         Path(name).unlink(missing_ok=True)
         raise
     return agent
+
+
+def write_first_file(path: str | Path) -> AgentDefinition:
+    """Writes the file of a new agent with one small tool, named after the file; returns the agent.
+
+    Raises:
+        ConfigError: there is a file already.
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    if path.exists():
+        source = one_line(str(path), 300)
+        raise ConfigError(f"{source} is there already; edit it, or name another file", path=source)
+    return save_agent_file({"metadata": {"name": path.stem, **FIRST}, "settings": FIRST_SETTINGS}, path)
 
 
 def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinition:

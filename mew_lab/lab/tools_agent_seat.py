@@ -28,13 +28,13 @@ from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, redefine
 from mew_lab.tools_agent.member import ToolsAgent
 
-__all__ = ["ToolRun", "ToolsAgentSeat", "run_tool", "session_capabilities"]
+__all__ = ["ToolTest", "ToolsAgentSeat", "run_tool", "session_capabilities"]
 
 CALL_WITHIN = 330.0  # seconds: more than the deadline of a call
 MAX_CELL = 2000  # characters
 
 
-class ToolRun(Listing):
+class ToolTest(Listing):
     """One call of a tool of an agent: a row for each tool that the model called; the final answer is the note.
 
     `execution` has everything: the prompt, the texts of the model, and each result as it came.
@@ -102,14 +102,14 @@ class ToolsAgentSeat(Seat):
         effect = f"; {', '.join(later)} changed, which takes effect at the next start" if later else ""
         return Note(f"{self.name} serves {count_of(len(definition.tools), 'tool')} of {self.file}{effect}")
 
-    def test(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> ToolRun:
+    def test(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> ToolTest:
         """Runs one call of a tool as a call of the space does, and returns its history and its answer. It blocks.
 
         Raises:
             ConfigError: The agent has no such tool.
         """
         work = _call(self.agent, tool, {**(arguments or {}), **kw})
-        return ToolRun(self._loop.run(work, timeout=CALL_WITHIN, doing=f"testing {self.name}/{tool[:80]}"))
+        return ToolTest(self._loop.run(work, timeout=CALL_WITHIN, doing=f"testing {self.name}/{tool[:80]}"))
 
     async def aclose(self) -> None:
         """Ends the sessions and leaves the space; on the loop."""
@@ -137,7 +137,7 @@ def run_tool(
     *,
     folder: Path,
     **how: Any,
-) -> ToolRun:
+) -> ToolTest:
     """Runs one call in a private space with the servers of the file, as `mew-lab tools-agent serve` does; it blocks.
 
     Args:
@@ -153,7 +153,7 @@ def run_tool(
         async with Home(definition, folder=folder, **how) as home:
             return await _call(home.agent, tool, arguments)
 
-    return ToolRun(loop.run(run(), timeout=CALL_WITHIN, doing=f"testing {tool[:80]}"))
+    return ToolTest(loop.run(run(), timeout=CALL_WITHIN, doing=f"testing {tool[:80]}"))
 
 
 async def _call(agent: ToolsAgent, tool: str, arguments: Mapping[str, Any]) -> Execution:

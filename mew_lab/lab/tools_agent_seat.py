@@ -51,7 +51,7 @@ class ToolTest(Listing):
             )
             for record in execution.calls
         ]
-        tokens = "" if execution.usage is None else f", {sum(execution.usage)} tokens"
+        tokens = "" if execution.usage is None else f", {count_of(sum(execution.usage), 'token')}"
         stats = f"{count_of(len(execution.turns), 'text')} of {execution.model or 'no model'}{tokens}"
         title = f"{execution.tool}: {1000 * execution.seconds:.0f} ms, {stats}"
         super().__init__(

@@ -45,7 +45,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "re2": ("protocol.strings", "protocol.token", "log.filter.patterns"),
     "lark": ("log.filter.grammar",),
     "jsonpath_rfc9535": ("protocol.jsonpath",),
-    "orjson": ("sdk.client", "log.line"),
+    "orjson": ("sdk.client", "log.line", "log.filter.indexed"),
     "websockets": ("transport.websocket", "gateway.protocol"),
     "uvicorn": ("gateway.server", "gateway.protocol"),
     "starlette": ("gateway.routes",),
@@ -54,9 +54,12 @@ PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
     "httpx2": ("bridge.http_client", "bridge.session"),  # mcp brings it
+    "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
+    "agents": ("bridge.frameworks.openai_agents",),
+    "langgraph": ("bridge.frameworks.langgraph",),
     "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
-    "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame"),
+    "numpy": ("log.payloads", "log.table", "log.index", "log.line_frame", "log.line_search", "log.filter.indexed"),
     "duckdb": ("log.index", "log.parquet"),
     "pyarrow": ("log.payloads",),
     "zstandard": ("log.unpacked",),

@@ -405,6 +405,7 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         else:
             action.add_argument("tool", metavar="TOOL", help="the name of the tool")
             action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+        action.add_argument("--model", metavar="NAME", help="another model than that of the agent file")
         about = "the address of a server of the chat completions API that has the agent's model"
         action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
@@ -416,6 +417,10 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(parser)
+    about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
+    parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+    about = "with --http: the file with the token of the clients; default: a new one below .mew"
+    parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
     abouts = {
         "--answer-after": (45, "seconds after which a call that still waits is answered as pending"),
         "--decide-within": (3600, "seconds after which a call that nobody decided is refused"),

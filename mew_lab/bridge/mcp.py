@@ -12,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.subscriptions import LogLimit, Subscriptions
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
+from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ PASSED_ON = frozenset(
         "resources/templates/list",
         "prompts/list",
         "prompts/get",
+        "completion/complete",
     }
 )
 RELAYED = frozenset(
@@ -51,9 +54,13 @@ RELAYED = frozenset(
 )
 CAPABILITIES: Mapping[str, frozenset[str]] = {
     "tools": frozenset({"listChanged"}),
-    "resources": frozenset({"listChanged"}),
+    "resources": frozenset({"listChanged", "subscribe"}),
     "prompts": frozenset({"listChanged"}),
-}  # of a server, that PASSED_ON and RELAYED serve
+    "completions": frozenset(),
+    "logging": frozenset(),
+}  # of a server, that the bridge passes on
+LOGGED = "notifications/message"
+UPDATED = "notifications/resources/updated"
 ENDED = -32000
 SETTLE = 1.0  # seconds for sending the last answers
 MAX_PAGES = 100
@@ -108,6 +115,13 @@ class McpBridge:
         self._leave = asyncio.Event()
         self._stopping = False
         self._watching: asyncio.Task[None] | None = None
+        self._log_limit = LogLimit()
+        self._subscriptions: Subscriptions | None = None
+        self._own: dict[str, Callable[[McpSession, Mapping[str, Any]], Awaitable[None]]] = {
+            "logging/setLevel": lambda session, params: session.set_log_level(params.get("level")),
+            "resources/subscribe": lambda _, params: self._change_subscription(params, subscribes=True),
+            "resources/unsubscribe": lambda _, params: self._change_subscription(params, subscribes=False),
+        }
 
     def __repr__(self) -> str:
         return f"<McpBridge {self.name}: {self.command_line}>"
@@ -186,10 +200,13 @@ class McpBridge:
             return {}
         if method == "initialize" and session is not None:
             return _passed_on(session.initialized)
-        if method not in PASSED_ON or session is None:
+        if (method not in PASSED_ON and method not in self._own) or session is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
         own, on_progress = self._with_progress(params)
         try:
+            if method in self._own:
+                await self._own[method](session, params)
+                return {}
             return await session.request(method, own, on_progress=on_progress)
         except RpcError:
             if not self._silent.is_set():
@@ -238,6 +255,9 @@ class McpBridge:
             async with open_session(
                 self._server, on_notification=self._relay, at_end=self._silent.set
             ) as session:
+                self._subscriptions = Subscriptions(
+                    subscribe=session.subscribe, unsubscribe=session.unsubscribe
+                )
                 if not ready.done():
                     ready.set_result(session)
                 await self._leave.wait()
@@ -252,14 +272,40 @@ class McpBridge:
             )
             ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
 
+    async def _change_subscription(self, params: Mapping[str, Any], *, subscribes: bool) -> None:
+        asked, subscriptions = ASKED.get(), self._subscriptions
+        if subscriptions is None or asked is None:
+            raise RpcError(ENDED, "The MCP server has ended")
+        change = subscriptions.add if subscribes else subscriptions.remove
+        await change(params.get("uri"), asked.sender)
+
     async def _relay(self, method: str, params: Mapping[str, Any]) -> None:
+        """Passes a notification of the server on, as far as the participant may send it."""
         participant = self.participant
-        if method not in RELAYED or participant is None:
+        if participant is None:
             return
-        payload = {"jsonrpc": "2.0", "method": method}
+        if method in RELAYED:
+            await self._notify(participant, method)
+        elif method == LOGGED:
+            for message in self._log_limit.take(params):
+                await self._notify(participant, LOGGED, message)
+        elif method == UPDATED and self._subscriptions is not None:
+            here = participant.client.participants
+            if to := await self._subscriptions.subscribers(params.get("uri"), here):
+                await self._notify(participant, UPDATED, {"uri": params["uri"]}, to=to)
+
+    @staticmethod
+    async def _notify(
+        participant: MEWParticipant,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        to: Sequence[str] = (),
+    ) -> None:
+        payload = {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
         if participant.can_send("mcp/request", payload):
             with contextlib.suppress(MewError):
-                await participant.notify(method)
+                await participant.notify(method, params, to=to)
 
     async def _watch(self) -> None:
         """Waits for the end of the server, answers the open requests, leaves, and reports the reason."""

@@ -84,6 +84,8 @@ _METHODS = {
     "notifications/*": "send notifications",
     "notifications/*/list_changed": "report that its tools or resources have changed",
     "notifications/progress": "report the progress of calls",
+    "notifications/message": "send log messages",
+    "notifications/resources/updated": "report updates of resources",
 }
 
 

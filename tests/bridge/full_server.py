@@ -16,6 +16,7 @@ from typing import Any, cast
 import anyio
 import mcp.server.stdio
 import uvicorn
+from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
 
 ERA = sys.argv[1] if len(sys.argv) > 1 else "both"
@@ -59,6 +60,28 @@ def named_note(name: str) -> str:
     return f"the note {name}"
 
 
+@server.tool()
+async def write(ctx: Context, text: str) -> str:
+    """Writes the note, and says so."""
+    await ctx.notify_resource_updated("full://note")
+    if ctx.protocol_version != "2026-07-28" and "full://note" in subscribed:
+        await ctx.session.send_resource_updated("full://note")
+    return text
+
+
+@server.tool()
+async def log(ctx: Context, times: int, text: str) -> str:
+    """Sends log messages."""
+    for _ in range(times):
+        await ctx.info({"text": text})
+    return "logged"
+
+
+@server.completion()
+async def complete(ref: Any, argument: Any, context: Any) -> types.Completion:
+    return types.Completion(values=[f"{argument.value}!"], has_more=False)
+
+
 @server.prompt()
 def greet(name: str) -> str:
     """A greeting."""
@@ -79,8 +102,31 @@ class Lines:
                 yield line
 
 
+subscribed: set[str] = set()
+
+
+async def subscribe(ctx: Any, params: Any) -> types.EmptyResult:
+    subscribed.add(params.uri)
+    return types.EmptyResult()
+
+
+async def unsubscribe(ctx: Any, params: Any) -> types.EmptyResult:
+    subscribed.discard(params.uri)
+    return types.EmptyResult()
+
+
+async def set_level(ctx: Any, params: Any) -> types.EmptyResult:
+    return types.EmptyResult()
+
+
+low = server._lowlevel_server
+if ERA != "modern":
+    low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
+    low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
+    low.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+
+
 async def serve_stdio() -> None:
-    low = server._lowlevel_server
     async with mcp.server.stdio.stdio_server(cast(Any, Lines()), anyio.wrap_file(sys.stdout)) as (
         reader,
         writer,

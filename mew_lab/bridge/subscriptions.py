@@ -8,7 +8,6 @@ Spec: §3.1; MCP 2025-11-25 "Resources", "Logging".
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
@@ -87,9 +86,12 @@ class LogLimit:
         self._at = 0.0
         self._omitted = 0
 
-    def take(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The params of the messages to send for one `notifications/message` of the server: none, one, or two."""
-        now = _now()
+    def take(self, params: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
+        """The params of the messages to send for one `notifications/message` of the server: none, one, or two.
+
+        Args:
+            now: seconds of a clock that never goes back.
+        """
         self._left = min(BURST, self._left + (now - self._at) * A_SECOND)
         self._at = now
         if self._left < 1:
@@ -102,10 +104,6 @@ class LogLimit:
             text = f"{count} log messages of this server were left out: more than {A_SECOND:g} a second"
             messages.insert(0, {"level": "warning", "logger": "mew_lab", "data": text})
         return messages
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _bounded(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -290,5 +290,5 @@ async def test_a_tool_profile_lets_a_bridge_answer_and_no_more(site: Site) -> No
     bridge = await site.odd()
     assert bridge.participant is not None
     with pytest.raises(CapabilityViolation):
-        await bridge.participant.notify("notifications/message")
+        await bridge.participant.notify("notifications/cancelled")
     assert repr(bridge).startswith("<McpBridge git: ")

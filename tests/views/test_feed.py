@@ -229,7 +229,7 @@ def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Call
     view = FeedView(Rows_())
     page = browser(view)
     snapshot = page.appear()
-    assert snapshot["columns"] == ["seq", "time", "route", "what", "took"]
+    assert snapshot["columns"] == ["seq", "time", "route", "what", "took", "finding"]
     view.columns = ["what", "context"]  # type: ignore[assignment]
     [item] = page.until(lambda: page.of("columns"))
     assert (item["columns"], item["chosen"]) == (["what", "context"], True)

@@ -3,7 +3,7 @@
 import { atHand, doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
-import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, TIME, WHAT, answersOf } from "./cells.js";
+import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
 // `on.act(name, choices)` performs an act in Python, and `on.open(part, target)` shows a message in another part.
@@ -67,6 +67,17 @@ export function detailPane(on) {
     return [list, all.length > 1 ? all.at(-1)[1] - all[0][1] : null];
   }
 
+  // What the diagnosis finds about the message, the worst first.
+  function findingsOf(item) {
+    const list = make("ol", { class: "mew-findings", "aria-label": "Findings" });
+    for (const [severity, sentence, requirement, rule] of [...item.findings].sort((a, b) => SEVERITIES.indexOf(b[0]) - SEVERITIES.indexOf(a[0]))) {
+      const line = make("li", { title: rule }, make("span", { class: `mew-severity mew-at-${severity}`, text: severity }), " ", make("bdi", { class: "mew-found-sentence", text: sentence }));
+      if (requirement) line.append(" ", make("span", { class: "mew-small mew-code", text: requirement, title: "The requirement of the specification" }));
+      list.append(line);
+    }
+    return item.findings.length ? list : "";
+  }
+
   function lengthText(item, length) {
     const parts = [];
     if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} messages in ${seconds(length)}`);
@@ -100,7 +111,7 @@ export function detailPane(on) {
   function refresh(item) {
     const [list, length] = steps(item), story = pane.querySelector(".mew-story");
     const at = story.querySelector(":focus")?.getAttribute("data-seq");
-    story.replaceChildren(list, make("div", { class: "mew-small", text: lengthText(item, length) }));
+    story.replaceChildren(findingsOf(item), list, make("div", { class: "mew-small", text: lengthText(item, length) }));
     if (at) (list.querySelector(`[data-seq="${at}"]`) ?? textNode()).focus({ preventScroll: true });
   }
 

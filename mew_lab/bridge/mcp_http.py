@@ -16,7 +16,10 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.bridge.mcp_server import MAX_REQUEST, McpSurface, mcp_server
+from mcp.server.lowlevel import Server
+
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, AnswerDelivery
+from mew_lab.bridge.mcp_server import MAX_REQUEST
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
 from mew_lab.gateway.server import Uvicorn, settings
@@ -42,7 +45,7 @@ class McpHttpServer:
     `url` is its address for clients. Requests for other hosts, and those of web pages, are refused.
 
     Args:
-        surface: the object that answers the requests.
+        server: the server of the MCP library that answers the requests; `mcp_server` makes one of a surface.
         token: the bearer that every request must have.
         token_name: the description of the token in the answer to a request without it.
         port: 0 takes a free one.
@@ -55,7 +58,7 @@ class McpHttpServer:
 
     def __init__(
         self,
-        surface: McpSurface,
+        server: Server[Any],
         *,
         token: Token,
         token_name: str = "the token of this server",
@@ -69,7 +72,7 @@ class McpHttpServer:
         self._wrong_tokens = 0  # since the last line of the log
         self._log_wrong_at = 0.0
         self._hosts = Hosts(port)
-        self._app = mcp_server(surface).streamable_http_app(
+        self._app = server.streamable_http_app(
             streamable_http_path=PATH,
             host=HOST,
             max_request_body_size=MAX_REQUEST,
@@ -121,7 +124,8 @@ class McpHttpServer:
         if refusal is not None:
             await _refuse(send, *refusal)
         else:
-            await self._app(scope, receive, send)
+            delivery = scope[ANSWER_DELIVERY] = AnswerDelivery(receive, send)
+            await self._app(scope, delivery.receive, delivery.send)
 
     def _check(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
         """Status, code and sentence of a refusal; None accepts the request. No `Origin` is allowed."""

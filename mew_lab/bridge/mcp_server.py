@@ -1,4 +1,4 @@
-"""Serves an `McpSurface` to MCP clients: as a server of the MCP library, and over stdio.
+"""Serves MCP clients: an `McpSurface` as a server of the MCP library, and any such server over stdio.
 
 An `McpSurface` answers requests; this module adds the transport-independent server (`mcp_server`) and the stdio
 transport (`serve_stdio`). `mcp_http` has HTTP. Both forms of the protocol are supported: with a handshake, and
@@ -66,12 +66,11 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
     )
 
 
-async def serve_stdio(surface: McpSurface, *, ended: asyncio.Event) -> None:
+async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
     """Serves one client on stdin and stdout, until it closes stdin or `ended` is set.
 
     Meanwhile, all printed output of this process goes to stderr.
     """
-    server = mcp_server(surface)
 
     async def serve() -> None:
         lines = cast(Any, _StdinLines(0))

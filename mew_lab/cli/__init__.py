@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -23,6 +24,7 @@ __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SEVERITIES = ("note", "warn", "error", "fatal")  # of the diagnosis, which is loaded when it is run
+MAX_SECONDS = 30 * 24 * 3600
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -125,6 +127,12 @@ def _run_bridge(options: argparse.Namespace) -> None:
     run(options)
 
 
+def _run_mcp(options: argparse.Namespace) -> None:
+    from mew_lab.cli.mcp import run
+
+    run(options)
+
+
 def _run_tap(options: argparse.Namespace) -> None:
     from mew_lab.cli.tap import run
 
@@ -166,6 +174,7 @@ RUN: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "export": _run_export,
     "journal": _run_journal,
     "bridge": _run_bridge,
+    "mcp": _run_mcp,
     "tap": _run_tap,
     "agent": _run_agent,
     "tools-agent": _run_tools_agent,
@@ -295,6 +304,13 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
 
+    _add_mcp(
+        add(
+            "mcp",
+            "offers a running space to an MCP client as one server, with a person's approval of its calls",
+        )
+    )
+
     tap = add(
         "tap", "relays between an MCP client and an MCP server, unchanged, and records both in a journal"
     )
@@ -388,6 +404,38 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
         action.add_argument("--key-env", metavar="NAME", help=about)
+        about = "runs an agent file that names supervisors, which review nothing here"
+        action.add_argument("--without-supervisors", action="store_true", help=about)
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    _add_elsewhere(parser)
+    about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
+    parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+    about = "with --http: the file with the token of the clients; default: a new one below .mew"
+    parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
+    abouts = {
+        "--answer-after": (45, "seconds after which a call that still waits is answered as pending"),
+        "--decide-within": (3600, "seconds after which a call that nobody decided is refused"),
+        "--grace": (300, "seconds that a call still waits for a client that is gone"),
+    }
+    for flag, (seconds, about) in abouts.items():
+        parser.add_argument(
+            flag, type=_seconds, default=float(seconds), metavar="S", help=f"{about}; default: {seconds}"
+        )
+
+
+def _seconds(word: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{word[:20]!r} is no number of seconds above 0 and up to {MAX_SECONDS}"
+        )
+    return seconds
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

@@ -124,11 +124,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def run_verify(options: argparse.Namespace) -> None:
-    """Verifies a journal, and that each request for a proposal in it was decided beforehand.
+    """Verifies a journal, and the consent receipt of each request for a proposal in it.
 
     Raises:
         JournalError: The file is no journal.
-        SystemExit: 1, when the journal was changed after it was written; 3, when a request was not decided.
+        SystemExit: 1, when the journal was changed after it was written; 3, when a request has no receipt that fits, or
+            is another call than the proposal that it names.
     """
     result = open_log(options.file).verify(heads=options.heads)
     shell.say(str(result))

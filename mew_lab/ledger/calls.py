@@ -33,8 +33,7 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
@@ -51,6 +50,7 @@ __all__ = [
     "Rejection",
     "Request",
     "method_of",
+    "other_call",
     "shown",
     "tool_of",
     "unasked",
@@ -86,73 +86,83 @@ class Claim(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrackedCall:
-    """The common part of a request and a proposal.
-
-    Attributes:
-        entry: The envelope itself.
-        response: The answer that counts; None before it came.
-        claims: The envelopes that refer to it and do not change it, at most 100.
-    """
-
-    entry: Entry
-    response: Entry | None = field(default=None, kw_only=True)
-    claims: tuple[Claim, ...] = field(default=(), kw_only=True)
+class _Tracked(Protocol):
+    """The fields that a request and a proposal have in common."""
 
     @property
-    def id(self) -> str:
+    def entry(self) -> Entry: ...
+    @property
+    def response(self) -> Entry | None: ...
+
+
+class TrackedCall:
+    """The common part of a request and a proposal: what their messages say."""
+
+    __slots__ = ()
+
+    @property
+    def id(self: _Tracked) -> str:
         return self.entry.id
 
     @property
-    def seq(self) -> int:
+    def seq(self: _Tracked) -> int:
         """Its place among all entries that the ledger observed."""
         return self.entry.seq
 
     @property
-    def sender(self) -> str:
+    def sender(self: _Tracked) -> str:
         return self.entry.sender
 
     @property
-    def to(self) -> tuple[str, ...]:
+    def to(self: _Tracked) -> tuple[str, ...]:
         return self.entry.to
 
     @property
-    def payload(self) -> Mapping[str, Any]:
+    def payload(self: _Tracked) -> Mapping[str, Any]:
         return self.entry.payload
 
     @property
-    def envelope(self) -> Envelope:
+    def envelope(self: _Tracked) -> Envelope:
         return self.entry.envelope
 
     @property
-    def method(self) -> str:
+    def method(self: _Tracked) -> str:
         """The MCP method, such as `tools/call`; empty where a refused envelope names none."""
         return method_of(self.entry.payload)
 
     @property
-    def tool(self) -> str:
+    def tool(self: _Tracked) -> str:
         """The name of the tool; empty where the method has none."""
         return tool_of(self.entry.payload) or ""
 
     @property
-    def failed(self) -> bool:
+    def failed(self: _Tracked) -> bool:
         """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
         return _is_failure(self.response)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Request(TrackedCall):
+# Fields and members stand in two classes each, because a NamedTuple takes no other base.
+class _RequestFields(NamedTuple):
+    entry: Entry
+    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
+    answers: tuple[Entry, ...] = ()
+    response: Entry | None = None
+    claims: tuple[Claim, ...] = ()
+
+
+class Request(_RequestFields, TrackedCall):
     """One `mcp/request` and its state.
 
     Attributes:
+        entry: The envelope itself.
         state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
         answers: The first answer of each addressee, at most 5 of them. `response` is the earliest; the others are also
             among the claims.
+        response: The answer that counts; None before it came.
+        claims: The envelopes that refer to it and do not change it, at most 100.
     """
 
-    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
-    answers: tuple[Entry, ...] = ()
+    __slots__ = ()
 
     @property
     def decided(self) -> bool:
@@ -168,21 +178,8 @@ class Request(TrackedCall):
         return weight + _weigh(self.claims) if self.claims else weight
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Proposal(TrackedCall):
-    """One `mcp/proposal` and its state.
-
-    Attributes:
-        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
-        request: The fulfilment; None before it came. `response` is the answer to it.
-        by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
-            the withdrawal.
-        difference: The places where the request differs from the proposal, except `jsonrpc` and the JSON-RPC `id`;
-            None where they were not compared, because the request refers to too large proposals.
-        uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
-        anew: Whether its proposer had used the id before, for another proposal.
-    """
-
+class _ProposalFields(NamedTuple):
+    entry: Entry
     state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
     request: Entry | None = None
     by: str = ""
@@ -191,6 +188,27 @@ class Proposal(TrackedCall):
     rejections: tuple[Rejection, ...] = ()
     uncertain: bool = False
     anew: bool = False
+    response: Entry | None = None
+    claims: tuple[Claim, ...] = ()
+
+
+class Proposal(_ProposalFields, TrackedCall):
+    """One `mcp/proposal` and its state.
+
+    Attributes:
+        entry: The envelope itself.
+        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
+        request: The fulfilment; None before it came. `response` is the answer to it.
+        by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
+            the withdrawal.
+        difference: The places where the request differs from the proposal, except `jsonrpc` and the JSON-RPC `id`;
+            None where they were not compared, because the request refers to too large proposals.
+        uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
+        anew: Whether its proposer had used the id before, for another proposal.
+        claims: The envelopes that refer to it and do not change it, at most 100.
+    """
+
+    __slots__ = ()
 
     @property
     def proposer(self) -> str:
@@ -442,7 +460,7 @@ class CallLedger:
         They may have been decided in the meantime and must not be fulfilled again.
         """
         for proposal in self.proposals.undecided:
-            self.proposals.put(replace(proposal, uncertain=True))
+            self.proposals.put(proposal._replace(uncertain=True))
 
     # --- one rule a kind ---
 
@@ -487,8 +505,7 @@ class CallLedger:
             room -= len(proposal.entry.raw) + len(entry.raw)
             difference = _compare(proposal, entry) if room >= 0 else None
             self._fulfilments.setdefault(entry.id, []).append(proposal.id)
-            fulfilled = replace(
-                proposal,
+            fulfilled = proposal._replace(
                 state="fulfilled",
                 request=entry,
                 by=entry.sender,
@@ -518,7 +535,7 @@ class CallLedger:
             elif why := unasked(entry.sender, proposal.request.to):
                 yield self._claim(proposal, entry, why)
             else:
-                yield self._keep("answered", replace(proposal, state="answered", response=entry), entry)
+                yield self._keep("answered", proposal._replace(state="answered", response=entry), entry)
         for proposal in self._related(entry):
             yield self._claim(proposal, entry, "an answer belongs to a request, not to a proposal")
 
@@ -529,7 +546,7 @@ class CallLedger:
             if why:
                 yield self._claim(proposal, entry, why)
             else:
-                withdrawn = replace(proposal, state="withdrawn", by=entry.sender, reason=_reason(entry))
+                withdrawn = proposal._replace(state="withdrawn", by=entry.sender, reason=_reason(entry))
                 yield self._keep("withdrawn", withdrawn, entry)
 
     def _on_reject(self, entry: Entry) -> Iterator[Change]:
@@ -539,7 +556,7 @@ class CallLedger:
                 yield self._claim(proposal, entry, why)
                 continue
             rejections = _add_remark(proposal.rejections, Rejection(entry.sender, _reason(entry)))
-            yield self._keep("rejected", replace(proposal, state="rejected", rejections=rejections), entry)
+            yield self._keep("rejected", proposal._replace(state="rejected", rejections=rejections), entry)
 
     # --- storage ---
 
@@ -559,7 +576,7 @@ class CallLedger:
 
     def _claim(self, call: Request | Proposal, entry: Entry, why: str) -> Change:
         claims = _add_remark(call.claims, Claim(entry.id, entry.kind, entry.sender, why))
-        return self._keep("claimed", replace(call, claims=claims), entry)
+        return self._keep("claimed", call._replace(claims=claims), entry)
 
     def _keep(self, what: Any, call: Request | Proposal, entry: Entry) -> Change:
         if isinstance(call, Request):
@@ -594,7 +611,7 @@ def _add_answer(request: Request, entry: Entry) -> Request:
         or unasked(entry.sender, request.to)
     ):
         return request
-    return replace(request, answers=(*request.answers, entry))
+    return request._replace(answers=(*request.answers, entry))
 
 
 def _add_remark(remarks: tuple[R, ...], remark: R) -> tuple[R, ...]:
@@ -619,6 +636,14 @@ def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> s
     """The reason why `request` does not fulfil `proposal`; empty where it does. Earlier decisions are not checked."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
+    return other_call(proposal, request, addressees)
+
+
+def other_call(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
+    """The reason why `request`, to these addressees, is another call than the proposed one; empty where it is the same.
+
+    Other arguments make no other call: they are an edit (R17).
+    """
     if not addressees:
         return "it is addressed to nobody"
     if proposal.to and addressees != set(proposal.to):

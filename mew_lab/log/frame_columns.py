@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from operator import attrgetter as _get  # of many rows, in half the time of a lambda
 from typing import Any, NamedTuple
 
 from mew_lab.ledger.calls import method_of, tool_of
@@ -143,14 +144,12 @@ def _opening(what: str) -> tuple[FrameColumn, ...]:
     """The columns of the message that a row of `RequestRow`, `ProposalRow` or `ChatMessageRow` begins with."""
     return (
         FrameColumn(
-            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", lambda r: r.opened.seq
+            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", _get("opened.seq")
         ),
-        FrameColumn(
-            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.opened.record.now
-        ),
-        FrameColumn("id", "object", "", "its id", lambda r: r.opened.id),
-        FrameColumn("from", "object", "", "its sender", lambda r: r.opened.sender),
-        FrameColumn("to", "object", "", "its addressees, a tuple", lambda r: r.opened.to),
+        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
+        FrameColumn("id", "object", "", "its id", _get("opened.id")),
+        FrameColumn("from", "object", "", "its sender", _get("opened.sender")),
+        FrameColumn("to", "object", "", "its addressees, a tuple", _get("opened.to")),
     )
 
 
@@ -158,7 +157,7 @@ def _call() -> tuple[FrameColumn, ...]:
     return (
         FrameColumn("method", "object", "", "its MCP method", lambda r: method_of(r.opened.payload)),
         FrameColumn("tool", "object", "", "the tool that it calls", lambda r: _tool_of_call(r.opened)),
-        FrameColumn("context", "object", "", "its context", lambda r: r.opened.context),
+        FrameColumn("context", "object", "", "its context", _get("opened.context")),
     )
 
 
@@ -184,7 +183,7 @@ REQUESTS = FrameSpec(
             "object",
             "",
             "waiting, answered, sent (a notification), refused (by the gateway), claimed (its id is another's)",
-            lambda r: r.state,
+            _get("state"),
         ),
         FrameColumn(
             "latency",
@@ -231,16 +230,16 @@ REQUESTS = FrameSpec(
             "the ids of the proposals that it approved, a tuple",
             lambda r: tuple(p.opened.id for p in r.proposals),
         ),
-        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", lambda r: r.opened.code),
+        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", _get("opened.code")),
         FrameColumn(
-            "pattern", "object", "", "the permission that let it pass, as JSON", lambda r: r.opened.pattern
+            "pattern", "object", "", "the permission that let it pass, as JSON", _get("opened.pattern")
         ),
         FrameColumn(
             "grant",
             "object",
             "",
             "the id of the message that gave that permission; empty for a configured one",
-            lambda r: r.opened.grant,
+            _get("opened.grant"),
         ),
         FrameColumn("claims", "int64", "messages", "messages that refer to it and changed nothing", _claims),
     ),
@@ -296,7 +295,7 @@ PROPOSALS = FrameSpec(
             "object",
             "",
             "`open`, `rejected`, `fulfilled` (approved), `answered`, `withdrawn`, `refused` (by the gateway), `claimed`",
-            lambda r: r.state,
+            _get("state"),
         ),
         FrameColumn(
             "latency",
@@ -386,7 +385,7 @@ PROPOSALS = FrameSpec(
             "the reason of its withdrawal, or else of the first rejection",
             _proposal_reason,
         ),
-        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", lambda r: r.opened.code),
+        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", _get("opened.code")),
         FrameColumn(
             "claims",
             "int64",
@@ -451,13 +450,11 @@ DECISIONS = FrameSpec(
             "int64",
             "",
             "the place of the request or the rejection in the journal",
-            lambda r: r.entry.seq,
+            _get("entry.seq"),
         ),
-        FrameColumn(
-            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.entry.record.now
-        ),
-        FrameColumn("id", "object", "", "the id of the request or the rejection", lambda r: r.entry.id),
-        FrameColumn("from", "object", "", "its sender", lambda r: r.entry.sender),
+        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("entry.record.now")),
+        FrameColumn("id", "object", "", "the id of the request or the rejection", _get("entry.id")),
+        FrameColumn("from", "object", "", "its sender", _get("entry.sender")),
         FrameColumn("to", "object", "", "the targets of the call, a tuple", lambda r: _called(r).to),
         FrameColumn(
             "method", "object", "", "the MCP method of the call", lambda r: method_of(_called(r).payload)
@@ -503,34 +500,32 @@ DECISIONS = FrameSpec(
             "object",
             "",
             "the permission that let the message pass, as JSON",
-            lambda r: r.entry.pattern,
+            _get("entry.pattern"),
         ),
         FrameColumn(
             "source",
             "object",
             "",
             "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
-            lambda r: r.origin.source,
+            _get("origin.source"),
         ),
         FrameColumn(
             "profile",
             "object",
             "",
             "the profile with which its sender was configured; empty for any other list",
-            lambda r: r.origin.profile,
+            _get("origin.profile"),
         ),
         FrameColumn(
             "grant",
             "object",
             "",
             "the id of the message that gave it; empty for a configured one",
-            lambda r: r.entry.grant,
+            _get("entry.grant"),
         ),
-        FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
-        FrameColumn(
-            "given_for", "object", "", "the reason that was stated with it", lambda r: r.origin.reason
-        ),
-        FrameColumn("given_at", "Int64", "", "its place in the journal", lambda r: r.origin.seq),
+        FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),
+        FrameColumn("given_for", "object", "", "the reason that was stated with it", _get("origin.reason")),
+        FrameColumn("given_at", "Int64", "", "its place in the journal", _get("origin.seq")),
         FrameColumn(
             "proposal",
             "object",
@@ -639,7 +634,7 @@ REASONING = FrameSpec(
             "Int64",
             "",
             "the place of its start in the journal; missing where the log begins behind it",
-            lambda r: r.seq,
+            _get("seq"),
         ),
         FrameColumn(
             "time",
@@ -653,31 +648,27 @@ REASONING = FrameSpec(
             "object",
             "",
             "the id of its start, which is the context of its messages",
-            lambda r: r.sequence.id,
+            _get("sequence.id"),
         ),
-        FrameColumn("from", "object", "", "the participant that reasons", lambda r: r.sequence.owner),
-        FrameColumn("state", "object", "", "active, concluded, cancelled, left", lambda r: r.sequence.state),
+        FrameColumn("from", "object", "", "the participant that reasons", _get("sequence.owner")),
+        FrameColumn("state", "object", "", "active, concluded, cancelled, left", _get("sequence.state")),
         FrameColumn("seconds", "float64", "s", "from its start to its end", _sequence_seconds),
         FrameColumn("ended", _TIME, "UTC", "the time of its end", lambda r: _time_at(r.sequence.ended)),
-        FrameColumn("ended_by", "object", "", "the participant that ended it", lambda r: r.sequence.by),
-        FrameColumn("reason", "object", "", "the reason of a cancel", lambda r: r.sequence.reason),
+        FrameColumn("ended_by", "object", "", "the participant that ended it", _get("sequence.by")),
+        FrameColumn("reason", "object", "", "the reason of a cancel", _get("sequence.reason")),
         FrameColumn(
             "steps",
             "int64",
             "messages",
             "messages that belong to it, its start aside",
-            lambda r: r.sequence.steps,
+            _get("sequence.steps"),
         ),
         FrameColumn(
-            "about", "object", "", "the ids that its start correlates to, a tuple", lambda r: r.sequence.about
+            "about", "object", "", "the ids that its start correlates to, a tuple", _get("sequence.about")
         ),
-        FrameColumn(
-            "parent", "object", "", "the id of the sequence within which it began", lambda r: r.parent
-        ),
-        FrameColumn(
-            "path", "object", "", "the part of the parent in which it began", lambda r: r.sequence.path
-        ),
-        FrameColumn("stream", "object", "", "the id of the stream beside it", lambda r: r.sequence.stream),
+        FrameColumn("parent", "object", "", "the id of the sequence within which it began", _get("parent")),
+        FrameColumn("path", "object", "", "the part of the parent in which it began", _get("sequence.path")),
+        FrameColumn("stream", "object", "", "the id of the stream beside it", _get("sequence.stream")),
     ),
 )
 
@@ -700,25 +691,25 @@ STREAMS = FrameSpec(
     "streams",
     "one row for each stream, requested ones that were never opened too",
     (
-        FrameColumn("seq", "Int64", "", "the place of the message by which it became known", lambda r: r.seq),
+        FrameColumn("seq", "Int64", "", "the place of the message by which it became known", _get("seq")),
         FrameColumn("time", _TIME, "UTC", "the time of that message", lambda r: _time_at(r.began)),
         FrameColumn(
             "id",
             "object",
             "",
             "the id that its frames carry; empty before it is opened",
-            lambda r: r.facts.id,
+            _get("facts.id"),
         ),
-        FrameColumn("request", "object", "", "the id of its request", lambda r: r.facts.request_id),
-        FrameColumn("from", "object", "", "its owner", lambda r: r.facts.owner),
+        FrameColumn("request", "object", "", "the id of its request", _get("facts.request_id")),
+        FrameColumn("from", "object", "", "its owner", _get("facts.owner")),
         FrameColumn(
             "to",
             "object",
             "",
             "the recipients of its frames, a tuple; empty for everybody",
-            lambda r: r.facts.target,
+            _get("facts.target"),
         ),
-        FrameColumn("state", "object", "", "requested, refused, open, closed", lambda r: r.facts.state),
+        FrameColumn("state", "object", "", "requested, refused, open, closed", _get("facts.state")),
         FrameColumn(
             "direction", "object", "", "as its request states it", lambda r: _described(r, "direction")
         ),
@@ -730,7 +721,7 @@ STREAMS = FrameSpec(
             "object",
             "",
             "the participants that may write, a tuple, the owner first",
-            lambda r: r.facts.writers,
+            _get("facts.writers"),
         ),
         FrameColumn("opened", _TIME, "UTC", "the time when it was opened", lambda r: _time_at(r.opened)),
         FrameColumn(
@@ -738,15 +729,15 @@ STREAMS = FrameSpec(
         ),
         FrameColumn("seconds", "float64", "s", "how long it was open", _stream_seconds),
         FrameColumn(
-            "ended_by", "object", "", "the participant that closed it, or refused it", lambda r: r.facts.by
+            "ended_by", "object", "", "the participant that closed it, or refused it", _get("facts.by")
         ),
-        FrameColumn("reason", "object", "", "the reason of its close or refusal", lambda r: r.facts.reason),
+        FrameColumn("reason", "object", "", "the reason of its close or refusal", _get("facts.reason")),
         FrameColumn(
             "refused_frames",
             "int64",
             "frames",
             "frames that the gateway reported as refused",
-            lambda r: r.facts.refused_frames,
+            _get("facts.refused_frames"),
         ),
     ),
 )
@@ -755,13 +746,13 @@ PARTICIPANTS = FrameSpec(
     "participants",
     "one row for each participant that was ever present or sent a message",
     (
-        FrameColumn("participant", "object", "", "its name", lambda r: r.name),
+        FrameColumn("participant", "object", "", "its name", _get("name")),
         FrameColumn(
             "profile",
             "object",
             "",
             "the profile with which it was configured; empty for any other list",
-            lambda r: r.profile,
+            _get("profile"),
         ),
         FrameColumn(
             "present",
@@ -791,7 +782,7 @@ PARTICIPANTS = FrameSpec(
             "whether it was removed and has not joined since",
             lambda r: bool(r.member and r.member.removed),
         ),
-        FrameColumn("joins", "int64", "connections", "connections that it had", lambda r: r.joins),
+        FrameColumn("joins", "int64", "connections", "connections that it had", _get("joins")),
         FrameColumn(
             "first",
             _TIME,
@@ -800,22 +791,20 @@ PARTICIPANTS = FrameSpec(
             lambda r: _time_at(r.first),
         ),
         FrameColumn("last", _TIME, "UTC", "the time of its last message", lambda r: _time_at(r.last)),
-        FrameColumn("sent", "int64", "messages", "messages by it that were accepted", lambda r: r.sent),
-        FrameColumn("refused", "int64", "messages", "messages by it that were refused", lambda r: r.refused),
-        FrameColumn("addressed", "int64", "messages", "messages to it by name", lambda r: r.addressed),
+        FrameColumn("sent", "int64", "messages", "messages by it that were accepted", _get("sent")),
+        FrameColumn("refused", "int64", "messages", "messages by it that were refused", _get("refused")),
+        FrameColumn("addressed", "int64", "messages", "messages to it by name", _get("addressed")),
+        FrameColumn("requests", "int64", "messages", "requests by it that were accepted", _get("requests")),
         FrameColumn(
-            "requests", "int64", "messages", "requests by it that were accepted", lambda r: r.requests
+            "proposals", "int64", "messages", "proposals by it that were accepted", _get("proposals")
         ),
-        FrameColumn(
-            "proposals", "int64", "messages", "proposals by it that were accepted", lambda r: r.proposals
-        ),
-        FrameColumn("tokens", "Int64", "tokens", "in its context, by its last status", lambda r: r.tokens),
+        FrameColumn("tokens", "Int64", "tokens", "in its context, by its last status", _get("tokens")),
         FrameColumn(
             "max_tokens",
             "Int64",
             "tokens",
             "that its context can hold, by its last status",
-            lambda r: r.max_tokens,
+            _get("max_tokens"),
         ),
         FrameColumn(
             "permissions",
@@ -831,17 +820,17 @@ GRANTS = FrameSpec(
     "grants",
     "one row for each permission that a participant gave with `capability/grant`",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.seq),
+        FrameColumn("seq", "int64", "", "its place in the journal", _get("seq")),
         FrameColumn("time", _TIME, "UTC", "the time when it was given", lambda r: _time_at(r.grant.t)),
-        FrameColumn("id", "object", "", "its id", lambda r: r.grant.id),
-        FrameColumn("from", "object", "", "the participant that gave it", lambda r: r.grant.granter),
-        FrameColumn("recipient", "object", "", "the participant that got it", lambda r: r.grant.recipient),
+        FrameColumn("id", "object", "", "its id", _get("grant.id")),
+        FrameColumn("from", "object", "", "the participant that gave it", _get("grant.granter")),
+        FrameColumn("recipient", "object", "", "the participant that got it", _get("grant.recipient")),
         FrameColumn(
             "state",
             "object",
             "",
             "stands, revoked, ended; one that stands may have ended unseen, at its own end",
-            lambda r: r.grant.state,
+            _get("grant.state"),
         ),
         FrameColumn(
             "permissions",
@@ -857,7 +846,7 @@ GRANTS = FrameSpec(
             "those of them that are left of it, a tuple",
             lambda r: _write_patterns(r.grant.left if r.grant.stands else ()),
         ),
-        FrameColumn("reason", "object", "", "the reason that was stated with it", lambda r: r.grant.reason),
+        FrameColumn("reason", "object", "", "the reason that was stated with it", _get("grant.reason")),
         FrameColumn(
             "ended",
             _TIME,
@@ -870,14 +859,14 @@ GRANTS = FrameSpec(
             "object",
             "",
             "the participant that revoked it, or removed its recipient or giver",
-            lambda r: r.grant.revoked_by,
+            _get("grant.revoked_by"),
         ),
         FrameColumn(
             "expires_at",
             "object",
             "",
             "the end that was stated with it, as a text",
-            lambda r: r.grant.expires_at,
+            _get("grant.expires_at"),
         ),
         FrameColumn(
             "max_uses",
@@ -886,7 +875,7 @@ GRANTS = FrameSpec(
             "the uses that were stated with it",
             lambda r: whole_number(r.grant.max_uses),
         ),
-        FrameColumn("uses", "int64", "messages", "messages that it let pass", lambda r: r.uses),
+        FrameColumn("uses", "int64", "messages", "messages that it let pass", _get("uses")),
         FrameColumn("last_use", _TIME, "UTC", "the time of the last of them", lambda r: _time_at(r.last_use)),
         FrameColumn(
             "acknowledged_by",
@@ -915,14 +904,14 @@ VERDICTS = FrameSpec(
     "verdicts",
     "one row for each message of a participant that the gateway accepted or refused",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.record.seq),
-        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.record.now),
+        FrameColumn("seq", "int64", "", "its place in the journal", _get("record.seq")),
+        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("record.now")),
         FrameColumn(
             "participant",
             "object",
             "",
             "the participant that the gateway authenticated",
-            lambda r: r.record.participant,
+            _get("record.participant"),
         ),
         FrameColumn(
             "kind", "object", "", "its kind; empty where its text is not kept", lambda r: _member(r, "kind")
@@ -930,34 +919,34 @@ VERDICTS = FrameSpec(
         FrameColumn(
             "id", "object", "", "its id; empty where its text is not kept", lambda r: _member(r, "id")
         ),
-        FrameColumn("verdict", "object", "", "accepted or refused", lambda r: r.record.verdict),
-        FrameColumn("code", "object", "", "the reason of a refusal", lambda r: r.record.code),
+        FrameColumn("verdict", "object", "", "accepted or refused", _get("record.verdict")),
+        FrameColumn("code", "object", "", "the reason of a refusal", _get("record.code")),
         FrameColumn("why", "object", "", "that reason in words", _why),
         FrameColumn(
-            "pattern", "object", "", "the permission that let it pass, as JSON", lambda r: r.record.pattern
+            "pattern", "object", "", "the permission that let it pass, as JSON", _get("record.pattern")
         ),
         FrameColumn(
             "source",
             "object",
             "",
             "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
-            lambda r: r.origin.source,
+            _get("origin.source"),
         ),
         FrameColumn(
             "profile",
             "object",
             "",
             "the profile with which its sender was configured",
-            lambda r: r.origin.profile,
+            _get("origin.profile"),
         ),
         FrameColumn(
             "grant",
             "object",
             "",
             "the id of the message that gave it; empty for a configured one",
-            lambda r: r.record.grant,
+            _get("record.grant"),
         ),
-        FrameColumn("given_by", "object", "", "the participant that gave it", lambda r: r.origin.giver),
+        FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),
     ),
 )
 
@@ -1041,11 +1030,9 @@ TELEMETRY = FrameSpec(
     "telemetry",
     "one row for each status that a participant sent",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", lambda r: r.opened.seq),
-        FrameColumn(
-            "time", _TIME, "UTC", "the time when the gateway received it", lambda r: r.opened.record.now
-        ),
-        FrameColumn("from", "object", "", "the participant that sent it", lambda r: r.opened.sender),
+        FrameColumn("seq", "int64", "", "its place in the journal", _get("opened.seq")),
+        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
+        FrameColumn("from", "object", "", "the participant that sent it", _get("opened.sender")),
         FrameColumn("tokens", "Int64", "tokens", "in its context", _telemetry("tokens")),
         FrameColumn("max_tokens", "Int64", "tokens", "that its context can hold", _telemetry("max_tokens")),
         FrameColumn(

@@ -77,7 +77,7 @@ class _SettledValues:
     def add(self, rows: Sequence[Any]) -> None:
         self.places += [row.place for row in rows]
         for column, values, shared in zip(self._columns, self.values, self._shared, strict=True):
-            new = [column.value(row) for row in rows]
+            new = list(map(column.value, rows))
             values += _share(new, shared) if column.dtype == "object" else new
 
 
@@ -120,7 +120,7 @@ class FrameMaker:
 
         Changes to it do not change the next one.
         """
-        with self._lock:
+        with self._lock, rare_collection:
             try:
                 self._read(new(self._pass.places))
             except (
@@ -135,12 +135,11 @@ class FrameMaker:
             return made.copy(deep=False)
 
     def _read(self, records: Iterable[Record]) -> None:
-        with rare_collection:
-            for record in records:
-                self._pass.observe(record)
-                if self._pass.due:
-                    for settled, rows in self._pass.settle().items():
-                        self._settled[settled].add(rows)
+        for record in records:
+            self._pass.observe(record)
+            if self._pass.due:
+                for settled, rows in self._pass.settle().items():
+                    self._settled[settled].add(rows)
 
     def _make(self, name: str) -> pd.DataFrame:
         import pandas as pd
@@ -157,7 +156,7 @@ class FrameMaker:
         order = [] if in_order else sorted(range(len(places)), key=places.__getitem__)
         made: dict[str, pd.Series[Any]] = {}
         for at, column in enumerate(columns):
-            whole = settled.values[at] + [column.value(row) for row in rows]
+            whole = [*settled.values[at], *map(column.value, rows)]
             if not self._grows:
                 settled.values[at] = []
             ordered = [whole[n] for n in order] if order else whole

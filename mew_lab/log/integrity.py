@@ -57,11 +57,16 @@ class KeptHead(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """The first line that is not vouched for: its file, its number there (from 1), and the reason."""
+    """The first line that is not vouched for: its file, its number there (from 1), and the reason.
+
+    `after` is the last record before it that is vouched for, 0 where there is none: by the last kept head that is in
+    the chain where one is missing, otherwise by the chain alone.
+    """
 
     path: Path
     line: int
     why: str
+    after: int
 
     def __str__(self) -> str:
         return f"line {self.line} of {self.path.name} is not vouched for: {self.why}"
@@ -223,7 +228,7 @@ class _ChainVerifier:
         return True
 
     def _fail(self, line: _ChainedLine, why: str) -> bool:
-        self._flaw = Flaw(line.path, line.number, why)
+        self._flaw = Flaw(line.path, line.number, why, self._seq)
         return False
 
     def end(self) -> Integrity:
@@ -238,10 +243,13 @@ class _ChainVerifier:
             later = missing(self._paths)
             if later is not None:
                 self._flaw = Flaw(
-                    path, number + 1, f"the journal continues in {later.name}, but the file before is missing"
+                    path,
+                    number + 1,
+                    f"the journal continues in {later.name}, but the file before is missing",
+                    self._seq,
                 )
             elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
-                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names")
+                self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names", 0)
             elif lost:
                 self._flaw = self._find_rewritten(lost[0], path, number)
             else:
@@ -263,23 +271,25 @@ class _ChainVerifier:
         if not self._begins_anew:
             return None
         if self._snapshot and self._from_seq not in self._noted:
-            return Flaw(self._paths[0], 1, "it is a snapshot that no later note names")
+            return Flaw(self._paths[0], 1, "it is a snapshot that no later note names", 0)
         if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):
             return Flaw(
                 self._paths[0],
                 1,
                 "it is a snapshot, and heads of this journal were kept, but none after it; mew-lab journal prune keeps "
                 "one beside the tokens",
+                0,
             )
         return None
 
     def _find_rewritten(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of an unbroken chain that lacks a kept head."""
         awaited = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
-        if head.seq > self._seq:
-            return Flaw(path, number + 1, f"{awaited} is not reached; the end of the journal is missing")
-        line = 1
         behind = self._last.seq if self._last else 0
+        if head.seq > self._seq:
+            why = f"{awaited} is not reached; the end of the journal is missing"
+            return Flaw(path, number + 1, why, behind)
+        line = 1
         for chained in (chained for where in self._paths for chained in _lines_of(where)):
             seq = _SEQ.match(chained.data)
             path, line = chained.path, chained.number
@@ -289,6 +299,7 @@ class _ChainVerifier:
             path,
             line,
             f"{awaited} is not in the chain; the journal was rewritten from here or from a later line on",
+            behind,
         )
 
 

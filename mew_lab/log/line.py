@@ -34,7 +34,11 @@ CHAIN_BYTES = len(_CHAIN) + 64 + 2  # with the end of the line's object
 _CHAINED = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 
 _MARK = b',"envelope":'
+_EVENT = b',"event":'
+_BEFORE_EVENT = 70  # bytes of a line within which the event of an ordinary one begins
 _END = ord("}")
+_LONG_HEADER = 1000  # bytes; a longer header is not remembered
+_SOME_TIME = "2000-01-01T00:00:00Z"
 _ONLY_TEXT = {str}
 MAX_SEQ = 2**63 - 1
 _COMMON = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
@@ -165,23 +169,60 @@ def read_line(data: bytes) -> Record | None:
     raw: str | None = None
     try:
         if at > 0:
-            # A header that is an object by itself shows that the mark stood at the top level.
-            header = orjson.loads(data[:at] + b"}")
             exact = data[at + len(_MARK) : -1]
             if data[-1] != _END or read_members(exact) is None:
                 return None
-            raw = exact.decode()
-        else:
-            header = orjson.loads(data)
-            if "text" in header:
-                raw = header["text"]
-            elif "base64" in header:
-                raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
-            elif "envelope" in header:  # another program rewrote the line: the exact text is lost already
-                raw = compact(json.loads(data)["envelope"])
+            return _read_ordinary(data, at, exact) or _record(_read_header(data, at), exact.decode())
+        header = orjson.loads(data)
+        if "text" in header:
+            raw = header["text"]
+        elif "base64" in header:
+            raw = base64.b64decode(header["base64"], validate=True).decode("utf-8", "surrogatepass")
+        elif "envelope" in header:  # another program rewrote the line: the exact text is lost already
+            raw = compact(json.loads(data)["envelope"])
         return _record(header, raw)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ProtocolError):
         return None  # no JSON, no object, or a header with wrong or missing members
+
+
+def _read_header(data: bytes, at: int) -> dict[str, Any]:
+    # A header that is an object by itself shows that the mark stood at the top level.
+    header: dict[str, Any] = orjson.loads(data[:at] + b"}")
+    return header
+
+
+@lru_cache(maxsize=4096)
+def _read_common(header: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """The members of a record before and behind its text, from a header without number and time; None for a rare one.
+
+    It is cached, because most messages of a space share their header but for its number and time.
+    """
+    # A member that stands twice, or is spelt with an escape, could be another number or time.
+    if b'"seq"' in header or b'"now"' in header or b"\\u" in header:
+        return None
+    try:
+        record = _record({**orjson.loads(b"{" + header[1:] + b"}"), "seq": 0, "now": _SOME_TIME}, "")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return None if record is None else (record[2:12], record[13:])
+
+
+def _read_ordinary(data: bytes, at: int, exact: bytes) -> Record | None:
+    """The record in a line with its message at `at`; None where its header is not that of an ordinary line."""
+    event = data.find(_EVENT, 0, _BEFORE_EVENT)
+    if event < 0 or at - event > _LONG_HEADER:
+        return None
+    common = _read_common(data[event:at])
+    if common is None:
+        return None
+    try:
+        own = orjson.loads(data[:event] + b"}")
+    except ValueError:
+        return None  # the event does not stand at the top level
+    seq, now = own.get("seq"), parse_timestamp(own.get("now"))
+    if now is None or len(own) != 2 or type(seq) is not int or not -MAX_SEQ <= seq <= MAX_SEQ:
+        return None
+    return Record._make((seq, now, *common[0], exact.decode(), *common[1]))
 
 
 def _record(header: dict[str, Any], raw: str | None) -> Record | None:

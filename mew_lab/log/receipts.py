@@ -1,41 +1,54 @@
-"""Checks that each request that carries out a proposal was decided beforehand: its consent receipt.
+"""Checks the consent receipt of each request that carries out a proposal.
 
 A receipt is the note `decided` that a lab writes into the journal before it sends anything (ruling R29): the proposal,
-the request, the digest of what was shown, the person or the policy, and how it was shown. A request needs one when it
-refers to a proposal of another participant, also where it is no fulfilment. The receipt must stand between the two,
-be of the participant that sent the request, and name it; and what was sent must have the digest of what was shown.
+the request, the digest of what was shown, the person or the policy, and how it was shown.
 
-A request that a participant sends by its own right, without a proposal, needs none.
+How it works
+------------
+Each request that the gateway relayed gets one of five places, in the order of the records:
+
+    consented     it names proposals of other participants, and each has a receipt that fits
+    own right     it names no proposal of another participant: its sender needed a capability, and no decision
+    other call    it names a proposal, but has another method, tool or addressees: no receipt can cover it
+    without       it names a proposal and is the proposed call, and no receipt fits
+    unknown       it names a message that is not in the log, and the log does not go back to the start of its space
+
+A receipt fits when it stands between the proposal and the request, was written by the sender of the request, names the
+request, states how it was shown, and has the digest of what was sent. It covers one request alone.
 
 Spec: §3.2.1, rulings R17 and R29.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CallLedger, Proposal, shown
+from mew_lab.ledger.calls import CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
+from mew_lab.log.reading import read_pruned_start
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
-__all__ = ["ConsentReceipt", "Consents", "Unconsented", "check_consents", "read_receipt"]
+__all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "read_receipt"]
 
 DECIDED = "decided"
-_MOST, _WEIGHT = 100_000, 256 * 1024 * 1024  # proposals that are held, and their characters
+MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
+MAX_LISTED = 50  # requests of one place in the text of a result
 _OWN = ("jsonrpc", "id")  # members of a request that are its sender's own
-_KINDS = frozenset({"mcp/proposal", "mcp/request", "mcp/withdraw", "mcp/reject"})
+_WAYS = {"click": "by a click", "typed": "typed", "policy": "by the policy"}
+FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"
 
 
 class ConsentReceipt(NamedTuple):
-    """A note `decided` as the journal holds it, and its record.
+    """A note `decided` as the journal holds it, and its record: its time, and the participant that decided.
 
     `by` is `human`, or `policy` and its name; `on_screen` is in milliseconds, None where no view showed it. `how` is
     `click`, `typed` or `policy`; empty where the note does not say.
@@ -52,108 +65,247 @@ class ConsentReceipt(NamedTuple):
     on_screen: int | None
     how: str
 
+    @property
+    def decider(self) -> str:
+        """The participant that decided, or the policy in its name."""
+        who = one_line(self.record.participant, 60) or "a participant without a name"
+        return who if self.by == "human" else f"{one_line(self.by, 60) or 'nobody'} of {who}"
 
-class Unconsented(NamedTuple):
-    """A request that carries out a proposal without a receipt for it, or with one that does not fit; and the reason."""
+
+class CheckedRequest(NamedTuple):
+    """A request of a log that refers to something, and what was found about it.
+
+    `proposal` is the proposal, or the unknown message, that it names. `receipt` is its receipt where it is consented;
+    otherwise `why` is the reason why none covers it.
+    """
 
     seq: int
     id: str
     sender: str
     proposal: str
-    why: str
+    receipt: ConsentReceipt | None = None
+    why: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"record {self.seq}: request {quote(self.id)} of {quote(self.sender)[1:-1]} for proposal "
-            f"{quote(self.proposal)}: {self.why}"
-        )
+        text = f"record {self.seq}: request {quote(self.id)} of {one_line(self.sender, 60)} for {quote(self.proposal)}"
+        why = f"decided by {self.receipt.decider}" if self.receipt else self.why
+        return f"{text}: {why}" if why else text
 
 
 class Consents(NamedTuple):
-    """The result: how many requests carry out proposals, how many receipts there are, and the requests without one."""
+    """The result: the place of each request that the gateway relayed.
 
-    requests: int
+    `own_right` counts requests by sender; see the module for the others. `unused` are approvals whose request was not
+    relayed, and `receipts` counts all.
+    """
+
+    consented: tuple[CheckedRequest, ...]
+    own_right: Mapping[str, int]
+    other_calls: tuple[CheckedRequest, ...]
+    without: tuple[CheckedRequest, ...]
+    unknown: tuple[CheckedRequest, ...]
+    unused: tuple[ConsentReceipt, ...]
     receipts: int
-    without: tuple[Unconsented, ...]
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that the gateway relayed."""
+        lists = (self.consented, self.other_calls, self.without, self.unknown)
+        return sum(map(len, lists)) + sum(self.own_right.values())
 
     def __str__(self) -> str:
-        if not self.requests:
-            return "no request carries out a proposal, so none needed a decision"
-        carried = f"{count_of(self.requests, 'request')} for proposals"
-        if not self.without:
-            return f"{carried}: each was decided beforehand, and what was sent is what was shown"
-        lines = "\n  ".join(map(str, self.without))
-        return f"{carried}: {len(self.without)} without a decision that fits\n  {lines}"
+        lines = [f"{count_of(self.requests, 'request')} in this log"]
+        if self.consented:
+            lines.append(
+                f"{len(self.consented)} for proposals, decided beforehand, and what was sent is what was shown:"
+            )
+            lines += [f"  {line}" for line in _count_deciders(self.consented)]
+        if self.own_right:
+            counts = sorted(self.own_right.items(), key=lambda item: (-item[1], item[0]))
+            shown = ", ".join(f"{one_line(name, 60)} {count}" for name, count in counts[:MAX_LISTED])
+            more = f" and {len(counts) - MAX_LISTED} more" if len(counts) > MAX_LISTED else ""
+            lines.append(f"{sum(self.own_right.values())} by the sender's own right: {shown}{more}")
+        lines += _listed(self.other_calls, "for a proposal, but another call than the proposed one:")
+        lines += _listed(self.without, "for proposals, without a receipt that fits:")
+        lines += _listed(self.unknown, "that may be for proposals from before this log:")
+        if self.unused:
+            names = ", ".join(quote(one.request) for one in self.unused[:3])
+            more = f" and {len(self.unused) - 3} more" if len(self.unused) > 3 else ""
+            approvals = count_of(len(self.unused), "approval")
+            lines.append(f"{approvals} whose request was not relayed: {names}{more}")
+        return "\n".join(lines)
 
 
-def check_consents(records: Iterable[Record]) -> Consents:
-    """Checks the receipts of all requests of a log, in the order of its records."""
-    check = _ConsentCheck()
+def _listed(requests: Sequence[CheckedRequest], about: str) -> list[str]:
+    lines = [f"{len(requests)} {about}"] if requests else []
+    lines += [f"  {request}" for request in requests[:MAX_LISTED]]
+    return lines + [f"  … and {len(requests) - MAX_LISTED} more"] * (len(requests) > MAX_LISTED)
+
+
+def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
+    """One line for each decider: how many requests it decided, and how."""
+    receipts: dict[str, list[ConsentReceipt]] = {}
+    for request in requests:
+        assert request.receipt is not None
+        receipts.setdefault(request.receipt.decider, []).append(request.receipt)
+    lines = []
+    for decider, of_one in sorted(receipts.items(), key=lambda item: -len(item[1])):
+        counts = Counter(one.how for one in of_one)
+        ways = [f"{counts[how]} {text}" for how, text in _WAYS.items() if counts[how]]
+        times = [one.on_screen / 1000 for one in of_one if one.on_screen is not None]
+        if times:
+            ways.append(f"on screen {min(times):.1f} to {max(times):.1f} s")
+        edited = sum(one.edited for one in of_one)
+        if edited:
+            ways.append(f"{edited} edited")
+        lines.append(f"{len(of_one)} by {decider}: {', '.join(ways)}")
+    return lines
+
+
+def check_consents(
+    records: Iterable[Record], *, complete: bool = True, limit: int = MAX_PROPOSALS
+) -> Consents:
+    """Checks the receipts of all requests of a log, in the order of its records.
+
+    Args:
+        complete: Whether the log holds every message of its space from its first record on. That a journal was pruned,
+            or begins later, is read from its records.
+        limit: How many proposals are held at a time. A request for an earlier one is `without`.
+    """
+    check = _ConsentCheck(complete=complete, limit=limit)
     for record in records:
         check.take(record)
-    return Consents(check.requests, check.receipts, tuple(check.without))
+    return check.end()
 
 
 class _ConsentCheck:
-    def __init__(self) -> None:
-        self._ledger = CallLedger(limit=_MOST, weight=_WEIGHT)
-        self._decided: dict[str, list[ConsentReceipt]] = {}  # by proposal, in order
-        self._used: set[str] = set()
-        self.requests = self.receipts = 0
-        self.without: list[Unconsented] = []
+    def __init__(self, *, complete: bool, limit: int) -> None:
+        self._may_be_complete, self._limit = complete, limit
+        self._own_right: Counter[str] = Counter()
+        self._consented: list[CheckedRequest] = []
+        self._other_calls: list[CheckedRequest] = []
+        self._without: list[CheckedRequest] = []
+        self._unknown: list[CheckedRequest] = []
+        self._unused: list[ConsentReceipt] = []
+        self._count = 0
+        self._last_seq: int | None = 0  # of the last record; None behind the first one that is no `opened`
+        self._begin(complete=complete)
+
+    def _begin(self, *, complete: bool) -> None:
+        """Begins a run of a space: proposals and receipts of an earlier run are none of this one."""
+        self._complete = complete
+        self._ledger = CallLedger(limit=self._limit, weight=MAX_WEIGHT)
+        self._proposers: dict[str, str] = {}  # of all proposals by id, those that the ledger forgot too
+        self._receipts: dict[str, list[ConsentReceipt]] = {}  # by proposal, those that cover no request yet
+        self._used: dict[str, set[str]] = {}  # by proposal, the requests that its receipts cover
+        self._unsent: dict[tuple[str, str], ConsentReceipt] = {}  # approvals by participant and request
 
     def take(self, record: Record) -> None:
+        if record.event == "opened":
+            self._open(record)
+            return
+        if self._last_seq is not None:  # the first record: earlier ones may have been lost from memory
+            self._complete = self._complete and record.seq <= self._last_seq + 1
+            self._last_seq = None
         if record.event == DECIDED:
             receipt = read_receipt(record)
             if receipt is not None:
-                self.receipts += 1
-                self._decided.setdefault(receipt.proposal, []).append(receipt)
+                self._take_receipt(receipt)
             return
         if record.raw is None or record.verdict == "refused":
             return
         entry = RecordedEntry(record)
-        if entry.kind not in _KINDS:
-            return
-        proposals = self._ledger.proposals
         if entry.kind == "mcp/request":
-            named = [proposals.get(id) for id in dict.fromkeys(entry.correlation_id)]
-            carried_out = [one for one in named if one is not None and _sender(one.entry) != _sender(entry)]
-            for proposal in carried_out:
-                self.requests += 1
-                why = self._judge(entry, proposal)
-                if why:
-                    self.without.append(
-                        Unconsented(
-                            record.seq, entry.id, record.participant or entry.sender, proposal.id, why
-                        )
-                    )
-            if not carried_out:
-                return
-        self._ledger.observe(entry)
+            self._unsent.pop((_sender(entry), entry.id), None)
+            self._take_request(entry)
+        elif entry.kind == "mcp/proposal" and any(
+            change.what == "proposed" for change in self._ledger.observe(entry)
+        ):
+            self._proposers[entry.id] = _sender(entry)
+            # What was decided before was another proposal with this id (R6).
+            self._receipts.pop(entry.id, None)
+            self._used.pop(entry.id, None)
 
-    def _judge(self, entry: RecordedEntry, proposal: Proposal) -> str:
-        """The reason why no receipt covers the request; empty where one does."""
-        receipts = [one for one in self._decided.get(proposal.id, ()) if one.record.seq > proposal.seq]
-        if not receipts:
-            return "nobody decided it"
+    def _open(self, record: Record) -> None:
+        about = read_members(record.detail) or {}
+        if "previous" in about:  # a later file of the same run
+            return
+        self._unused += self._unsent.values()
+        self._last_seq = record.seq
+        self._begin(complete=self._may_be_complete and read_pruned_start(about) is None)
+
+    def end(self) -> Consents:
+        return Consents(
+            consented=tuple(self._consented),
+            own_right=dict(self._own_right),
+            other_calls=tuple(self._other_calls),
+            without=tuple(self._without),
+            unknown=tuple(self._unknown),
+            unused=(*self._unused, *self._unsent.values()),
+            receipts=self._count,
+        )
+
+    def _take_receipt(self, receipt: ConsentReceipt) -> None:
+        self._count += 1
+        self._receipts.setdefault(receipt.proposal, []).append(receipt)
+        if receipt.decision == "approve":
+            self._unsent[receipt.record.participant, receipt.request] = receipt
+
+    def _take_request(self, entry: RecordedEntry) -> None:
+        sender = _sender(entry)
+        foreign = [
+            id for id in dict.fromkeys(entry.correlation_id) if self._proposers.get(id, sender) != sender
+        ]
+        if not foreign:
+            strange = [id for id in entry.correlation_id if id not in self._proposers]
+            if strange and not self._complete:
+                self._unknown.append(CheckedRequest(entry.record.seq, entry.id, sender, strange[0]))
+            else:
+                self._own_right[sender] += 1
+            return
+        held = {id: self._ledger.proposals.get(id) for id in foreign}
+        addressees = frozenset(entry.to)
+        for id, proposal in held.items():
+            why = "" if proposal is None else other_call(proposal, entry, addressees)
+            if why:
+                self._other_calls.append(CheckedRequest(entry.record.seq, entry.id, sender, id, why=why))
+                return
+        covering: dict[str, ConsentReceipt] = {}
+        for id, proposal in held.items():
+            found = FORGOTTEN if proposal is None else self._find_receipt(entry, proposal)
+            if isinstance(found, str):
+                self._without.append(CheckedRequest(entry.record.seq, entry.id, sender, id, why=found))
+                return
+            covering[id] = found
+        for id, receipt in covering.items():
+            self._receipts[id].remove(receipt)
+            self._used.setdefault(id, set()).add(entry.id)
+        self._consented.append(
+            CheckedRequest(entry.record.seq, entry.id, sender, foreign[0], covering[foreign[0]])
+        )
+
+    def _find_receipt(self, entry: RecordedEntry, proposal: Proposal) -> ConsentReceipt | str:
+        """The receipt that covers the request, or the reason why none does."""
+        receipts = self._receipts.get(proposal.id, [])
         mine = [one for one in receipts if one.request == entry.id and one.decision == "approve"]
         if not mine:
-            approved = [one.request for one in receipts if one.decision == "approve"]
-            if not approved:
-                return f"it was rejected by {one_line(receipts[-1].by, 60)}"
-            return f"another request was approved, {', '.join(quote(one) for one in approved[-3:])}"
+            if entry.id in self._used.get(proposal.id, ()):
+                return "its receipt covers an earlier request with this id"
+            return _describe_missing(receipts, self._used.get(proposal.id, ()))
         receipt = mine[-1]
-        if receipt.record.participant != entry.record.participant:
-            return (
-                f"it was decided by {one_line(receipt.record.participant, 60)}, and sent by "
-                f"{one_line(entry.record.participant, 60)}"
-            )
-        if entry.id in self._used:
-            return "its decision was used for an earlier request already"
+        sender = _sender(entry)
+        if receipt.record.participant != sender:
+            return f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it"
         if not receipt.how:
-            return "its decision does not say how it was shown: on a screen, as text or to a policy"
-        self._used.add(entry.id)
-        return _find_difference(entry, proposal, receipt)
+            return "its receipt does not say how it was shown: on a screen, as text or to a policy"
+        return _find_difference(entry, proposal, receipt) or receipt
+
+
+def _describe_missing(receipts: Sequence[ConsentReceipt], used: Collection[str]) -> str:
+    approved = [*used, *(one.request for one in receipts if one.decision == "approve")]
+    if approved:
+        return f"another request was approved, {', '.join(map(quote, approved[-3:]))}"
+    return f"{receipts[-1].decider} rejected it" if receipts else "nobody decided it"
 
 
 def _sender(entry: Entry) -> str:
@@ -180,14 +332,14 @@ def _find_difference(entry: RecordedEntry, proposal: Proposal, receipt: ConsentR
     what = digest(edited)
     if what != receipt.digest:
         return (
-            f"what was sent is not what was shown: its digest is {what[:12]}, and that of the decision is "
+            f"what was sent is not what was shown: its digest is {what[:12]}, and that of the receipt is "
             f"{one_line(receipt.digest, 64)[:12]}"
         )
     if (what != proposal.digest) != receipt.edited:
         return (
-            "its decision says that it was edited"
+            "its receipt says that it was edited"
             if receipt.edited
-            else "its decision does not say that it was edited"
+            else "its receipt does not say that it was edited"
         )
     return ""
 

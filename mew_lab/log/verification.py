@@ -26,6 +26,8 @@ __all__ = ["Verification", "verify_log"]
 class VerifiedLog(Protocol):
     """The log that is verified: all its records, and the files that hold them, where there are any."""
 
+    vantage: str
+
     @property
     def source(self) -> JournalSource | None: ...
     @property
@@ -51,8 +53,8 @@ class Verification(NamedTuple):
 
     @property
     def consented(self) -> bool:
-        """Whether each request that carries out a proposal was decided beforehand."""
-        return not self.consents.without
+        """Whether each request that names a proposal is the proposed call, and was decided beforehand."""
+        return not (self.consents.without or self.consents.other_calls)
 
     @property
     def ok(self) -> bool:
@@ -61,8 +63,14 @@ class Verification(NamedTuple):
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.integrity] or ["no chain: nothing vouches for this log"]
-        if any(one.flaw is not None for one in self.integrity):
+        flaws = [one.flaw for one in self.integrity if one.flaw is not None]
+        if flaws:
             lines.append("what follows rests on a journal that was changed")
+        if len(flaws) == len(self.integrity) == 1:
+            behind = sum(one.seq > flaws[0].after for one in self.consents.consented)
+            lines[-1] += f", and nothing vouches for it behind record {flaws[0].after}"
+            if behind:
+                lines[-1] += f": {behind} of the decided requests stand there"
         return "\n".join([*lines, *self.faults, str(self.consents)])
 
 
@@ -75,7 +83,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     kept = None if heads is None else Path(heads)
     paths = log.source.paths if log.source is not None else ()
     integrity = tuple(verify(path, kept_heads(path, kept)) for path in _beginnings(paths))
-    consents = check_consents(log.records)
+    consents = check_consents(log.records, complete=log.vantage != "participant")
     return Verification(integrity, consents, log.faults)
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 __all__ = [
+    "MAX_API_NAME",
     "MAX_NAME",
     "TOOL_NAME",
     "ToolNames",

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mew_lab.bridge.mcp_http import McpHttpServer
+from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 
@@ -42,7 +43,7 @@ def surface() -> Surface:
 
 
 def served(surface: Surface, **how: Any) -> McpHttpServer:
-    return McpHttpServer(surface, token=TOKEN, **how)
+    return McpHttpServer(mcp_server(surface), token=TOKEN, **how)
 
 
 @pytest.mark.threat(40)

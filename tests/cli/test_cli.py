@@ -45,6 +45,7 @@ COMMANDS = [
     "export",
     "journal",
     "bridge",
+    "mcp",
     "tap",
     "agent",
     "tools-agent",

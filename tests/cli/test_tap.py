@@ -22,6 +22,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.bridge.mcp_http import McpHttpServer
+from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.cli.tap import TapJournal
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
@@ -300,7 +301,7 @@ class Surface:
 async def test_a_real_client_and_a_real_server_talk_through_it_over_http(tmp_path: Path) -> None:
     token = Token("canary-behind-a-tap-0123456789abcdef")
     journal = tmp_path / "j.jsonl"
-    async with McpHttpServer(Surface(), token=token) as server:
+    async with McpHttpServer(mcp_server(Surface()), token=token) as server:
         words = ["tap", "--journal", str(journal), "--listen", "127.0.0.1:0", "--to", server.url]
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -78,16 +78,26 @@ def sends(
 def test_a_request_that_was_approved_as_it_was_shown_has_its_receipt() -> None:
     played = stage().play(proposes(), decides(), sends())
     found = check_consents(played.records)
-    assert (found.requests, found.receipts, found.without) == (1, 1, ())
-    assert (
-        str(found)
-        == "1 request for proposals: each was decided beforehand, and what was sent is what was shown"
-    )
+    assert (found.requests, found.receipts, found.without, found.unused) == (1, 1, (), ())
+    [one] = found.consented
+    assert (one.id, one.sender, one.proposal) == ("q-1", "ada", "p-1")
+    receipt = one.receipt
+    assert receipt is not None
+    assert (receipt.decider, receipt.digest, receipt.on_screen) == ("ada", digest_of("p-1", CALL), 2300)
+    assert receipt.record.now == played.records[-2].now
+    assert str(one).endswith(': request "q-1" of ada for "p-1": decided by ada')
+    assert str(found).splitlines() == [
+        "1 request in this log",
+        "1 for proposals, decided beforehand, and what was sent is what was shown:",
+        "  1 by ada: 1 by a click, on screen 2.3 to 2.3 s",
+    ]
 
 
 def test_an_edit_has_the_digest_of_what_was_sent() -> None:
     note = decides(digest=digest_of("p-1", OTHER), edited=True)
-    assert check_consents(stage().play(proposes(), note, sends(payload=OTHER)).records).without == ()
+    found = check_consents(stage().play(proposes(), note, sends(payload=OTHER)).records)
+    assert [one.id for one in found.consented] == ["q-1"]
+    assert "1 by ada: 1 by a click, on screen 2.3 to 2.3 s, 1 edited" in str(found)
 
 
 def test_a_target_that_the_person_chose_stands_in_the_receipt() -> None:
@@ -100,11 +110,14 @@ def test_a_target_that_the_person_chose_stands_in_the_receipt() -> None:
 
 
 def test_a_policy_and_a_typed_approval_are_receipts_too() -> None:
-    policy = decides(on_screen=None, by="policy tests", policy={"name": "tests", "text": "approves all"})
-    policy = Noted("decided", "ada", policy.detail)
+    policy = decides(on_screen=None, policy={"name": "tests", "text": "approves all"})
+    policy = policy._replace(detail=policy.detail.replace('"human"', '"policy tests"'))
     typed = decides("p-2", "q-2", digest=digest_of("p-2", CALL), on_screen=None, typed="abcdef12")
     played = stage().play(proposes(), policy, sends(), proposes("p-2"), typed, sends("q-2", about="p-2"))
-    assert check_consents(played.records).without == ()
+    found = check_consents(played.records)
+    assert [one.id for one in found.consented] == ["q-1", "q-2"]
+    assert "1 by policy tests of ada: 1 by the policy" in str(found)
+    assert "1 by ada: 1 typed" in str(found)
     [first, second] = [read_receipt(one) for one in played.records if one.event == "decided"]
     assert first is not None and second is not None
     assert (first.how, first.on_screen, second.how) == ("policy", None, "typed")
@@ -117,46 +130,100 @@ def test_a_policy_and_a_typed_approval_are_receipts_too() -> None:
         ([proposes(), sends(), decides()], "nobody decided it"),
         ([decides(), proposes(), sends()], "nobody decided it"),
         ([proposes(), decides(), sends("q-9")], 'another request was approved, "q-1"'),
-        ([proposes(), decides(decision="reject", request=None), sends()], "it was rejected by human"),
-        ([proposes(), decides(), sends(by="eve")], "it was decided by ada, and sent by eve"),
+        ([proposes(), decides(decision="reject", request=None), sends()], "ada rejected it"),
+        ([proposes(), decides(), sends(by="eve")], "ada decided it, and eve sent it"),
         ([proposes(), decides(), sends(payload=OTHER)], "what was sent is not what was shown: its digest is "),
-        ([proposes(), decides(edited=True), sends()], "its decision says that it was edited"),
+        ([proposes(), decides(edited=True), sends()], "its receipt says that it was edited"),
         (
             [proposes(), decides(digest=digest_of("p-1", OTHER)), sends(payload=OTHER)],
-            "its decision does not say that it was edited",
+            "its receipt does not say that it was edited",
         ),
-        ([proposes(), decides(on_screen=None), sends()], "its decision does not say how it was shown"),
+        ([proposes(), decides(on_screen=None), sends()], "its receipt does not say how it was shown"),
         (
-            [proposes(), decides(), sends(payload={"method": "tools/list"})],
+            [proposes(), decides(), sends(payload={**CALL, "more": 1})],
             "what was sent is not what was shown: it differs beside the params",
         ),
-        ([proposes(), decides(), sends(to=("eve",))], "it was sent to others than those that were shown"),
+        ([proposes(to=()), decides(digest=digest_of("p-1", CALL, ()), to=["fs"]), sends(to=("eve",))], "it was sent to others than"),
     ],
 )  # fmt: skip
 def test_a_request_without_a_receipt_that_fits_is_named(events: list[Any], why: str) -> None:
     found = check_consents(stage().play(*events).records)
-    assert found.requests == 1
+    assert (found.requests, found.consented) == (1, ())
     [one] = found.without
     assert one.proposal == "p-1"
     assert one.why.startswith(why)
     assert str(one) in str(found)
 
 
-def test_what_needs_no_consent_is_not_counted() -> None:
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        ({"payload": {"method": "tools/list"}}, "it has another method"),
+        ({"payload": {**CALL, "params": {"name": "delete", "arguments": {}}}}, "it names another tool"),
+        ({"to": ("eve",)}, "it has other addressees"),
+        ({"to": ()}, "it is addressed to nobody"),
+    ],
+)  # fmt: skip
+def test_another_call_than_the_proposed_one_is_listed_as_such_even_with_a_receipt(
+    request_: dict[str, Any], why: str
+) -> None:
+    found = check_consents(stage().play(proposes(), decides(), sends(**request_)).records)
+    assert (found.requests, found.consented, found.without) == (1, (), ())
+    [one] = found.other_calls
+    assert (one.id, one.proposal, one.why) == ("q-1", "p-1", why)
+    assert "1 for a proposal, but another call than the proposed one:" in str(found)
+
+
+def test_a_call_by_the_right_of_its_sender_is_counted_apart() -> None:
     own = Received(says("mcp/request", "q-5", CALL, to=["fs"]), "c-ada")
     unknown = sends("q-6", about="p-77")
     refused = sends("q-7", by="bot")
-    found = check_consents(stage().play(proposes(), own, unknown, refused).records)
-    assert (found.requests, found.without) == (0, ())
-    assert str(found) == "no request carries out a proposal, so none needed a decision"
+    found = check_consents(stage().play(proposes(), own, unknown, refused, sends("q-8", by="eve")).records)
+    assert (found.requests, found.own_right, found.consented) == (3, {"ada": 2}, ())
+    assert [one.id for one in found.without] == ["q-8"]
+    assert "2 by the sender's own right: ada 2" in str(found)
+
+
+def test_a_log_that_begins_later_does_not_take_a_request_for_one_by_own_right() -> None:
+    played = stage().play(
+        sends("q-6", about="p-77"), Received(says("mcp/request", "q-7", CALL, to=["fs"]), "c-ada")
+    )
+    later = [record for record in played.records if record.seq > 4]
+    participants = check_consents(played.records, complete=False)
+    for found in (check_consents(later), participants):
+        assert (found.requests, found.own_right) == (2, {"ada": 1})
+        assert [(one.id, one.proposal) for one in found.unknown] == [("q-6", "p-77")]
+        assert "1 that may be for proposals from before this log:" in str(found)
+    assert check_consents(played.records).unknown == ()
+
+
+def test_an_approval_whose_request_was_not_relayed_is_told() -> None:
+    found = check_consents(stage().play(proposes(), decides()).records)
+    assert [one.request for one in found.unused] == ["q-1"]
+    assert str(found).endswith('1 approval whose request was not relayed: "q-1"')
 
 
 def test_one_receipt_serves_one_request_alone() -> None:
     again = stage().play(proposes(), decides(), sends())
     again.play(Joined("c2", "ada", "ada-2", "memory"), sends())  # ada joined anew: she may use her ids again
     found = check_consents(again.records)
-    assert found.requests == 2
-    assert [one.why for one in found.without] == ["its decision was used for an earlier request already"]
+    assert (found.requests, len(found.consented)) == (2, 1)
+    assert [one.why for one in found.without] == ["its receipt covers an earlier request with this id"]
+
+
+def test_a_proposal_beyond_those_that_are_held_is_never_taken_for_none() -> None:
+    many = [proposes(f"p-{n}") for n in range(4)]
+    found = check_consents(stage().play(*many, decides("p-0"), sends(about="p-0")).records, limit=2)
+    [one] = found.without
+    assert one.why.startswith("its proposal is too far back")
+
+
+def test_runs_of_a_space_in_one_log_know_nothing_of_each_other(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        keep(stage().play(proposes(), decides(), sends()).records, tmp_path / name / "j.jsonl")
+    keep(stage().play(sends()).records, tmp_path / "c" / "j.jsonl")
+    found = open_log(tmp_path).verify()
+    assert (len(found.consents.consented), found.consents.own_right) == (2, {"ada": 1})
 
 
 @pytest.mark.parametrize(
@@ -290,7 +357,11 @@ def test_each_tampering_is_found_with_and_without_the_kept_head(name: str, tmp_p
         assert integrity.flaw is not None and integrity.flaw.line == at + 1
         assert not found.ok and not found.intact
         assert f"line {at + 1} of j.jsonl is not vouched for" in str(found)
-        assert "what follows rests on a journal that was changed" in str(found)
+        vouched = max((line["seq"] for line in map(json.loads, lines[:at])), default=0)
+        assert (
+            f"rests on a journal that was changed, and nothing vouches for it behind record {vouched}"
+            in str(found)
+        )
 
 
 def rewrite(lines: Lines) -> Lines:
@@ -325,7 +396,9 @@ def test_a_log_without_a_chain_says_so(tmp_path: Path) -> None:
         log.observe(record)
     found = log.verify()
     assert (found.integrity, found.intact, found.consented) == ((), False, False)
-    assert str(found).startswith("no chain: nothing vouches for this log\n1 request for proposals: 1 without")
+    assert str(found).startswith(
+        "no chain: nothing vouches for this log\n1 request in this log\n1 for proposals, without"
+    )
     log.save(tmp_path / "saved.jsonl")
     saved = open_log(tmp_path / "saved.jsonl").verify()
     assert not saved.intact
@@ -349,12 +422,12 @@ def test_the_command_reports_and_its_exit_code_tells(
     assert main(["verify", str(path), "--heads", str(heads)]) == 0
     printed = capsys.readouterr().out
     assert "1 kept head found" in printed
-    assert "1 request for proposals: each was decided beforehand" in printed
+    assert "1 for proposals, decided beforehand, and what was sent is what was shown:" in printed
     undecided = keep(stage().play(proposes(), sends()).records, tmp_path / "k.jsonl")
     with pytest.raises(SystemExit) as status:
         main(["verify", str(undecided)])
     assert status.value.code == 3
-    assert 'request "q-1" of ada for proposal "p-1": nobody decided it' in capsys.readouterr().out
+    assert 'request "q-1" of ada for "p-1": nobody decided it' in capsys.readouterr().out
     path.write_bytes(path.read_bytes().replace(b"done", b"dOne"))
     with pytest.raises(SystemExit) as status:
         main(["verify", str(path)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -300,8 +301,10 @@ async def test_a_client_and_a_participant_are_made_of_them(room: Room) -> None:
     bot = MEWParticipant.from_settings(found, connect_link=room.link("bot", runtime_id="bot-7"))
     async with bot, room.client("deaf"):
         assert (bot.client.id, bot.client.space) == ("bot-7", "demo")
-        with pytest.raises(NoReply, match=r"within 0\.05\d* s"):
+        with pytest.raises(NoReply) as silence:
             await bot.call("deaf/nothing")
+        waited = float(re.search(r"within (\S+) s", str(silence.value))[1])  # type: ignore[index]
+        assert 0.05 <= waited < 30, "neither the set time nor what a busy machine adds to it, but the default"
         attempts: list[int] = []
         bot.client.on_reconnecting(attempts.append)
         room.links["bot"].shut(1006)  # type: ignore[attr-defined]

@@ -1,0 +1,314 @@
+"""Offers a space to MCP clients as one MCP server: `McpGate` calls, or proposes and waits for a person.
+
+How it works
+------------
+The gate is one participant of the space, and the client speaks through it. A tool call of the client becomes a request
+where the participant may send it, else a proposal that waits for a person. So the space decides what the client may do,
+and the gate has no rights of its own to give.
+
+- `offers` names the tools of the other participants. `waiting_calls` keeps the calls while they wait, `client_request`
+  is one request of the client while it waits.
+- An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
+  to it, and so does the tool `proposal_result`.
+- Everything that is no clear approval is a refusal: a rejection, silence, a malformed call, a lost connection. A refusal
+  is a tool error with a sentence that a model can read.
+
+Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", 2026-07-28 "Multi Round-Trip Requests".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from mcp import MCPError, types
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+
+from mew_lab.bridge.client_request import ClientRequest
+from mew_lab.bridge.offers import RESULT, WITHDRAW, OfferedTool, OfferedTools, offered_name
+from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import INVALID_PARAMS
+from mew_lab.version import VERSION
+
+__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "McpGate"]
+
+logger = logging.getLogger(__name__)
+ANSWER_AFTER = 45.0  # seconds; many clients give up after 60
+DECIDE_WITHIN = 3600.0  # seconds
+GRACE = 300.0  # seconds
+DISCOVER_WITHIN = 5.0  # seconds that the first list waits for the participants
+MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
+MAX_VIOLATIONS = 5
+
+_INSTRUCTIONS = (
+    "These are the tools of the participants of a MEW space. A person may have to approve a call before it is executed. "
+    f"An answer that says that a call waits is no result: make the same call again, or call {RESULT} with the id in the "
+    "answer. A rejected call must not be repeated unless the person asks for it."
+)
+_OWN_TOOLS = [
+    {
+        "name": RESULT,
+        "description": "Waits for the result of a call that was answered as pending, and returns it.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"proposal": {"type": "string", "description": "The id in the pending answer."}},
+            "required": ["proposal"],
+        },
+        "annotations": {"readOnlyHint": True},
+    },
+    {
+        "name": WITHDRAW,
+        "description": "Withdraws a pending call, so that it will not be executed.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "proposal": {"type": "string", "description": "The id in the pending answer."},
+                "reason": {"type": "string", "description": "Why it is no longer needed."},
+            },
+            "required": ["proposal"],
+        },
+        "annotations": {"destructiveHint": False},
+    },
+]
+
+
+class McpGate:
+    """A space as one MCP server; `server` is the server of the MCP library, for any transport.
+
+    Args:
+        participant: the participant that speaks for the client; the gate starts and stops it.
+        answer_after: seconds after which a request is answered as pending.
+        decide_within: seconds after which a proposal that nobody decided is refused.
+        grace: seconds that a call of a client that is gone still waits for it.
+    """
+
+    def __init__(
+        self,
+        participant: MEWParticipant,
+        *,
+        answer_after: float = ANSWER_AFTER,
+        decide_within: float = DECIDE_WITHIN,
+        grace: float = GRACE,
+    ) -> None:
+        self.participant = participant
+        self.calls = WaitingCalls(decide_within=decide_within, grace=grace)
+        self._answer_after = answer_after
+        self._tools = OfferedTools()
+        self.server = _make_server(self, ttl=answer_after + grace)
+
+    async def __aenter__(self) -> McpGate:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Joins the space, and asks the participants for their tools; raises as `MEWParticipant.start`."""
+        self.participant.on_change(self.calls.note_rejected)
+        self.participant.on_ready(lambda _: self.calls.resume())
+        await self.participant.start()
+        self.participant.discovery.enable_auto_discovery()
+        if not self.participant.can_send("mcp/request", {"method": "tools/list"}):
+            name = self.participant.client.id
+            logger.warning(
+                "%s may not send tools/list, so it has no tools to offer; the profile agent may", name
+            )
+
+    async def stop(self) -> None:
+        """Withdraws the undecided calls and leaves the space."""
+        await self.calls.close()
+        await self.participant.stop()
+
+    # --- lists ---
+
+    async def list_tools(self) -> types.ListToolsResult:
+        """The tools of the participants that the client's participant may call or propose, and the gate's own."""
+        await self.participant.discovery.wait_for_pending_discoveries(DISCOVER_WITHIN)
+        self._read_tools()
+        entries = [*_OWN_TOOLS, *(tool.described() for tool in self._tools)]
+        return types.ListToolsResult.model_validate({"tools": entries})
+
+    def _read_tools(self) -> None:
+        tools = []
+        for tool in self.participant.discovery.get_available_tools():
+            payload = {"method": "tools/call", "params": {"name": tool.name, "arguments": {}}}
+            requests = self.participant.can_send("mcp/request", payload, tool.participant)
+            if requests or self.participant.can_send("mcp/proposal", payload, tool.participant):
+                name = offered_name(tool.participant, tool.name)
+                tools.append(OfferedTool(name, tool, asks=not requests))
+        self._tools.put(tools)
+
+    # --- calls ---
+
+    async def call_tool(
+        self, request: ClientRequest, name: str, arguments: Mapping[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """The result of a tool call, an error that a model can read, or that the call is pending.
+
+        Raises:
+            MCPError: no tool has that name.
+        """
+        if name in (RESULT, WITHDRAW):
+            return await self._call_own_tool(request, name, arguments)
+        tool = await self._find_tool(name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, self._tools.why_absent(name))
+        try:
+            waiting = self._find_or_begin(request, tool, arguments)
+        except MewError as fault:
+            return _refused(str(fault))
+        return await self._answer(request, waiting, name)
+
+    async def _find_tool(self, name: str) -> OfferedTool | None:
+        self._read_tools()
+        if self._tools.find(name) is None:  # its participant may have joined just now
+            await self.participant.discovery.wait_for_pending_discoveries(DISCOVER_WITHIN)
+            self._read_tools()
+        return self._tools.find(name)
+
+    def _find_or_begin(
+        self, request: ClientRequest, tool: OfferedTool, arguments: Mapping[str, Any]
+    ) -> WaitingCall:
+        """The call that a request attaches to.
+
+        Raises:
+            MewError: a new call cannot be sent.
+        """
+        key = call_key("tools/call", tool.target, arguments)
+        waiting = self.calls.by_id(request.id) if request.id else self.calls.find(key)
+        if waiting is not None and waiting.key == key:
+            return waiting
+        if request.id:
+            raise MewError(
+                f"The call {one_line(request.id, 80)} is not known any more. It was not sent again"
+            )
+        _check_arguments(tool, arguments)
+        if self.calls.is_full:
+            raise MewError(
+                f"{self.calls.most} calls wait already, so {tool.target} was not sent; withdraw some, or wait"
+            )
+        return self.calls.begin(key, self._send(tool, arguments))
+
+    def _send(self, tool: OfferedTool, arguments: Mapping[str, Any]) -> Call:
+        if tool.asks and not self.participant.can_send("mcp/withdraw"):
+            raise MewError(
+                f"{self.participant.client.id} may propose {tool.target} but not withdraw it, so a refusal could not be "
+                "kept; ask the owner of the space to allow mcp/withdraw"
+            )
+        call = self.participant.call(tool.target, arguments, resilient=True)
+        logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
+        return call
+
+    async def _answer(
+        self, request: ClientRequest, waiting: WaitingCall, name: str
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if not await request.wait(self.calls, waiting, seconds=self._answer_after):
+            return request.next_round(waiting) if request.may_return else _pending(waiting, name)
+        assert waiting.outcome is not None
+        request.when_delivered(lambda: self.calls.note_delivered(waiting))
+        return _result_of(waiting.outcome, waiting.call.what)
+
+    # --- the gate's own tools ---
+
+    async def _call_own_tool(
+        self, request: ClientRequest, name: str, arguments: Mapping[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        id, reason = arguments.get("proposal"), arguments.get("reason", "no_longer_needed")
+        if not isinstance(id, str) or not isinstance(reason, str):
+            return _refused(f"{name} needs `proposal`, the id in a pending answer, as a string")
+        waiting = self.calls.by_id(id)
+        if waiting is None:
+            return _refused(f"There is no call {one_line(id, 80)} of this client; it may have ended long ago")
+        if name == RESULT:
+            return await self._answer(request, waiting, name)
+        return await self._withdraw(waiting, one_line(reason, MAX_SHOWN))
+
+    async def _withdraw(self, waiting: WaitingCall, reason: str) -> types.CallToolResult:
+        what = waiting.call.what
+        if waiting.decided:
+            why = "has ended" if waiting.ended.is_set() else "is running"
+            return _refused(f"{what} {why}, so it cannot be withdrawn; {RESULT} has its result")
+        await self.calls.withdraw(
+            waiting, f"{what} was withdrawn on request, and not executed", reason=reason
+        )
+        return _text(f"The withdrawal of {what} was sent; {RESULT} tells whether an approval came first")
+
+
+def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
+    """The server of the MCP library that passes its requests to a gate."""
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+        return await gate.list_tools()
+
+    async def call_tool(
+        context: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        return await gate.call_tool(ClientRequest(context), params.name, params.arguments or {})
+
+    server: Server[Any] = Server(
+        "mew-lab",
+        version=VERSION,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    security = RequestStateSecurity.ephemeral(ttl=ttl)
+    server.middleware.append(RequestStateBoundary(security, default_audience="mew-lab"))
+    return server
+
+
+def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
+    """Checks the arguments before a person is asked.
+
+    Raises:
+        ProtocolError: they do not fit the schema of the tool.
+    """
+    violations = Validator(tool.tool.input_schema).validate(dict(arguments)).violations
+    if violations:
+        places = "; ".join(
+            f"{'.'.join(map(str, path)) or 'the whole'} {message}"
+            for path, message in violations[:MAX_VIOLATIONS]
+        )
+        shown = one_line(places, MAX_SHOWN)
+        raise ProtocolError(
+            f"The arguments do not fit the schema of {tool.target}, so nobody was asked: {shown}"
+        )
+
+
+def _result_of(outcome: CallOutcome, what: str) -> types.CallToolResult:
+    """The result for the client. One that MCP does not allow is an error."""
+    if outcome.refusal:
+        return _refused(outcome.refusal)
+    raw = outcome.result.raw if hasattr(outcome.result, "raw") else outcome.result
+    try:
+        return types.CallToolResult.model_validate(raw)
+    except ValueError as fault:  # of pydantic
+        reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
+        return _refused(f"{what} was executed, but its result is none that MCP allows: {reason}")
+
+
+def _pending(waiting: WaitingCall, name: str) -> types.CallToolResult:
+    """The answer for a client that should not wait longer."""
+    again = "call it again with the same arguments, or " if name != RESULT else ""
+    return _text(
+        f"{waiting.describe()}. This is no result yet, and no refusal. To wait on, {again}call {RESULT} with proposal "
+        f"{waiting.id}; {WITHDRAW} takes it back.",
+        meta={"mew-lab/state": "pending", "mew-lab/proposal": waiting.id},
+    )
+
+
+def _text(text: str, *, is_error: bool = False, meta: dict[str, Any] | None = None) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, is_error=is_error, _meta=meta)
+
+
+def _refused(sentence: str) -> types.CallToolResult:
+    return _text(sentence, is_error=True)

@@ -1,0 +1,274 @@
+"""Keeps the calls of one MCP client while they wait for a person, and their outcomes until the client has them.
+
+How it works
+------------
+A client that waits for a person may give up at its own time limit and call again. So a call does not belong to the
+request that began it: requests attach to it and detach.
+
+    begin ── waiting ──────────────── ended ── delivered
+               │ ▲                      ▲
+       detach  ▼ │  attach              │ withdrawn: after the grace, on request, or because nobody decided in time
+             alone ─────────────────────┘
+
+1. A call is known by its key: method, target and arguments (`call_key`). A request with the key of a waiting call
+   attaches to it, and nothing is sent to the space.
+2. A call that ended while nobody was attached keeps its outcome for the next request with its key. Once an outcome was
+   delivered, the next request with its key is a new call.
+3. A request that is cancelled, or whose client is gone, leaves its call alone. A call that stays alone for `grace`
+   seconds is withdrawn. An answer that the call is still pending leaves it waiting.
+4. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
+5. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
+   gets the rejection as soon as the space has the withdrawal, or the result if an approval came first.
+
+Everything runs on one loop, so nothing is locked.
+
+Spec: §3.2, §3.3, rulings R17, R18.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from mew_lab.errors import (
+    MewError,
+    ProposalWithdrawn,
+    ToolFailed,
+)
+from mew_lab.ledger.calls import Change
+from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
+
+__all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
+
+logger = logging.getLogger(__name__)
+MAX_OPEN = 200  # calls of one client at once
+MAX_ENDED = 500  # ended calls whose outcome is kept
+MAX_REASON = 300  # characters
+SETTLE = 2.0  # seconds in which the last withdrawals are sent
+
+
+def call_key(method: str, target: str, arguments: Mapping[str, Any] | None) -> str:
+    """The key by which a repeat of a call is recognised: equal for equal arguments in any order of their names.
+
+    Raises:
+        ProtocolError: The arguments cannot be written as JSON.
+    """
+    return digest([method, target, arguments])
+
+
+class CallOutcome(NamedTuple):
+    """The end of a call: the `result` as the participant sent it, or the sentence why there is none.
+
+    `code` is the JSON-RPC code of an error with which the participant answered.
+    """
+
+    result: Any = None
+    refusal: str = ""
+    code: int | None = None
+
+
+class WaitingCall:
+    """One call for a client. `state` is that of the call in the space; `by` has rejected or approved it."""
+
+    def __init__(self, key: str, call: Call) -> None:
+        self.key = key
+        self.call = call
+        self.outcome: CallOutcome | None = None
+        self.delivered = False
+        self.ended = asyncio.Event()
+        self.attached = 0
+        self.why = ""  # the reason of a withdrawal, as a sentence for the client
+        self.timers: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def id(self) -> str:
+        """The id of its proposal or request."""
+        return self.call.id
+
+    @property
+    def decided(self) -> bool:
+        """Whether it may be running, so that it cannot be withdrawn."""
+        return self.call.kind == "mcp/request" or self.call.state == "fulfilled" or self.call.done
+
+    def describe(self) -> str:
+        """A sentence about a call that has not ended."""
+        what = one_line(self.call.what, MAX_REASON)
+        if self.call.kind == "mcp/request":
+            return f"{what} is running"
+        if self.call.state == "fulfilled":
+            return f"{self.call.by} has approved {what}, and it is running"
+        return f"{what} waits for a person's approval"
+
+
+class WaitingCalls:
+    """The calls of one client.
+
+    Args:
+        decide_within: seconds after which an undecided proposal is withdrawn.
+        grace: seconds after which a call that no request is attached to is withdrawn.
+        most: the number of calls that may wait at once.
+    """
+
+    def __init__(self, *, decide_within: float, grace: float, most: int = MAX_OPEN) -> None:
+        self.decide_within = decide_within
+        self.grace = grace
+        self.most = most
+        self._by_key: dict[str, WaitingCall] = {}  # waiting, or ended and not delivered
+        self._by_id: dict[str, WaitingCall] = {}
+        self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many calls wait as may."""
+        return len(self._by_id) - len(self._ended) >= self.most
+
+    def find(self, key: str) -> WaitingCall | None:
+        """The call that a request with this key attaches to; None if it is a new call."""
+        return self._by_key.get(key)
+
+    def by_id(self, id: str) -> WaitingCall | None:
+        """The call of that id, waiting or ended; None if it is not known."""
+        return self._by_id.get(id)
+
+    def begin(self, key: str, call: Call) -> WaitingCall:
+        """Keeps a call that was sent to the space."""
+        waiting = self._by_key[key] = self._by_id[call.id] = WaitingCall(key, call)
+        self._start(self._follow(waiting))
+        if not waiting.decided:
+            self._set_timer(waiting, "decide", self.decide_within, self._expire)
+        return waiting
+
+    @contextmanager
+    def attach(self, waiting: WaitingCall) -> Iterator[None]:
+        """Attaches a request to a call for the time of the block; an exception in it means that its client is gone."""
+        self._clear_timer(waiting, "alone")
+        waiting.attached += 1
+        try:
+            yield
+        except BaseException:
+            waiting.attached -= 1
+            if not waiting.attached and not waiting.ended.is_set():
+                self._set_timer(waiting, "alone", self.grace, self._leave)
+            raise
+        waiting.attached -= 1
+
+    def note_delivered(self, waiting: WaitingCall) -> None:
+        """Notes that the client has the outcome, so the next request with its key is a new call."""
+        waiting.delivered = True
+        if self._by_key.get(waiting.key) is waiting:
+            del self._by_key[waiting.key]
+
+    def note_rejected(self, change: Change) -> None:
+        """Withdraws a proposal that was rejected."""
+        waiting = self._by_id.get(change.call.id)
+        if waiting is None or change.what != "rejected" or waiting.why:
+            return
+        by, reason = change.proposal.rejections[-1]
+        stated = f": {one_line(reason, MAX_REASON)}" if reason else ", without a reason"
+        waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.call.what}{stated}. It was not executed"
+        self._start(self._withdraw(waiting, "rejected"))
+
+    async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> None:
+        """Withdraws a call that has not ended; `why` is the sentence with which it ends."""
+        if not waiting.ended.is_set():
+            waiting.why = waiting.why or why
+            await self._withdraw(waiting, reason)
+
+    def resume(self) -> None:
+        """Sends the withdrawals again that were due while there was no connection."""
+        for waiting in tuple(self._by_id.values()):
+            if waiting.why and not waiting.ended.is_set() and not waiting.decided:
+                self._start(self._withdraw(waiting, "no_longer_needed"))
+
+    async def close(self) -> None:
+        """Withdraws all undecided calls at once, and waits shortly until the space has the withdrawals."""
+        undecided = [
+            waiting for waiting in self._by_id.values() if not waiting.ended.is_set() and not waiting.decided
+        ]
+        for waiting in undecided:
+            self._start(self.withdraw(waiting, f"The gate ended, so {waiting.call.what} was withdrawn"))
+        ends = [asyncio.ensure_future(waiting.ended.wait()) for waiting in undecided]
+        if ends:
+            await asyncio.wait(ends, timeout=SETTLE)
+        for waiting in self._by_id.values():
+            for name in tuple(waiting.timers):
+                self._clear_timer(waiting, name)
+        for task in (*ends, *self._tasks):
+            task.cancel()
+        await asyncio.gather(*ends, *self._tasks, return_exceptions=True)
+
+    # --- the life of a call ---
+
+    async def _follow(self, waiting: WaitingCall) -> None:
+        try:
+            outcome = CallOutcome(await waiting.call)
+        except ToolFailed as fault:
+            outcome = _outcome_of_failure(fault)
+        except ProposalWithdrawn as fault:
+            outcome = CallOutcome(refusal=waiting.why or str(fault))
+        except MewError as fault:
+            outcome = CallOutcome(refusal=str(fault))
+        self._end(waiting, outcome)
+
+    def _end(self, waiting: WaitingCall, outcome: CallOutcome) -> None:
+        waiting.outcome = outcome
+        for name in tuple(waiting.timers):
+            self._clear_timer(waiting, name)
+        self._ended[waiting.id] = waiting
+        if len(self._ended) > MAX_ENDED:
+            oldest = self._ended.pop(next(iter(self._ended)))
+            self._by_id.pop(oldest.id, None)
+            self.note_delivered(oldest)
+        waiting.ended.set()
+
+    def _expire(self, waiting: WaitingCall) -> None:
+        if not waiting.decided:
+            what, within = waiting.call.what, self.decide_within
+            waiting.why = (
+                waiting.why
+                or f"Nobody decided on {what} within {within:g} s, so it was refused and not executed"
+            )
+            self._start(self._withdraw(waiting, "timeout"))
+
+    def _leave(self, waiting: WaitingCall) -> None:
+        if not waiting.ended.is_set() and not waiting.attached:
+            what = waiting.call.what
+            waiting.why = waiting.why or f"The client was gone for {self.grace:g} s, so {what} was withdrawn"
+            self._start(self._withdraw(waiting, "client_gone"))
+
+    async def _withdraw(self, waiting: WaitingCall, reason: str) -> None:
+        try:
+            await waiting.call.withdraw(reason)
+        except (
+            MewError
+        ) as fault:  # not connected, or no right to withdraw: the call waits on, or ends with the connection
+            logger.warning("%s was not withdrawn: %s", waiting.call.what, fault)
+
+    # --- timers and tasks ---
+
+    def _set_timer(self, waiting: WaitingCall, name: str, seconds: float, then: Any) -> None:
+        self._clear_timer(waiting, name)
+        waiting.timers[name] = asyncio.get_running_loop().call_later(seconds, then, waiting)
+
+    def _clear_timer(self, waiting: WaitingCall, name: str) -> None:
+        timer = waiting.timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _outcome_of_failure(fault: ToolFailed) -> CallOutcome:
+    """A result that the tool marked as an error stays a result; any other error is a sentence."""
+    if fault.code is None and isinstance(fault.data, dict):
+        return CallOutcome(fault.data)
+    return CallOutcome(refusal=str(fault), code=fault.code)

@@ -1,0 +1,60 @@
+"""A space with a calculator and a human, as the tests of the gate use it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mew_lab.bridge.gate import McpGate
+from mew_lab.bridge.offers import LISTING
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.participant import MEWParticipant
+
+from .conftest import Site, until
+
+PROPOSER = [*PROFILES["proposer"], *LISTING]
+
+
+class Desk:
+    """A space with a calculator and a human; it counts what was executed."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.executed: list[tuple[Any, ...]] = []
+        self.human: MEWParticipant
+
+    async def seat(self, name: str = "calc", can: Any = "tool") -> MEWParticipant:
+        participant = MEWParticipant(self.site.client(name, can))
+
+        def add(a: int, b: int) -> int:
+            """Sum of two numbers."""
+            self.executed.append((a, b))
+            return a + b
+
+        def fail() -> None:
+            """Always fails."""
+            raise ValueError("it is broken")
+
+        participant.register_tool(add)
+        participant.register_tool(fail)
+        self.site.seated.append(participant)
+        await participant.start()
+        return participant
+
+    @property
+    def open(self) -> list[Any]:
+        return [one for one in self.human.proposals if not one.decided and one.state == "open"]
+
+    async def proposed(self, count: int = 1) -> str:
+        await until(lambda: len(self.open) >= count)
+        return str(self.open[-1].id)
+
+    @asynccontextmanager
+    async def gate(self, can: Any = PROPOSER, *, name: str = "coder", **how: Any) -> AsyncIterator[McpGate]:
+        async with McpGate(MEWParticipant(self.site.client(name, can)), **how) as gate:
+            yield gate
+
+
+def text(result: Any) -> str:
+    return "\n".join(block.text for block in result.content)

@@ -1,0 +1,376 @@
+"""A space as one MCP server, seen by the official client: what is offered, what waits for a person, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+
+from mew_lab.bridge.mcp_http import McpHttpServer
+from mew_lab.bridge.offers import LISTING
+from mew_lab.protocol.token import Token
+
+from .conftest import Site, until
+from .desk import PROPOSER, Desk, text
+
+MODES = ["legacy", "auto"]
+
+
+@pytest.fixture
+async def desk(site: Site) -> Desk:
+    made = Desk(site)
+    made.human = await site.seat("human")
+    await made.seat()
+    return made
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_a_client_lists_the_tools_of_the_space_under_names_of_their_own(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == {"proposal_result", "proposal_withdraw", "calc_add", "calc_fail"}
+    add = tools["calc_add"]
+    assert add.description == (
+        "Sum of two numbers.\n\nTool add of participant calc. A person has to approve each call, so an answer may "
+        "take a while."
+    )
+    assert add.input_schema["required"] == ["a", "b"] and add.output_schema is None
+
+
+async def test_a_call_waits_for_a_person_and_is_executed_once_it_is_approved(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        proposal = desk.human.proposals.get(id)
+        assert proposal is not None and proposal.proposer == "coder" and desk.executed == []
+        assert proposal.payload["params"] == {"name": "add", "arguments": {"a": 2, "b": 3}}
+        await desk.human.approve(id)
+        result = await call
+    assert (text(result), result.is_error, desk.executed) == ("5", False, [(2, 3)])
+
+
+async def test_what_the_participant_may_do_is_a_request_and_asks_nobody(desk: Desk, mode: str) -> None:
+    may = [*PROPOSER, {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "add"}}}]
+    async with desk.gate(may) as gate, Client(gate.server, mode=mode) as client:
+        tools = {tool.name: tool.description for tool in (await client.list_tools()).tools}
+        assert "approve" not in tools["calc_add"] and "approve" in tools["calc_fail"]
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+    assert (text(result), desk.executed, list(desk.human.proposals)) == ("5", [(2, 3)], [])
+
+
+async def test_a_rejection_is_an_error_with_its_reason_and_the_proposal_is_withdrawn(
+    desk: Desk, mode: str
+) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        await desk.human.reject(id, "not on a Friday")
+        result = await call
+        proposal = desk.human.proposals.get(id)
+    assert result.is_error and proposal is not None and proposal.state == "withdrawn"
+    assert text(result) == "human rejected calc/add: not on a Friday. It was not executed"
+    assert desk.executed == []
+
+
+async def test_silence_is_a_refusal(desk: Desk, mode: str) -> None:
+    async with desk.gate(decide_within=0.05) as gate, Client(gate.server, mode=mode) as client:
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+    assert result.is_error
+    assert text(result) == "Nobody decided on calc/add within 0.05 s, so it was refused and not executed"
+    assert [proposal.state for proposal in desk.human.proposals] == ["withdrawn"]
+
+
+async def test_an_error_of_the_tool_is_an_error_for_the_client(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_fail", {}))
+        await desk.human.approve(await desk.proposed())
+        result = await call
+    assert result.is_error and "it is broken" in text(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"a": 2}, "calc/add, so nobody was asked"),
+        ({"a": "two", "b": 3}, "a must be an integer"),
+        ({"a": 2, "b": 3, "c": 2**80}, "nobody was asked"),
+    ],
+)
+async def test_arguments_that_break_the_schema_ask_nobody(
+    desk: Desk, mode: str, arguments: dict[str, Any], why: str
+) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        result = await client.call_tool("calc_add", arguments)
+    assert result.is_error and why in text(result) and not list(desk.human.proposals)
+
+
+async def test_a_tool_that_left_is_told_apart_from_one_that_never_was(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        await client.list_tools()
+        await desk.site.seated[1].stop()
+        await until(lambda: not gate.participant.discovery.get_available_tools())
+        with pytest.raises(MCPError, match="calc/add is not offered any more"):
+            await client.call_tool("calc_add", {"a": 1, "b": 2})
+        with pytest.raises(MCPError, match="There is no tool calc_sub"):
+            await client.call_tool("calc_sub", {})
+
+
+async def test_a_participant_that_may_not_withdraw_may_not_propose_through_a_gate(desk: Desk) -> None:
+    may = [*LISTING, {"kind": "mcp/proposal"}]
+    async with desk.gate(may) as gate, Client(gate.server) as client:
+        result = await client.call_tool("calc_add", {"a": 1, "b": 2})
+    assert result.is_error and "ask the owner of the space to allow mcp/withdraw" in text(result)
+    assert not list(desk.human.proposals)
+
+
+async def test_only_so_many_calls_wait_at_once(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.01) as gate, Client(gate.server, mode="legacy") as client:
+        gate.calls.most = 3
+        answers = [await client.call_tool("calc_add", {"a": n, "b": 0}) for n in range(5)]
+    assert [answer.is_error for answer in answers] == [False, False, False, True, True]
+    assert text(answers[3]).startswith("3 calls wait already")
+
+
+# --- waiting ---
+
+
+def pending_id(result: Any) -> str:
+    assert result.meta["mew-lab/state"] == "pending" and not result.is_error
+    return str(result.meta["mew-lab/proposal"])
+
+
+async def test_a_long_wait_is_answered_as_pending_and_the_same_call_attaches(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
+        first = await client.call_tool("calc_add", {"a": 2, "b": 3})
+        second = await client.call_tool("calc_add", {"b": 3, "a": 2})
+        id = pending_id(first)
+        assert text(first) == (
+            "calc/add waits for a person's approval. This is no result yet, and no refusal. To wait on, call it again "
+            f"with the same arguments, or call proposal_result with proposal {id}; proposal_withdraw takes it back."
+        )
+        assert pending_id(second) == id and [one.id for one in desk.human.proposals] == [id]
+        await desk.human.approve(id)
+        await until(lambda: desk.executed)
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+    assert (text(result), desk.executed) == ("5", [(2, 3)])
+
+
+async def test_the_handle_of_a_pending_answer_gives_its_result_as_often_as_it_is_asked(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
+        id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
+        assert pending_id(await client.call_tool("proposal_result", {"proposal": id})) == id
+        await desk.human.approve(id)
+        results = [await client.call_tool("proposal_result", {"proposal": id}) for _ in range(3)]
+    assert [text(result) for result in results] == ["5", "5", "5"] and desk.executed == [(2, 3)]
+
+
+async def test_a_call_whose_result_was_delivered_is_a_new_call(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        for n in (1, 2):
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await desk.human.approve(await desk.proposed())
+            assert text(await call) == "5"
+            assert len(desk.executed) == len(list(desk.human.proposals)) == n
+
+
+async def test_a_pending_call_can_be_withdrawn(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
+        id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
+        await client.call_tool("proposal_withdraw", {"proposal": id, "reason": "changed my mind"})
+        result = await client.call_tool("proposal_result", {"proposal": id})
+        again = await client.call_tool("proposal_withdraw", {"proposal": id})
+    assert result.is_error and text(result) == "calc/add was withdrawn on request, and not executed"
+    assert again.is_error and text(again).startswith("calc/add has ended, so it cannot be withdrawn")
+    [proposal] = desk.human.proposals
+    assert (proposal.state, proposal.reason, desk.executed) == ("withdrawn", "changed my mind", [])
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"proposal": 3}, {"proposal": "p", "reason": 3}, {"proposal": "p"}]
+)
+@pytest.mark.parametrize("tool", ["proposal_result", "proposal_withdraw"])
+async def test_a_handle_that_is_none_is_a_sentence(desk: Desk, tool: str, arguments: dict[str, Any]) -> None:
+    async with desk.gate() as gate, Client(gate.server) as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error and ("needs `proposal`" in text(result) or "There is no call p" in text(result))
+
+
+async def test_a_client_that_gives_up_can_attach_again_and_loses_nothing(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        await until(lambda: not waiting.attached)
+        await desk.human.approve(id)
+        await waiting.ended.wait()
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+        assert (text(result), desk.executed) == ("5", [(2, 3)])
+        assert [one.id for one in desk.human.proposals] == [id]
+
+
+async def test_a_call_that_nobody_comes_back_for_is_withdrawn(desk: Desk, mode: str) -> None:
+    async with desk.gate(grace=0.05) as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        call.cancel()
+        await until(lambda: not desk.open)
+        result = await client.call_tool("proposal_result", {"proposal": id})
+    assert result.is_error and text(result) == "The client was gone for 0.05 s, so calc/add was withdrawn"
+    assert desk.executed == []
+
+
+async def test_the_end_of_a_gate_withdraws_what_waits(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate:
+        async with Client(gate.server, mode=mode) as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await desk.proposed()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+    await until(lambda: not desk.open)
+    assert [proposal.state for proposal in desk.human.proposals] == ["withdrawn"]
+
+
+async def test_a_client_of_the_modern_revision_waits_in_rounds_and_then_gets_a_handle(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.05) as gate, Client(gate.server) as client:
+        assert client.protocol_version == "2026-07-28"
+        id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
+        assert [one.id for one in desk.human.proposals] == [id]
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        await desk.human.approve(id)
+        assert text(await call) == "5"
+
+
+async def test_a_state_that_was_not_given_to_this_request_is_refused(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.02) as gate, Client(gate.server) as client:
+        session = client.session
+        first = await session.call_tool("calc_add", {"a": 2, "b": 3}, allow_input_required=True)
+        state = first.request_state
+        for arguments, forged in (({"a": 2, "b": 4}, state), ({"a": 2, "b": 3}, state[:-2] + "AA")):
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await session.call_tool(
+                    "calc_add", arguments, request_state=forged, allow_input_required=True
+                )
+        assert len(list(desk.human.proposals)) == 1
+
+
+async def test_a_client_sees_progress_while_a_person_thinks(
+    desk: Desk, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.bridge.client_request.PROGRESS_EVERY", 0.01)
+    seen: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, message))
+
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}, progress_callback=note))
+        id = await desk.proposed()
+        await until(lambda: len(seen) > 3)
+        await desk.human.approve(id)
+        await call
+    waits, runs = "calc/add waits for a person's approval", "human has approved calc/add, and it is running"
+    assert [message for _, message in seen[:3]] == [waits] * 3
+    assert {message for _, message in seen} <= {waits, runs}
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+# --- over HTTP ---
+
+TOKEN = Token("canary-of-a-gate-0123456789abcdef")
+BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
+
+
+@asynccontextmanager
+async def client_over_http(server: McpHttpServer, mode: str) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers=BEARER, timeout=30) as web:
+        async with Client(streamable_http_client(server.url, http_client=web), mode=mode) as client:
+            yield client
+
+
+async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        async with client_over_http(server, mode) as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            id = await desk.proposed()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            await until(lambda: not waiting.attached)
+        await desk.human.approve(id)
+        await waiting.ended.wait()
+        async with client_over_http(server, mode) as client:
+            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
+
+
+async def send_raw(
+    server: McpHttpServer, body: dict[str, Any], headers: dict[str, str]
+) -> asyncio.StreamWriter:
+    """Sends a request over a connection of its own, which the test closes."""
+    data = json.dumps(body).encode()
+    every = {
+        "Host": f"127.0.0.1:{server.port}", "Content-Type": "application/json", "Content-Length": str(len(data)),
+        "Accept": "application/json, text/event-stream", **BEARER, **headers,
+    }  # fmt: skip
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in every.items())
+    writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + data)
+    await writer.drain()
+    return writer
+
+
+async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_for_the_next(
+    desk: Desk,
+) -> None:
+    """A client that is killed sends no cancellation."""
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        async with client_over_http(server, "legacy") as client:
+            assert client.session.initialize_result is not None
+            sessions = await open_session(server)
+            params = {"name": "calc_add", "arguments": {"a": 2, "b": 3}}
+            body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+            writer = await send_raw(server, body, sessions)
+            id = await desk.proposed()
+            writer.transport.abort()
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            await until(lambda: not waiting.attached)
+            await desk.human.approve(id)
+            await waiting.ended.wait()
+            assert not waiting.delivered
+            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+            assert waiting.delivered
+    assert desk.executed == [(2, 3)]
+
+
+async def open_session(server: McpHttpServer) -> dict[str, str]:
+    """The headers of a session of the handshake era."""
+    accept = {"Accept": "application/json, text/event-stream"}
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    async with httpx2.AsyncClient(headers={**BEARER, **accept}) as web:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        answer = await web.post(server.url, json=body)
+        session = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
+        await web.post(
+            server.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session
+        )
+    return session

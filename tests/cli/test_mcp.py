@@ -1,0 +1,138 @@
+"""`mew-lab mcp` as a client starts it: a process over stdio, with a space of another process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from mew_lab.gateway.server import Server
+
+from ..bridge.conftest import Site, until
+from ..bridge.desk import PROPOSER, Desk, text
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("MEW_")},
+    "PYTHONPATH": str(ROOT),
+}
+
+
+class OpenDesk(Desk):
+    """A desk whose gateway listens on a port, for the processes of a test."""
+
+    url = ""
+
+    def words(self, folder: Path, *more: str, name: str = "coder", can: Any = PROPOSER) -> list[str]:
+        """The arguments of the command, with a token file."""
+        self.site.gateway.enrol("demo", name, can)
+        file = folder / f"{name}.token"
+        if not file.exists():
+            file.touch(0o600)
+            file.write_text(self.site.gateway.tokens.mint("demo", name).reveal())
+        return ["-m", "mew_lab.cli", "mcp", self.url, "--space", "demo", "--token-file", str(file), *more]
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[OpenDesk]:
+    site = Site()
+    server = Server(site.gateway)
+    made = OpenDesk(site)
+    made.url = f"ws://127.0.0.1:{await server.start()}/ws"
+    made.human = await site.seat("human")
+    await made.seat()
+    yield made
+    await server.stop()
+    for participant in site.seated:
+        await participant.stop()
+    site.gateway.close()
+
+
+@asynccontextmanager
+async def client_of(words: list[str], mode: str = "legacy") -> AsyncIterator[Client]:
+    parameters = StdioServerParameters(command=sys.executable, args=words, env=ENVIRONMENT)
+    async with Client(parameters, mode=mode) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_over_stdio_waits_for_a_person(desk: OpenDesk, tmp_path: Path, mode: str) -> None:
+    async with client_of(desk.words(tmp_path), mode) as client:
+        assert "calc_add" in {tool.name for tool in (await client.list_tools()).tools}
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        await desk.human.approve(await desk.proposed())
+        assert text(await call) == "5"
+    await until(lambda: "coder" not in desk.human.client.participants)
+    assert desk.executed == [(2, 3)]
+
+
+async def test_a_client_that_ends_takes_its_waiting_calls_with_it(desk: OpenDesk, tmp_path: Path) -> None:
+    async with client_of(desk.words(tmp_path, "--answer-after", "0.1")) as client:
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+        assert result.meta["mew-lab/state"] == "pending"
+    await until(lambda: not desk.open)
+    [proposal] = desk.human.proposals
+    assert (proposal.state, desk.executed) == ("withdrawn", [])
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon", "1e9"])
+async def test_a_limit_that_is_no_time_is_one_line(desk: OpenDesk, tmp_path: Path, value: str) -> None:
+    words = desk.words(tmp_path, "--grace", value)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=ENVIRONMENT, stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (2, b"") and err.count(b"\n") == 1
+    assert f"{value!r} is no number of seconds above 0" in err.decode()
+
+
+async def test_a_space_that_is_not_there_is_one_line(desk: OpenDesk, tmp_path: Path) -> None:
+    words = desk.words(tmp_path)
+    words[words.index("demo")] = "elsewhere"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (1, b"") and "elsewhere" in err.decode() and err.count(b"\n") == 1
+
+
+async def test_over_http_clients_need_the_token_in_the_file_that_is_printed(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    words = desk.words(tmp_path, "--http")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=ENVIRONMENT, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    line = (await process.stdout.readline()).decode()
+    said = re.fullmatch(
+        r"demo is offered at (http://127\.0\.0\.1:\d+/mcp) as coder, with the token in (.*)\n", line
+    )
+    assert said is not None
+    url, file = said[1], Path(said[2])
+    mode = file.stat().st_mode & 0o777  # noqa: ASYNC240
+    assert (file, mode) == (tmp_path / ".mew" / "mcp" / "coder.token", 0o600)
+    bearer = {"Authorization": f"Bearer {file.read_text().strip()}"}  # noqa: ASYNC240
+    async with httpx2.AsyncClient(headers=bearer, timeout=30) as web, httpx2.AsyncClient() as stranger:
+        assert (await stranger.post(url, json={})).status_code == 401
+        page = {"Origin": "http://127.0.0.1:8888"}
+        assert (await web.post(url, json={}, headers=page)).status_code == 403
+        async with Client(streamable_http_client(url, http_client=web)) as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await desk.human.approve(await desk.proposed())
+            assert text(await call) == "5"
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0

@@ -6,10 +6,11 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from mew_lab.errors import JournalError, MewError
+from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
@@ -19,14 +20,20 @@ from mew_lab.log.reading import LINE_LIMIT, is_journal
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
-from mew_lab.log.what_if import OtherRights, WhatIf, judge_alone, replay_changed
+from mew_lab.log.what_if import BEFORE_RIGHTS, OtherRights, WhatIf, judge_alone, replay_changed
 from mew_lab.space.core import RULES
 from mew_lab.space.events import Record, outline
 
 MOST_PLACES = 50_000  # lines that are read one by one; more of them are found faster by reading all
-_CHANGING = """SELECT file, start, length FROM entries WHERE list_contains($1, event) OR (
+_CHANGES = """(list_contains($1, event) OR (
     event = 'received' AND verdict = 'accepted' AND (list_contains($2, kind) OR "grant" <> '')
-) ORDER BY place"""
+))"""
+_CHANGING = f"SELECT file, start, length FROM entries WHERE {_CHANGES} ORDER BY place"
+_JUDGED = f"""SELECT file, start, {_CHANGES} AND event <> 'opened' FROM entries
+    WHERE {_CHANGES} OR (event = 'received' AND list_contains($3, participant)) ORDER BY place"""
+# A message that was refused, and would now be allowed, may have an id that another one has taken.
+_DOUBTFUL = """SELECT count(*) FROM entries WHERE verdict = 'refused' AND list_contains($1, participant)
+    AND NOT list_contains($2, code) AND id IN (SELECT id FROM entries WHERE verdict = 'accepted' AND id <> '')"""
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
@@ -132,8 +139,21 @@ class Moments:
         paths = self._paths()
         if exact:
             return replay_changed(Files(tuple(paths)).read([]) if paths else self._log.records, rights)
+        if paths and has_index(paths[0]) and (several := self._judged_lines(paths, rights)) is not None:
+            with suppress(JournalError, ReplayMismatch):  # the reading of all lines says what is wrong
+                return judge_alone(several, rights)
         lines = _lines_of(paths) if paths else map(write_line, self._log.records)
         return judge_alone(lines, rights)
+
+    def _judged_lines(self, paths: Sequence[Path], rights: OtherRights) -> Iterator[bytes] | None:
+        """The lines that may change the state, or that other rights may concern; None where the index cannot tell."""
+        index, names = self._log.index, sorted({*rights.configured, *rights.more})
+        if rights.grants or not index.of_lines:
+            return None
+        places = index.query(_JUDGED, [list(ALWAYS), list(RULES), names])
+        [(doubtful,)] = index.query(_DOUBTFUL, [names, list(BEFORE_RIGHTS)])
+        many = len(places) > max(MOST_PLACES, len(index) // 8)
+        return None if many or doubtful else _lines_at(paths, places)
 
     def _cause(self, paths: Sequence[Path], record: Record) -> Record | None:
         """The event that caused a record; None where it is one."""
@@ -196,6 +216,32 @@ def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
                     break
                 if not line.isspace():
                     yield line
+
+
+def _lines_at(paths: Sequence[Path], places: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
+    """The lines at these places (file, start), and where `causes` holds, those of the effects behind them."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("rb", buffering=1 << 12)) for path in paths]
+        for number, start, causes in places:
+            file = files[number]
+            file.seek(start)
+            yield file.readline(LINE_LIMIT + 1)
+            if causes:
+                yield from _caused_lines(files[number:])
+
+
+def _caused_lines(files: Sequence[IO[bytes]]) -> Iterator[bytes]:
+    """The lines of the effects that follow in these files; a file may end within an event."""
+    for file in files:
+        if file is not files[0]:
+            file.seek(0)
+        while line := file.readline(LINE_LIMIT):
+            record = read_line(line)
+            if record is not None and record.event == "opened" and file is not files[0]:
+                continue  # it continues the file before
+            if record is None or record.event not in CAUSED:
+                return
+            yield line
 
 
 def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:

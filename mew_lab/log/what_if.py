@@ -41,7 +41,7 @@ from mew_lab.space.state import Handle, Member
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OtherRights", "OtherVerdict", "WhatIf", "judge_alone", "replay_changed"]
+__all__ = ["BEFORE_RIGHTS", "OtherRights", "OtherVerdict", "WhatIf", "judge_alone", "replay_changed"]
 
 Patterns = Sequence[Mapping[str, Any]] | str
 """Capabilities, or the name of a profile."""
@@ -480,7 +480,8 @@ def _compare(rows: list[OtherVerdict], record: Record, effects: Iterable[object]
     if made is None or made.verdict == record.verdict:
         return
     would = made.verdict if made.verdict == "accepted" else "refused"
-    members = read_members(made.raw or "") or read_members(record.raw or "") or {}
+    # The id that the log has: one that the gateway would have given now may be that of another message there.
+    members = read_members(record.raw or "") or read_members(made.raw or "") or {}
     id, kind = (members.get(name) for name in ("id", "kind"))
     rows.append(
         OtherVerdict(

@@ -71,12 +71,15 @@ def told(found: WhatIf) -> Verdicts:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("supposed", SUPPOSED, ids=["more", "less", "several"])
 def test_each_message_alone_is_judged_as_a_space_judges_it(
-    seed: int, supposed: dict[str, list[dict[str, Any]]], tmp_path: Path
+    seed: int, supposed: dict[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = hostile(seed, 300)
     expected, judged = brute_force(stage.records, supposed)
     log = open_log(keep(stage.records, tmp_path / "j.jsonl", rotate_at=150_000))
-    for one in (log, live(stage.records)):
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
+    indexed = open_log(keep(stage.records, tmp_path / "indexed.jsonl", rotate_at=150_000))
+    assert indexed.index.path is not None
+    for one in (log, indexed, live(stage.records)):
         found = one.what_if(capabilities=supposed)
         assert told(found) == expected
         assert found.judged == judged

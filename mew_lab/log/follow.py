@@ -42,9 +42,9 @@ class FollowedExchange(MessageSelection):
     """
 
     def __init__(self, exchange: Exchange, parents: dict[int, int]) -> None:
-        super().__init__(())
+        steps = [step for step in exchange.steps if isinstance(step, NumberedEntry)]
+        super().__init__((step.record for step in steps), [step.seq for step in steps])
         self.exchange = exchange
-        self.entries = tuple(step for step in exchange.steps if isinstance(step, NumberedEntry))
         self.selected = exchange.selected
         self.parents = parents
         self.left_out = exchange.left_out

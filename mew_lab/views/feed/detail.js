@@ -1,12 +1,13 @@
 // Shows an opened row: the reason of its verdict, its causes and effects, its exact text and its layout.
 
-import { atHand, doer, make } from "../ui/elements.js";
+import { doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
-// `on.act(name, choices)` performs an act in Python, and `on.open(part, target)` shows a message in another part.
+// `on.act(name, choices)` performs an act in Python, `on.open(part, target)` shows a message in another
+// part, and `on.copied` is the place where it says what was copied.
 export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened message", hidden: true });
   let shown = null, tab = "pretty";
@@ -89,23 +90,7 @@ export function detailPane(on) {
 
   async function copy(name) {
     const done = await on.act(name, { seq: shown.seq });
-    if (!done) return;
-    try {
-      await navigator.clipboard.writeText(done.value);
-      say(done.said);
-    } catch {
-      // No clipboard (plain HTTP, a frame without permission): the reader copies the text.
-      const text = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
-      text.value = done.value;
-      if (!atHand(pane)) return say("This page may not write to the clipboard: select this text and press Ctrl+C.", text);
-      say("This page may not write to the clipboard: press Ctrl+C, the text is selected.", text);
-      text.focus();
-      text.select();
-    }
-  }
-
-  function say(text, ...more) {
-    pane.querySelector(".mew-copied").replaceChildren(make("span", { text }), ...more);
+    if (done) await on.copied.copy(done.value, done.said);
   }
 
   function refresh(item) {
@@ -132,7 +117,8 @@ export function detailPane(on) {
     const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
     for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
     const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${countOf(item.more, "character")}`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
-    pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
+    on.copied.clear();
+    pane.replaceChildren(bar, why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }
 
@@ -153,6 +139,7 @@ export function detailPane(on) {
       if (here && !same) textNode().focus({ preventScroll: true });
     },
     shut() {
+      on.copied.clear();
       pane.hidden = true;
       pane.replaceChildren();
     },

@@ -9,11 +9,12 @@ import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
-import { openMenu } from "../ui/menu.js";
+import { menuButton, openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing, rankOf, setRank } from "./cells.js";
 import { columnSet } from "./column_set.js";
+import { copyPlace } from "./copying.js";
 import { detailPane } from "./detail.js";
 import { SLOT, SLOTS, facet } from "./facets.js";
 import { compileFilter, completeFilter, isExpression, joinFilters } from "./filter.js";
@@ -23,6 +24,7 @@ import { findRows, nextMatch } from "./search.js";
 const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000;
 const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"], ["Menu", "Filter by a cell (or press the right button on it)"]];
 
+const COPIES = [["jsonl", "JSONL", "One record a line, as a saved log has them"], ["markdown", "Markdown", "For a reader or a language model"], ["mermaid", "Mermaid", "A sequence diagram"], ["python", "Python", "Code that sends the same messages again"]];
 const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
 function render({ model, el }) {
@@ -51,6 +53,8 @@ function render({ model, el }) {
   const scroller = make("div", { class: "mew-scroller" }, spacer, empty);
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
+  const copied = copyPlace(root);
+  const copyAs = menuButton("Copy as ▾", () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })), { class: "mew-quiet mew-away", "aria-label": "Copy the selected messages as", title: "Copies the selected messages" });
 
   const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
     look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }) });
@@ -67,7 +71,7 @@ function render({ model, el }) {
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
-    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint);
+    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), copyAs, follow), hint, copied.node);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -140,11 +144,11 @@ function render({ model, el }) {
     },
     done: paintSoon,
   });
-  const pane = detailPane({ jump, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const pane = detailPane({ jump, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
       if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
     } });
-  root.insertBefore(pane.node, hint.nextSibling);
+  root.append(pane.node);
   known.id = `${link.view}-known`;
   filter.setAttribute("list", known.id);
 
@@ -644,6 +648,7 @@ function render({ model, el }) {
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
     write(follow, waiting ? `${groupDigits(waiting)} new ▾` : "Newest ▾");
+    copyAs.classList.toggle("mew-away", !picked.size);
     clear.classList.toggle("mew-away", !filter.value && !isFiltered());
     write(plumbing, `${hidesPlumbing ? "✓ " : ""}Hide plumbing (${groupDigits(plumbings)})`);
     plumbing.setAttribute("aria-pressed", String(hidesPlumbing));
@@ -762,6 +767,11 @@ function render({ model, el }) {
     return true;
   }
   const endOffer = onOpen(root, "feed", showTarget);
+
+  async function copySelected(form) {
+    const done = await link.act("copy", { form, seqs: [...picked] });
+    if (done) await copied.copy(done.value, done.said);
+  }
 
   function ask(seq, all = false) {
     wanted = seq;

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
+from mew_lab.log.copying import MessageSelection
 from mew_lab.log.diagnose.findings import LogFinding
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
@@ -49,6 +50,7 @@ FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
 MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
+COPIES = {"jsonl": "JSONL", "markdown": "Markdown", "mermaid": "Mermaid", "python": "Python"}
 MOST_ID = 80  # characters of an id that the views get
 PICTURED = 1000  # the newest rows, among which those of a saved picture are looked for
 ASKED = ("raw", "why", "finding")
@@ -344,6 +346,7 @@ class FeedView(ActingWidget):
         return {
             "json": self._copy_json,
             "python": self._copy_python,
+            "copy": self._copy_selected,
             "save": self._save,
             "condition": self._make_condition,
         }
@@ -361,6 +364,25 @@ class FeedView(ActingWidget):
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
         return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
+
+    def _copy_selected(self, params: Mapping[str, Any]) -> ActResult:
+        seqs, form = params.get("seqs"), params.get("form")
+        if form not in COPIES or not isinstance(seqs, list) or not 0 < len(seqs) <= MOST_SELECTED:
+            raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
+        numbers = sorted(set(filter(self._is_row, seqs)))
+        held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
+        text = str(getattr(MessageSelection(held.values(), held), f"to_{form}")())
+        if len(text) > MOST_COPIED:
+            raise MewError(
+                f"That would be {len(text)} characters, which is too many to copy. Select fewer, or use "
+                f"lab.log.filter(…).to_{form}()."
+            )
+        gone = (
+            f" {count_of(len(numbers) - len(held), 'message')} no longer held."
+            if held.keys() ^ numbers
+            else ""
+        )
+        return ActResult(f"{count_of(len(held), 'message')} copied as {COPIES[form]}.{gone}", text)
 
     def _make_condition(self, params: Mapping[str, Any]) -> ActResult:
         seq, column = params.get("seq"), params.get("column")

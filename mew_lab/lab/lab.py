@@ -52,6 +52,7 @@ from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
 from mew_lab.lab.tool_approvals import LabToolApprovals
+from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
@@ -60,6 +61,8 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
+from mew_lab.tools_agent.agent_file import read_agent_file
+from mew_lab.tools_agent.home import model_for, participant_id
 
 __all__ = ["Lab"]
 
@@ -72,7 +75,7 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 NAMES = (
     "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
     "proposals propose reject report save seat seats send space status timeout token_file tool tool_approvals tools "
-    "undo url view who withdraw"
+    "tools_agent undo url view who withdraw"
 )
 
 
@@ -309,6 +312,48 @@ class Lab(metaclass=_NamesOnly):
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
         seating = self.local.agent(name, can, thinks, options, owns_model=thinks is not model)
         return self._run(seating, f"starting the agent {name!r}")
+
+    def tools_agent(
+        self,
+        file: str | Path,
+        *,
+        name: str | None = None,
+        model: Model | str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        can: Can | None = None,
+        **limits: Any,
+    ) -> ToolsAgentSeat:
+        """Seats the agent of an agent file: its tools are tools of the space, and so are those of its servers.
+
+        The servers of the file are started as participants. When the agent is seated already, the file is read again.
+
+        Args:
+            file: An agent file, YAML or JSON.
+            name: The participant id of the agent; default: made from the name in the file.
+            model: A Model, or the name of one; default: that of the file.
+            base_url: The address of a server of the chat completions API that has the model.
+            api_key: Its key; default: OPENAI_API_KEY. It is shown nowhere.
+            can: A profile or patterns; default: those of an agent that may call the tools of the file's servers.
+            limits: See `Executor`, such as `deadline`; and `without_supervisors`.
+
+        Raises:
+            ConfigError: The file has faults, each with its place, or the agent cannot be served.
+            MewError: A server does not start, the name is seated already, or the space runs elsewhere.
+        """
+        path = Path(file).absolute()
+        definition = read_agent_file(path).with_model(model if isinstance(model, str) else None)
+        name = name or participant_id(definition.name, taken=())
+        seated = self.seats.get(name)
+        if isinstance(seated, ToolsAgentSeat) and seated.file == path and model is base_url is can is None:
+            seated.reload()
+            return seated
+        given = None if isinstance(model, str) else model
+        thinks = given or model_for(definition, base_url=base_url, api_key=api_key)
+        work = self.local.tools_agent(
+            definition, name, can, thinks, file=path, owns_model=given is None, limits=limits
+        )
+        return self._run(work, f"starting the agent of {path.name}", timeout=max(self.timeout, 30.0))
 
     def agents(self) -> Listing:
         """The agents of this process as a listing: state, model, current work."""

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members, write_line
@@ -58,15 +58,17 @@ class CopiedMessages:
 
 
 class MessageSelection(CopiedMessages):
-    """The messages among some records, or those with given numbers, to be copied elsewhere.
+    """The messages among some records, to be copied elsewhere."""
 
-    Args:
-        numbers: Of each record its number, as a reader has seen it; by default its place in the journal.
-    """
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._entries = tuple(numbered(records))
 
-    def __init__(self, records: Iterable[Record], numbers: Iterable[int] | None = None) -> None:
-        entries = numbered(records) if numbers is None else map(NumberedEntry, records, numbers)
-        self._entries = tuple(entries)
+    @classmethod
+    def of(cls, entries: Iterable[NumberedEntry]) -> Self:
+        """These messages, with numbers of their own."""
+        selection = cls(())
+        selection._entries = tuple(entries)
+        return selection
 
     @property
     def entries(self) -> tuple[NumberedEntry, ...]:

@@ -42,8 +42,8 @@ class FollowedExchange(MessageSelection):
     """
 
     def __init__(self, exchange: Exchange, parents: dict[int, int]) -> None:
-        steps = [step for step in exchange.steps if isinstance(step, NumberedEntry)]
-        super().__init__((step.record for step in steps), [step.seq for step in steps])
+        super().__init__(())
+        self._entries = tuple(step for step in exchange.steps if isinstance(step, NumberedEntry))
         self.exchange = exchange
         self.selected = exchange.selected
         self.parents = parents

@@ -27,6 +27,7 @@ from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
 from mew_lab.log.copying import MessageSelection
 from mew_lab.log.diagnose.findings import LogFinding
+from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
@@ -371,7 +372,8 @@ class FeedView(ActingWidget):
             raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
         numbers = sorted(set(filter(self._is_row, seqs)))
         held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
-        text = str(getattr(MessageSelection(held.values(), held), f"to_{form}")())
+        selection = MessageSelection.of(NumberedEntry(record, seq, seq) for seq, record in held.items())
+        text = str(getattr(selection, f"to_{form}")())
         if len(text) > MOST_COPIED:
             raise MewError(
                 f"That would be {len(text)} characters, which is too many to copy. Select fewer, or use "

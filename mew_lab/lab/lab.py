@@ -46,6 +46,7 @@ from mew_lab.lab.html_report import session_page, write_report
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.pending import Pending, proposal_of
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
@@ -69,13 +70,14 @@ __all__ = ["Lab"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+SERVED_WITHIN = 30.0  # seconds; the library of MCP loads for a while
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
-    "proposals propose reject report save seat seats send space status timeout token_file tool tool_approvals tools "
-    "tools_agent undo url view who withdraw"
+    "proposals propose reject report save seat seats send serve_mcp space status timeout token_file tool tool_approvals "
+    "tools tools_agent undo url view who withdraw"
 )
 
 
@@ -354,6 +356,34 @@ class Lab(metaclass=_NamesOnly):
             definition, name, can, thinks, file=path, owns_model=given is None, limits=limits
         )
         return self._run(work, f"starting the agent of {path.name}", timeout=max(self.timeout, 30.0))
+
+    def serve_mcp(
+        self,
+        name: str = "coder",
+        *,
+        can: Can = "proposer",
+        port: int = 0,
+        answer_after: float = 45.0,
+        decide_within: float = 3600.0,
+        grace: float = 300.0,
+    ) -> McpSeat:
+        """Offers the space to MCP clients on this machine, such as a coding agent, as one server over HTTP.
+
+        The clients take part as `name`. What it may not send is proposed, and waits for your approval.
+
+        Args:
+            port: 0 takes a free one.
+            answer_after: Seconds after which a call that still waits is answered as pending.
+            decide_within: Seconds after which a call that nobody decided is refused.
+            grace: Seconds that a call still waits for a client that is gone.
+
+        Raises:
+            ConfigError: The name, `can` or a limit is not valid, or the port is taken.
+            MewError: The name is seated already, or the space runs elsewhere.
+        """
+        limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
+        work = self.local.serve_mcp(name, can, port=port, **limits)
+        return self._run(work, f"serving MCP clients as {name!r}", timeout=max(self.timeout, SERVED_WITHIN))
 
     def agents(self) -> Listing:
         """The agents of this process as a listing: state, model, current work."""

@@ -21,6 +21,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
@@ -217,6 +218,17 @@ class LocalParticipants:
         self.seats[name] = seat
         return seat
 
+    async def serve_mcp(self, name: str, can: Can, *, port: int, **limits: float) -> McpSeat:
+        """Enrols and seats a participant that MCP clients speak through, and serves it."""
+        host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
+        host.enrol(name, with_lists(can))
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+        seat = await open_mcp_seat(self._session, host, participant, name=name, port=port, **limits)
+        seat.tools_of = self.known_tools
+        self.seats[name] = seat
+        return seat
+
     def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
         if self.seats.pop(name, None) is not None and not self._session.closed:
@@ -284,7 +296,7 @@ class LocalParticipants:
 async def _leave(seat: Seat) -> None:
     if isinstance(seat, AgentSeat):
         await seat.agent.aclose()
-    elif isinstance(seat, ToolsAgentSeat):
+    elif isinstance(seat, ToolsAgentSeat | McpSeat):
         await seat.aclose()
     else:
         await seat.participant.stop()

@@ -10,17 +10,23 @@ Spec: MCP "Progress", "Cancellation", 2026-07-28 "Multi Round-Trip Requests".
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from mcp import types
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, AnswerDelivery
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
 
 __all__ = ["MAX_ROUNDS", "ClientRequest"]
 
 PROGRESS_EVERY = 5.0  # seconds; a client that resets its limit at each progress waits on
 MAX_ROUNDS = 8  # clients give up after ten; the last answer must be one that a model can read
+
+
+class _ClientGone(Exception):
+    """Raised where the connection of a request has ended."""
 
 
 class ClientRequest:
@@ -31,21 +37,38 @@ class ClientRequest:
         state = (context.params or {}).get("requestState")
         self.id, _, round = state.partition(" ") if isinstance(state, str) else ("", "", "0")
         self._round = int(round) if round.isdecimal() else 0
+        web = context.request  # None where the transport is not HTTP
+        self._delivery: AnswerDelivery | None = web.scope.get(ANSWER_DELIVERY) if web is not None else None
 
     async def wait(self, calls: WaitingCalls, waiting: WaitingCall, *, seconds: float) -> bool:
         """Waits for the end of a call, at most `seconds`, and reports progress; returns whether it ended."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        ended = loop.create_task(waiting.ended.wait())
+        events = [waiting.ended, *([self._delivery.gone] if self._delivery else [])]
+        tasks = {loop.create_task(event.wait()) for event in events}
         try:
             with calls.attach(waiting):
                 while not waiting.ended.is_set() and (left := begun + seconds - loop.time()) > 0:
-                    await asyncio.wait({ended}, timeout=min(PROGRESS_EVERY, left))
+                    await asyncio.wait(
+                        tasks, timeout=min(PROGRESS_EVERY, left), return_when=asyncio.FIRST_COMPLETED
+                    )
+                    if self._delivery is not None and self._delivery.gone.is_set():
+                        raise _ClientGone
                     if not waiting.ended.is_set():
                         await self._report(loop.time() - begun, waiting.describe())
+        except _ClientGone:  # its answer reaches nobody
+            return False
         finally:
-            ended.cancel()
+            for task in tasks:
+                task.cancel()
         return waiting.ended.is_set()
+
+    def when_delivered(self, then: Callable[[], None]) -> None:
+        """Calls `then` when the answer was sent; at once where the transport does not say so."""
+        if self._delivery is None:
+            then()
+        else:
+            self._delivery.when_sent(then)
 
     @property
     def may_return(self) -> bool:

@@ -213,7 +213,7 @@ class McpGate:
         if not await request.wait(self.calls, waiting, seconds=self._answer_after):
             return request.next_round(waiting) if request.may_return else _pending(waiting, name)
         assert waiting.outcome is not None
-        self.calls.note_delivered(waiting)
+        request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return _result_of(waiting.outcome, waiting.call.what)
 
     # --- the gate's own tools ---

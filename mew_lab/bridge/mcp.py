@@ -48,6 +48,11 @@ RELAYED = frozenset(
         "notifications/prompts/list_changed",
     }
 )
+CAPABILITIES: Mapping[str, frozenset[str]] = {
+    "tools": frozenset({"listChanged"}),
+    "resources": frozenset({"listChanged"}),
+    "prompts": frozenset({"listChanged"}),
+}  # of a server, that PASSED_ON and RELAYED serve
 PROGRESS = "notifications/progress"
 PROGRESS_EVERY = 0.1  # seconds between two reports of one request; the last one is always relayed
 ENDED = -32000
@@ -133,9 +138,9 @@ class McpBridge:
                 f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
                 f"{self._start_timeout:g} s. Is it an MCP server that uses stdio?"
             ) from None
-        except RpcError:
-            await self.stop()
+        except RpcError:  # only where it has ended
             how = await self._process.describe_end()
+            await self.stop()
             raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
         except BaseException:
             await self.stop()
@@ -172,7 +177,7 @@ class McpBridge:
         if method == "ping":
             return {}
         if method == "initialize" and session is not None:
-            return session.initialized
+            return _passed_on(session.initialized)
         if method not in PASSED_ON or session is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
         own, on_progress = self._with_progress(params)
@@ -255,10 +260,14 @@ class McpBridge:
             if ready.done():
                 logger.debug("the session of %s ended with a fault: %s", self.name, fault)
                 return
-            how = await self._process.describe_end() if self._silent.is_set() else one_line(str(fault), 300)
+            how = (
+                await self._process.describe_end()
+                if isinstance(fault, EOFError)
+                else one_line(str(fault), 600)
+            )
             ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
 
-    async def _relay(self, method: str) -> None:
+    async def _relay(self, method: str, params: Mapping[str, Any]) -> None:
         participant = self.participant
         if method not in RELAYED or participant is None:
             return
@@ -291,6 +300,17 @@ class McpBridge:
         logger.info("%s", why)
         if self._on_end is not None:
             self._on_end(why)
+
+
+def _passed_on(initialized: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's result of `initialize`, with the capabilities that the bridge passes on, and no others."""
+    declared = initialized.get("capabilities")
+    capabilities = {
+        name: {key: flag for key, flag in part.items() if key in flags}
+        for name, flags in CAPABILITIES.items()
+        if isinstance(declared, Mapping) and isinstance(part := declared.get(name), Mapping)
+    }
+    return {**initialized, "capabilities": capabilities}
 
 
 def _load() -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, AnswerDelivery
 from mew_lab.bridge.mcp_server import MAX_REQUEST
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
@@ -123,7 +124,8 @@ class McpHttpServer:
         if refusal is not None:
             await _refuse(send, *refusal)
         else:
-            await self._app(scope, receive, send)
+            delivery = scope[ANSWER_DELIVERY] = AnswerDelivery(receive, send)
+            await self._app(scope, delivery.receive, delivery.send)
 
     def _check(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
         """Status, code and sentence of a refusal; None accepts the request. No `Origin` is allowed."""

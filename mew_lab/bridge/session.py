@@ -2,7 +2,7 @@
 
 Loading the library takes a while, so `mcp` loads this module in a thread.
 
-Spec: §3.1, MCP 2025-06-18 (stdio).
+Spec: §3.1, MCP 2025-11-25 and 2026-07-28 (lifecycle, stdio).
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
-from mcp import Client, ClientSession, MCPError, types
+from mcp import ClientSession, MCPError, types
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
 from mew_lab.version import VERSION
 
-__all__ = ["McpSession", "OnProgress", "open_session"]
+__all__ = ["McpSession", "OnNotification", "OnProgress", "open_session"]
 
 logger = logging.getLogger(__name__)
 # The library logs unexpected messages of a server to its own logger, which would print them into a cell.
@@ -30,82 +34,224 @@ _library.addHandler(logging.NullHandler())
 _library.propagate = False
 
 
+OnNotification = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
+MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
+LISTS = ("tools", "resources", "prompts")
+RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
+MODERN_META = "io.modelcontextprotocol/"
+
+
 class OnProgress(Protocol):
     """What takes the progress of a request: how much is done, of how much if that is known, and a text."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-class _RawResult(types.Result, extra="allow"):
-    """Any result, with every member kept under its own name."""
+class _AnyResult(types.Result, extra="allow"):
+    """Any result of a request."""
+
+
+_results: ContextVar[list[dict[str, Any]] | None] = ContextVar("_results", default=None)
+
+
+class _RawDispatcher(JSONRPCDispatcher):
+    """Keeps results as the server sent them: the library refuses a result with a content type that it does not know."""
+
+    async def send_raw_request(self, *request: Any, **options: Any) -> dict[str, Any]:
+        result = await super().send_raw_request(*request, **options)
+        if (results := _results.get()) is not None:
+            results.append(dict(result))
+        return result
 
 
 class McpSession:
-    """An initialised session. `initialized` is the result of `initialize` from the server, as plain JSON."""
+    """A session with a server of either era.
 
-    def __init__(self, session: ClientSession) -> None:
+    `initialized` is the result of `initialize` as plain JSON. A server of the revision 2026-07-28 has no such method;
+    it is made of the result of `server/discover` then, and `modern` is true.
+    """
+
+    def __init__(self, session: ClientSession, on_notification: OnNotification) -> None:
         self._session = session
-        answer = session.initialize_result
-        self.initialized: dict[str, Any] = (
-            answer.model_dump(by_alias=True, mode="json", exclude_unset=True) if answer else {}
-        )
+        self._on_notification = on_notification
+        self.initialized: dict[str, Any] = {}
+        self.modern = False
+
+    async def negotiate(self) -> None:
+        """Agrees on a revision of MCP: by `initialize`, or by `server/discover` if the server refuses that.
+
+        Raises:
+            RpcError: the server refuses both, or has no revision in common with this client.
+        """
+        try:
+            answer = await self._session.initialize()
+        except MCPError as refusal:
+            await self._discover(refusal)
+        except (RuntimeError, ValueError) as fault:
+            raise RpcError(
+                INTERNAL_ERROR, f"answered `initialize` with an invalid result: {_line(fault)}"
+            ) from None
+        else:
+            self.initialized = answer.model_dump(by_alias=True, mode="json", exclude_unset=True)
+
+    async def _discover(self, refusal: MCPError) -> None:
+        try:
+            found = await self._session.discover()
+        except MCPError as fault:
+            raise RpcError(
+                fault.code,
+                f"refused `initialize` ({refusal.code}: {_line(refusal.message)}) and `server/discover` "
+                f"({fault.code}: {_line(fault.message)})",
+            ) from None
+        except (RuntimeError, ValueError) as fault:
+            raise RpcError(
+                INTERNAL_ERROR,
+                f"refused `initialize` ({refusal.code}: {_line(refusal.message)}) and answered `server/discover` "
+                f"with an invalid result: {_line(fault)}",
+            ) from None
+        plain = found.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        self.modern = True
+        self.initialized = {
+            "protocolVersion": HANDSHAKE_VERSION,
+            "capabilities": plain.get("capabilities", {}),
+            "serverInfo": (plain.get("_meta") or {}).get(f"{MODERN_META}serverInfo")
+            or {"name": "", "version": ""},
+            **({"instructions": found.instructions} if found.instructions is not None else {}),
+        }
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
-        """The result of a request, exactly as the server sent it. A cancelled task cancels it at the server, too.
+        """The result of a request, as the server sent it. A cancelled task cancels it at the server, too.
+
+        What only the revision 2026-07-28 has (`resultType`, cache hints, its members of `_meta`) is left out.
 
         Args:
             on_progress: awaited with each progress that the server reports: done, total and a text.
 
         Raises:
-            RpcError: the error of the server, or an internal error where its result is not valid MCP.
+            RpcError: the error of the server.
         """
         request = types.Request[dict[str, Any], str](method=method, params=dict(params))
+        results: list[dict[str, Any]] = []
+        kept = _results.set(results)
         try:
-            result = await self._session.send_request(request, _RawResult, progress_callback=on_progress)
+            await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
-        except (
-            ValueError
-        ) as fault:  # pydantic: the protocol version of the session does not allow this result
-            reason = str(fault).splitlines()[0]
+        except ValueError:  # the library does not know a part of the result
+            if not results:
+                raise
+        finally:
+            _results.reset(kept)
+        result = results[-1]
+        if not self.modern:
+            return result
+        if result.get("resultType") == "input_required":
             raise RpcError(
-                INTERNAL_ERROR,
-                f"The MCP server answered {method} with a result that MCP does not allow: {reason}",
-            ) from None
-        members = dict(result.model_extra or {})
-        return members if result.meta is None else {"_meta": result.meta, **members}
+                INTERNAL_ERROR, f"The MCP server asks for input to answer {method}, which it was not offered"
+            )
+        return _without_modern_members(result)
+
+    async def listen(self) -> None:
+        """Has a server of the revision 2026-07-28 report changes of its lists, as `on_notification` gets them.
+
+        An interrupted subscription is opened again, and the lists are reported as changed. Returns where the server
+        declares no changes, or refuses to report them. Spec: MCP 2026-07-28 (subscriptions/listen).
+        """
+        declared = self.initialized["capabilities"]
+        lists = [name for name in LISTS if (declared.get(name) or {}).get("listChanged")]
+        wait, first = RELISTEN[0], True
+        while self.modern and lists:
+            try:
+                async with listen(
+                    self._session,
+                    tools_list_changed="tools" in lists,
+                    prompts_list_changed="prompts" in lists,
+                    resources_list_changed="resources" in lists,
+                ) as events:
+                    for name in lists if not first else ():
+                        await self._on_notification(f"notifications/{name}/list_changed", {})
+                    wait, first = RELISTEN[0], False
+                    async for _ in events:
+                        pass  # each is also a notification
+            except MCPError as refusal:
+                logger.debug("subscriptions/listen was refused: %s", refusal)
+                return
+            except SubscriptionLost as lost:
+                logger.debug("a subscription was lost: %s", lost)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, RELISTEN[1])
+
+
+def _without_modern_members(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result without the members that MCP had not before the revision 2026-07-28."""
+    plain = {name: value for name, value in result.items() if name not in MODERN_MEMBERS}
+    meta = plain.get("_meta")
+    if isinstance(meta, Mapping):
+        plain["_meta"] = {name: value for name, value in meta.items() if not name.startswith(MODERN_META)}
+        if not plain["_meta"]:
+            del plain["_meta"]
+    return plain
+
+
+def _line(fault: object) -> str:
+    return one_line(str(fault).splitlines()[0] if str(fault) else type(fault).__name__, 200)
 
 
 @asynccontextmanager
 async def open_session(
-    process: ServerProcess, *, on_notification: Callable[[str], Awaitable[None]], at_end: Callable[[], None]
+    process: ServerProcess, *, on_notification: OnNotification, at_end: Callable[[], None]
 ) -> AsyncIterator[McpSession]:
     """Opens a session with a running process, and ends the process on exit.
 
     Args:
-        on_notification: awaited with the method of each notification of the server.
+        on_notification: awaited with the method and the params of each notification of the server.
         at_end: called when the output of the server has ended.
+
+    Raises:
+        RpcError: the server lives, and refuses to open a session; the text is what it did.
+        EOFError: the output of the server ended before the session was open.
     """
+    ended = False
+    refusal: Exception | None = None
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+        at_end()
 
     async def pass_notification(message: Any) -> None:
-        method = getattr(message, "method", None)
-        if isinstance(method, str):
-            await on_notification(method)
+        if isinstance(message, types.Notification):
+            plain = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            await on_notification(plain["method"], plain.get("params") or {})
 
-    client = Client(
-        _transport(process, at_end),
-        mode="legacy",
-        cache=None,
-        message_handler=pass_notification,
-        client_info=types.Implementation(name="mew_lab", version=VERSION),
-    )
     try:
-        async with client:
-            yield McpSession(client.session)
+        async with (
+            _transport(process, end) as (read, write),
+            ClientSession(
+                dispatcher=_RawDispatcher(read, write),
+                message_handler=pass_notification,
+                client_info=types.Implementation(name="mew_lab", version=VERSION),
+            ) as session,
+        ):
+            opened = McpSession(session, on_notification)
+            try:
+                await opened.negotiate()
+            except RpcError as fault:
+                refusal = EOFError() if ended else fault
+            else:
+                listening = asyncio.get_running_loop().create_task(opened.listen())
+                try:
+                    yield opened
+                finally:
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
     finally:
         await process.stop()
+    if refusal is not None:  # not raised inside, where the library would make it a group of exceptions
+        raise refusal
 
 
 @asynccontextmanager

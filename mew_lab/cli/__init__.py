@@ -404,11 +404,17 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
         action.add_argument("--key-env", metavar="NAME", help=about)
+        about = "runs an agent file that names supervisors, which review nothing here"
+        action.add_argument("--without-supervisors", action="store_true", help=about)
 
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(parser)
+    about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
+    parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+    about = "with --http: the file with the token of the clients; default: a new one below .mew"
+    parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
     abouts = {
         "--answer-after": (45, "seconds after which a call that still waits is answered as pending"),
         "--decide-within": (3600, "seconds after which a call that nobody decided is refused"),

@@ -1,19 +1,30 @@
-"""`mew-lab mcp`: offers a running space to an MCP client as one server, over stdio, until the client ends."""
+"""`mew-lab mcp`: offers a running space to MCP clients as one server, over stdio to one client, or over HTTP.
+
+Over stdio it ends with its client, and the calls that wait are withdrawn at once. Over HTTP it runs until it is
+interrupted, and a client that is gone may come back for its calls.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 
 from mew_lab.bridge.gate import McpGate
+from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
 from mew_lab.cli import shell
 from mew_lab.errors import MewError
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.folder import hide
 
 __all__ = ["run", "serve"]
+
+OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 
 def run(options: argparse.Namespace) -> None:
@@ -35,21 +46,53 @@ def run(options: argparse.Namespace) -> None:
             decide_within=options.decide_within,
             grace=options.grace,
         )
-        await serve(gate, ended=shell.end_on_signal())
+        await serve(
+            gate,
+            http=options.http,
+            token_file=options.client_token_file,
+            ended=shell.end_on_signal(),
+            say=shell.say,
+        )
 
     with shell.new_runner() as runner:
         runner.run(work())
 
 
-async def serve(gate: McpGate, *, ended: asyncio.Event) -> None:
-    """Serves one client over stdio until it ends, `ended` is set, or the space is lost for good.
+async def serve(
+    gate: McpGate,
+    *,
+    http: int | None,
+    ended: asyncio.Event,
+    say: Callable[[str], object],
+    token_file: Path | None = None,
+) -> None:
+    """Serves clients until the one over stdio ends, `ended` is set, or the space is lost for good.
+
+    Over HTTP, on the port `http`, every request must carry the token in `token_file`; None means a file below `.mew`,
+    which is created where it is missing.
 
     Raises:
-        MewError: The gateway does not admit the participant, or removes it.
+        MewError: The gateway does not admit the participant, or removes it; the port is taken.
     """
     client = gate.participant.client
     client.on_disconnected(lambda _: ended.set() if client.state == "disconnected" else None)
     async with gate:
-        await serve_stdio(gate.server, ended=ended)
+        if http is None:
+            await serve_stdio(gate.server, ended=ended)
+        else:
+            place = token_file or _token_file(client.id)
+            token = read_token_file(place, short=short_allowed())
+            named = "the token in the file that mew-lab mcp prints"
+            async with McpHttpServer(gate.server, token=token, token_name=named, port=http) as server:
+                say(f"{client.space} is offered at {server.url} as {client.id}, with the token in {place}")
+                await ended.wait()
     if isinstance(client.failure, MewError):
         raise client.failure
+
+
+def _token_file(participant: str) -> Path:
+    """The token file of the clients of a participant; created where it is missing."""
+    folder = Path.cwd() / ".mew"
+    path = ensure_token_file(folder, OFFERED, participant)
+    hide(folder)
+    return path

@@ -16,18 +16,19 @@ from typing import Any
 
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import mint, read_token_file, short_allowed, token_path, write_token_file
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.tools import RpcError
-from mew_lab.settings.faults import place
 from mew_lab.tools_agent.agent_file import read_agent_file
+from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
-from mew_lab.tools_agent.template import fill_prompt, lint
+from mew_lab.tools_agent.remarks import list_ignored, list_remarks
+from mew_lab.tools_agent.template import fill_prompt
 from mew_lab.transport.folder import hide
 
 __all__ = ["call", "check", "join", "read_key", "run", "serve"]
@@ -49,7 +50,11 @@ def run(options: argparse.Namespace) -> None:
         shell.check_address(options.url, options)
     if options.action == "check":
         return check(options.file, say=shell.say)
-    how = {"base_url": options.base_url, "api_key": read_key(options.key_env)}
+    how: dict[str, Any] = {
+        "base_url": options.base_url,
+        "api_key": read_key(options.key_env),
+        "without_supervisors": options.without_supervisors,
+    }
 
     async def work() -> bool:
         if options.action == "serve":
@@ -91,42 +96,32 @@ def read_key(variable: str | None) -> str | None:
 
 
 def check(file: Path, *, say: Say) -> None:
-    """Prints the tools of an agent file, and remarks for its author.
+    """Prints the tools of an agent file, and remarks for its author: also about what has no effect here.
 
     Raises:
         ConfigError: The file has faults; the message has all of them.
     """
     agent = read_agent_file(file)
-    remarks = [
-        str(remark)
-        for n, tool in enumerate(agent.tools)
-        for remark in lint(tool, at=place("metadata.tools", n))
-    ]
     say(f"{file}: {agent.name} {agent.version}, mode {agent.mode}, tools: {_names(agent.tools)}")
     for tool in agent.tools:
         say(f"{tool.name} asks: {one_line(fill_prompt(tool.prompt, {}, tool=tool, preview=True), MAX_SHOWN)}")
-    for remark in remarks:
+    for remark in list_remarks(agent):
         say(f"look at {remark}")
-    if agent.mode == "tools" and agent.settings.tool_permission != "never":
-        permission = agent.settings.tool_permission
-        what = "no tool" if permission == "always" else "only tools that are marked permissionRequired: false"
-        say(f"look at settings.toolPermission: with {permission}, a session may use {what}")
 
 
 async def serve(
     file: Path,
     *,
     http: int | None,
-    base_url: str | None,
-    api_key: str | None,
     ended: asyncio.Event,
     say: Say,
     token_file: Path | None = None,
+    **how: Any,
 ) -> None:
     """Serves an agent file until `ended` is set: over HTTP on the port `http`, or over stdio to one client.
 
     Over HTTP every request must carry the token in `token_file`; None means a file beside the agent file, which is
-    created where it is missing.
+    created where it is missing. `how` are arguments of `Home`.
 
     Raises:
         MewError: The file has faults, one of its servers does not start, or the port is taken.
@@ -134,7 +129,7 @@ async def serve(
     from mew_lab.bridge.mcp_http import McpHttpServer
     from mew_lab.bridge.mcp_server import mcp_server, serve_stdio
 
-    async with _home(file, base_url=base_url, api_key=api_key) as home:
+    async with _home(file, **how) as home:
         if http is None:
             await serve_stdio(mcp_server(home.agent), ended=ended)
         else:
@@ -152,25 +147,26 @@ async def join(
     file: Path,
     client: MEWClient,
     *,
-    base_url: str | None,
-    api_key: str | None,
     ended: asyncio.Event,
     say: Say,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    **limits: Any,
 ) -> None:
     """Runs an agent file as a participant of a space, until `ended` is set or the connection is lost for good.
 
     Its tools are those of the other participants. The servers of the file are not started; the settings of a server
-    apply to the participant of its name.
+    apply to the participant of its name. `limits` are arguments of `ToolsAgent`.
 
     Raises:
         MewError: The file has faults, or the gateway does not admit it or removes it.
     """
-    agent = read_agent_file(file)
+    agent = _read(file)
     model = model_for(agent, base_url=base_url, api_key=api_key)
     lost = asyncio.Event()
     client.on_disconnected(lambda _: lost.set() if client.state == "disconnected" else None)
     try:
-        async with ToolsAgent(agent, client, model=model) as member:
+        async with ToolsAgent(agent, client, model=model, **limits) as member:
             sentence = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
             say(sentence + _names(member.agent.tools))
             waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
@@ -183,10 +179,8 @@ async def join(
         raise client.failure
 
 
-async def call(
-    file: Path, tool: str, arguments: str, *, base_url: str | None, api_key: str | None, say: Say
-) -> Execution:
-    """Runs one call as a served agent does; prints each tool call, then the result.
+async def call(file: Path, tool: str, arguments: str, *, say: Say, **how: Any) -> Execution:
+    """Runs one call as a served agent does; prints each tool call, then the result. `how` are arguments of `Home`.
 
     Raises:
         MewError: The arguments are no JSON object, the agent has no such tool, or as `serve`.
@@ -195,7 +189,7 @@ async def call(
         values = json.loads(arguments)
     except (ValueError, RecursionError) as fault:
         raise ConfigError(f"The arguments are not JSON: {fault}", key="arguments") from None
-    async with _home(file, base_url=base_url, api_key=api_key) as home:
+    async with _home(file, **how) as home:
         try:
             execution = await home.agent.call(tool, values)
         except RpcError as fault:
@@ -213,18 +207,21 @@ def _token_file(file: Path) -> Path:
     """The token file beside a served agent file; created where it is missing, readable by its owner alone."""
     folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
-    path = token_path(folder, SERVED, name)
-    if not os.path.lexists(path):
-        write_token_file(folder, SERVED, name, mint())
-        hide(folder)
+    path = ensure_token_file(folder, SERVED, name)
+    hide(folder)
     return path
 
 
 def _home(file: Path, **how: Any) -> Home:
-    home = Home(read_agent_file(file), folder=file.resolve().parent, **how)
-    for fault in home.left_out:
-        logger.warning("%s: %s", file, fault)
-    return home
+    return Home(_read(file), folder=file.resolve().parent, **how)
+
+
+def _read(file: Path) -> AgentDefinition:
+    """The agent of a file; what has no effect here is logged."""
+    agent = read_agent_file(file)
+    for remark in list_ignored(agent):
+        logger.warning("%s: %s", file, remark)
+    return agent
 
 
 def _names(tools: Any) -> str:

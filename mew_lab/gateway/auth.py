@@ -26,6 +26,7 @@ from mew_lab.transport.folder import KEPT, open_below, open_folder
 __all__ = [
     "SHORT_TOKENS",
     "Tokens",
+    "ensure_token_file",
     "known_tokens",
     "mint",
     "read_token_file",
@@ -215,6 +216,16 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
             path=str(path),
         ) from None
     return path
+
+
+def ensure_token_file(folder: Path | str, space: str, participant: str) -> Path:
+    """The path of `token_path`; a file with a fresh token is written where there is none.
+
+    Raises:
+        ConfigError: as `write_token_file`.
+    """
+    path = token_path(folder, space, participant)
+    return path if os.path.lexists(path) else write_token_file(folder, space, participant, mint())
 
 
 def short_allowed() -> bool:

@@ -51,6 +51,7 @@ from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
+from mew_lab.lab.tool_approvals import LabToolApprovals
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
@@ -70,8 +71,8 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
-    "proposals propose reject report save seat seats send space status timeout token_file tool tools undo url view who "
-    "withdraw"
+    "proposals propose reject report save seat seats send space status timeout token_file tool tool_approvals tools "
+    "undo url view who withdraw"
 )
 
 
@@ -259,6 +260,17 @@ class Lab(metaclass=_NamesOnly):
         words = _split_command(name, command) if isinstance(command, str) else list(command)
         work = self.local.bridge(name, words, env=tuple(env), cwd=folder, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
+
+    def tool_approvals(self, name: str) -> LabToolApprovals:
+        """Seats `name`, which proposes the pending tool calls of an agent framework, and `name-tools`, which has them.
+
+        Pass it to `run` of `mew_lab.bridge.frameworks.pydantic_ai`, `.openai_agents` or `.langgraph`: each call that
+        needs an approval becomes a card here.
+
+        Raises:
+            MewError: One of both is seated already, or the space runs elsewhere.
+        """
+        return LabToolApprovals(self.join(name), self.join(f"{name}-tools", "tool"), self.loop)
 
     def agent(
         self,

@@ -124,7 +124,9 @@ class Entry:
     @property
     def what(self) -> str:
         """A summary of its payload in one line."""
-        return describe(self.kind, self.payload) if self.kind else "unreadable message"
+        if self.kind:
+            return describe(self.kind, self.payload)
+        return "unreadable message" if self.raw else "message whose text was not kept"
 
     def _read_envelope(self) -> Envelope:
         stated = self.members.get("from") == self.sender

@@ -109,7 +109,7 @@ def _section(entry: Entry, began: float, parent: int | None) -> str:
         facts.append(f"refused: {_span(entry.code or 'no code')}")
     if facts:
         lines.append(" · ".join(facts))
-    if entry.kind and not entry.payload:
+    if not (entry.payload if entry.kind else entry.raw):
         return "\n\n".join(lines)
     body = (
         visible_json(json.dumps(entry.payload, ensure_ascii=False, indent=1))

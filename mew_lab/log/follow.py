@@ -81,9 +81,9 @@ class FollowedExchange(MessageSelection):
         for entry in self.entries:
             whom = ", ".join(entry.to[:12]) or "everybody"
             refused = f" ✗ refused: {entry.code}" if entry.refused else ""
+            about = f"{entry.kind} {entry.what}".strip()
             said = (
-                f"#{entry.seq} +{max(0.0, entry.t - began):.3f} s {entry.sender} → {whom}: {entry.kind} {entry.what}"
-                f"{refused}"
+                f"#{entry.seq} +{max(0.0, entry.t - began):.3f} s {entry.sender} → {whom}: {about}{refused}"
             )
             lines.append("  " * min(DEEPEST, self.depths[entry.seq]) + one_line(said, 200))
         if self.left_out:

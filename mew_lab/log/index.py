@@ -33,7 +33,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import mmap
 import os
 import queue
 import secrets
@@ -613,13 +612,18 @@ class LogIndex:
         sql = f"SELECT {terms} FROM entries{held} ORDER BY place"
         return dict(self._cursor().execute(sql, parameters).fetchnumpy())
 
-    def frame_columns(self, where: str = "", parameters: Sequence[Any] = ()) -> dict[str, Any]:
-        """The columns of the messages as they are stored, for `line_frame`.
+    def frame_columns(
+        self, where: str = "", parameters: Sequence[Any] = (), *, places: np.ndarray[Any, Any] | None = None
+    ) -> dict[str, Any]:
+        """The columns of the messages as they are stored, or of those in some rows, for `line_frame`.
 
         `header` and `subject` are numbers of `numbered`. `id`, `ts` and `context` are arrays of pyarrow where it is
         installed, and of objects where not. `correlation_id` is an array of tuples.
         """
         cursor = self._cursor()
+        if places is not None:
+            cursor.register("wanted", {"place": places})
+            where = "place IN (SELECT place FROM wanted)"
         terms = (
             'place, file, start, length, body, seq, epoch_us("time") AS time, header, subject, size, id, ts, context, '
             "correlation_id[1] AS first"
@@ -670,6 +674,14 @@ class LogIndex:
         """Whether the rows are of lines of journals, so that their texts are read from there."""
         return bool(self._files) or not self._rows
 
+    def changed(self, place: int) -> JournalError:
+        """The error for a row whose line was changed since it was indexed."""
+        name = self._source.paths[0] if self._source.paths else "the log"
+        return JournalError(
+            f"Cannot read row {place} of {name}: the file was changed while it was read. Open it again.",
+            path=str(name),
+        )
+
     @property
     def reader(self) -> LineReader:
         """Reads the lines of the files by their offsets."""
@@ -689,22 +701,9 @@ class LogIndex:
         Raises:
             JournalError: when there is no such row, or its line was changed since it was indexed.
         """
-        found = self.query(
-            'SELECT file, start, length, epoch_us("time"), detail FROM entries WHERE place = ?', [int(place)]
-        )
-        if not found:
-            raise JournalError(
-                f"There is no row {place}: the log has {self._rows} rows. Name a smaller number."
-            )
-        file, start, length, time, detail = found[0]
-        if file < 0:
-            ((line,),) = self.query("SELECT record FROM stored WHERE place = ?", [int(place)])
-            record = read_line(line.encode())
-        else:
-            record = self._lines.record(file, start, length)
-        if record is None:
-            return Record(0, _EPOCH + timedelta(microseconds=time), "unreadable", detail=detail)
-        return record
+        for record in self.records(np.array([place], dtype=np.int64)):
+            return record
+        raise JournalError(f"There is no row {place}: the log has {self._rows} rows. Name a smaller number.")
 
     def texts(self, places: np.ndarray[Any, Any]) -> list[str | None]:
         """The exact texts of the messages in some rows."""
@@ -719,37 +718,18 @@ class LogIndex:
             for _, file, start, length, body, size, record in cursor.execute(sql).fetchall()
         ]
 
-    def search(self, text: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The places of the messages whose exact text contains `text`, in their order."""
-        needle = text.encode("utf-8", "surrogatepass")
-        spans = self.columns(("place", "file", "start", "length", "body", "size"), "message")
-        places = spans["place"]
-        whole = np.zeros(len(places), dtype=bool)
-        for number, path in enumerate(self._source.paths[: len(self._files)]):
-            of_file = np.flatnonzero((spans["file"] == number) & (spans["body"] > 0))
-            begins = spans["start"][of_file] + spans["body"][of_file]
-            ends = begins + spans["size"][of_file]
-            hits = _find_lines(path, needle)
-            rows = np.searchsorted(begins, hits, side="right") - 1
-            inside = rows >= 0
-            rows, hits = rows[inside], hits[inside]
-            rows = rows[hits + len(needle) <= ends[rows]]
-            whole[of_file[rows]] = True
-        apart = np.flatnonzero(spans["body"] == 0)  # texts that are escaped in their lines, or in no line
-        for first in range(0, len(apart), 4096):
-            several = apart[first : first + 4096]
-            whole[several] = [text in (found or "") for found in self.texts(places[several])]
-        return np.asarray(places[whole], dtype=np.int64)
-
-    def records(self) -> Iterator[Record]:
-        """The records of all rows in their order."""
-        for first in range(0, self._rows, 16384):
-            spans = self.query(
-                'SELECT place, file, start, length, epoch_us("time"), event, detail, stored.record FROM entries '
-                "LEFT JOIN stored USING (place) WHERE place >= ? AND place < ? ORDER BY place",
-                [first, first + 16384],
-            )
-            for _, file, start, length, time, event, detail, line in spans:
+    def records(self, places: np.ndarray[Any, Any] | None = None) -> Iterator[Record]:
+        """The records of some rows, or of all of them in their order."""
+        cursor = self._cursor()
+        rows = np.arange(self._rows) if places is None else places
+        for first in range(0, len(rows), 16384):
+            several = rows[first : first + 16384]
+            cursor.register("wanted", {"place": several, "n": np.arange(len(several))})
+            spans = cursor.execute(
+                'SELECT file, start, length, epoch_us("time"), event, detail, stored.record FROM wanted '
+                "JOIN entries USING (place) LEFT JOIN stored USING (place) ORDER BY n"
+            ).fetchall()
+            for file, start, length, time, event, detail, line in spans:
                 record = None
                 if event != "unreadable" or file < 0:
                     record = read_line(line.encode()) if file < 0 else self._lines.record(file, start, length)
@@ -824,20 +804,6 @@ def _quote(text: str) -> str:
 def _text_of_line(line: bytes) -> str | None:
     record = read_line(line)
     return record.raw if record is not None else None
-
-
-def _find_lines(path: Path, needle: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The offsets of occurrences of `needle` in a file."""
-    hits = []
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size or not needle:
-            return np.empty(0, dtype=np.int64)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            at = data.find(needle)
-            while at >= 0:
-                hits.append(at)
-                at = data.find(needle, at + 1)
-    return np.array(hits, dtype=np.int64)
 
 
 class _Inserter:

@@ -45,14 +45,21 @@ _HEADER = (
 _SUBJECT = {"from": "source", "to": "addressees", "kind": "kind", "method": "method", "tool": "tool"}
 
 
-def line_frame(index: LogIndex, where: str = "", parameters: Sequence[Any] = ()) -> pd.DataFrame:
-    """The table of the messages in an index of journals, or of those for which a condition holds.
+def line_frame(
+    index: LogIndex,
+    where: str = "",
+    parameters: Sequence[Any] = (),
+    *,
+    places: np.ndarray[Any, Any] | None = None,
+) -> pd.DataFrame:
+    """The table of the messages in an index of journals, of those for which a condition holds, or of those in some rows.
 
     Args:
         where: A condition in SQL on the columns of `entries`, with `?` for each of `parameters`.
     """
     headers, subjects = index.numbered()
-    return _make_frame(index.frame_columns(where, parameters), headers, subjects, index.reader)
+    rows = index.frame_columns(where, parameters, places=places)
+    return _make_frame(rows, headers, subjects, index.reader)
 
 
 def head_frame(path: Path, messages: int) -> pd.DataFrame | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.space.events import Record
 
 __all__ = ["NumberedEntry", "numbered"]
@@ -21,6 +21,6 @@ class NumberedEntry(RecordedEntry):
 def numbered(records: Iterable[Record], after: int = -1) -> Iterator[NumberedEntry]:
     """The messages among the records, with rising numbers above `after`."""
     for record in records:
-        if record.raw is not None:
+        if is_message(record):
             after = max(record.seq, after + 1)
             yield NumberedEntry(record, after)

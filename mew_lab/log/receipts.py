@@ -305,7 +305,7 @@ def _describe_missing(receipts: Sequence[ConsentReceipt], used: Collection[str])
     approved = [*used, *(one.request for one in receipts if one.decision == "approve")]
     if approved:
         return f"another request was approved, {', '.join(map(quote, approved[-3:]))}"
-    return f"{receipts[-1].decider} rejected it" if receipts else "nobody decided it"
+    return f"{receipts[-1].decider} rejected it" if receipts else "it has no receipt"
 
 
 def _sender(entry: Entry) -> str:

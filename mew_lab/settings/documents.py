@@ -26,7 +26,7 @@ from mew_lab.settings.faults import printable
 __all__ = ["MAX_FILE", "is_file", "read_document", "read_file", "read_yaml", "write_yaml"]
 
 MAX_FILE = 1024 * 1024  # bytes of a file of settings
-MAX_NODES = 100_000  # counted as if every alias were written out, which is what a JSON writer would do
+MAX_VALUES = 100_000  # of a YAML text, counted as if every alias were written out, as a JSON writer would do
 MAX_DEPTH = 64
 
 _TAG = "tag:yaml.org,2002:"
@@ -50,11 +50,14 @@ def is_file(path: str | Path) -> bool:
         return False
 
 
-def read_file(path: str | Path, *, what: str) -> str:
+def read_file(path: str | Path, *, what: str, limit: int = MAX_FILE) -> str:
     """The text of a file of settings. `what` names its kind in errors, such as `space file`.
 
+    Args:
+        limit: the greatest size of the file, in bytes.
+
     Raises:
-        ConfigError: there is no such file, it has more than 1 MiB, or it is not UTF-8 text.
+        ConfigError: there is no such file, it is larger than the limit, or it is not UTF-8 text.
     """
     path = Path(path)
     source = printable(str(path), 300)
@@ -66,19 +69,22 @@ def read_file(path: str | Path, *, what: str) -> str:
         raise unreadable("there is no such file")
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
+            data = file.read(limit + 1)
     except OSError as fault:
         raise unreadable(fault.strerror or str(fault)) from None
-    if len(data) > MAX_FILE:
-        raise unreadable("it is larger than 1 MiB")
+    if len(data) > limit:
+        raise unreadable(f"it is larger than {limit >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeError:
         raise unreadable("it is not UTF-8 text") from None
 
 
-def read_document(text: str, *, path: str) -> object:
+def read_document(text: str, *, path: str, max_values: int = MAX_VALUES) -> object:
     """The value of a settings document, read as JSON where it is JSON, else as YAML; None when it is empty.
+
+    Args:
+        max_values: as in `read_yaml`.
 
     Raises:
         ConfigError: it cannot be read; the error names line and column and quotes no value.
@@ -89,7 +95,7 @@ def read_document(text: str, *, path: str) -> object:
         except (ValueError, RecursionError):
             pass  # a mapping of YAML may begin so, too; then the YAML reader reports the fault
     try:
-        return read_yaml(text, path=path)
+        return read_yaml(text, path=path, max_values=max_values)
     except ConfigError as fault:
         if _QUOTABLE.search(str(fault)):
             raise
@@ -198,6 +204,17 @@ def _text(dumper: _Dumper, text: str) -> ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
+def _list(dumper: _Dumper, values: list[Any]) -> SequenceNode:
+    """A list; numbers stand side by side, since a vector of thousands would take a line for each."""
+    numbers = bool(values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
+    return dumper.represent_sequence(_TAG + "seq", values, flow_style=numbers)
+
+
+_Dumper.add_representer(list, _list)
+
+
 def write_yaml(value: object) -> str:
     """The YAML of dicts, lists, texts, numbers, booleans and None, in their order; `read_yaml` gives them back.
 
@@ -210,11 +227,12 @@ def write_yaml(value: object) -> str:
         raise ConfigError(f"this cannot be written as YAML: {str(fault)[:200]}") from None
 
 
-def read_yaml(text: str, *, path: str = "") -> object:
+def read_yaml(text: str, *, path: str = "", max_values: int = MAX_VALUES) -> object:
     """Returns the value of one YAML document: dicts, lists, strings, numbers, booleans and None; None when empty.
 
     `path` names the source in errors. It refuses duplicate keys, tags beyond the core schema, keys that are not text,
-    and a second document. It also refuses aliases that unfold to over 100 000 values or into themselves.
+    and a second document. It also refuses more than `max_values` values, with every alias written out, and an alias
+    inside what it names.
 
     Raises:
         ConfigError: one sentence with line and column.
@@ -225,7 +243,7 @@ def read_yaml(text: str, *, path: str = "") -> object:
             node = loader.get_single_node()
             if node is None:
                 return None
-            _check(node)
+            _check(node, max_values)
             return loader.construct_document(node)
         finally:
             loader.dispose()
@@ -246,7 +264,7 @@ def _not_yaml(path: str, problem: str) -> ConfigError:
     return ConfigError(f"{path or 'this text'} is not the YAML that is read here: {problem}", path=path)
 
 
-def _check(root: Node) -> None:
+def _check(root: Node, max_values: int) -> None:
     """Refuses values that JSON cannot hold, and bounds the number of values with every alias written out."""
     sizes: dict[int, int] = {}
     above: set[int] = set()
@@ -274,8 +292,8 @@ def _check(root: Node) -> None:
         total = 1
         for part in parts:
             total += size(part, depth + 1)
-            if total > MAX_NODES:
-                raise _fault(node, f"its aliases unfold to more than {MAX_NODES} values")
+            if total > max_values:
+                raise _fault(node, f"its aliases unfold to more than {max_values} values")
         above.discard(id(node))
         sizes[id(node)] = total
         return total

@@ -1,21 +1,24 @@
 """Reads an agent from its file and saves it: YAML or JSON, in the format of other tools. Reports all faults at once.
 
-The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`. Other chapters
-(`providers`, `supervisors`, dates) are kept and saved unchanged. Each fault has its key path, and shows no value that
-may be a secret.
+The chapters are `metadata`, `settings`, `systemPrompt`, `rules`, `references`, `mcpServers`, `supervisors`. All others
+(`providers`, dates) are kept and saved unchanged, and so are unknown keys; `remarks` lists what has no effect. Each
+fault has its key path, and shows no value that may be a secret.
 
 Spec: tools-agent.md "Tool Serialization", TA-1, TA-2, TA-5, TA-6, TA-13 to TA-16.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mew_lab.errors import ConfigError
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
@@ -39,6 +42,10 @@ from mew_lab.tools_agent.schema import faults_of_parameters
 __all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
 
 
+MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
+MAX_VALUES = 1_000_000
+
+
 def read_agent_file(path: str | Path) -> AgentDefinition:
     """The agent of a file, YAML or JSON.
 
@@ -46,30 +53,42 @@ def read_agent_file(path: str | Path) -> AgentDefinition:
         ConfigError: it cannot be read, or has faults; the message lists all of them, one per line, with key paths.
     """
     source = one_line(str(path), 300)
-    return parse_agent(read_document(read_file(path, what="agent file"), path=source), source=source)
+    text = read_file(path, what="agent file", limit=MAX_FILE)
+    return parse_agent(read_document(text, path=source, max_values=MAX_VALUES), source=source)
 
 
 def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefinition:
     """Writes an agent, as JSON where the name ends in `.json`, else as YAML; returns it as it is read again.
 
-    The old file stays until the new one is complete; an agent with faults is not written.
+    The old file stays until the new one is complete; an agent with faults is not written. An existing file keeps its
+    permissions, and a link its target; a new file is readable by its owner alone, since it may hold secrets.
 
     Raises:
-        ConfigError: it has faults, as in `parse_agent`.
+        ConfigError: it has faults, as in `parse_agent`, or is larger than an agent file may be.
         OSError: it cannot be written; the old file is unchanged.
     """
     path = Path(path)
-    agent = parse_agent(document, source=str(path))
+    source = one_line(str(path), 300)
+    parse_agent(document, source=source)
     if path.suffix.lower() == ".json":
         text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     else:
         text = write_yaml(dict(document))
+    if len(text.encode()) > MAX_FILE:
+        message = (
+            f"{source} is not written: it would be larger than {MAX_FILE >> 20} MiB, and could not be read"
+        )
+        raise ConfigError(message, path=source)
+    agent = parse_agent(read_document(text, path=source, max_values=MAX_VALUES), source=source)
+    path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).chmod(stat.S_IMODE(path.stat().st_mode))
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -112,6 +131,7 @@ class _AgentReader:
             settings=self.settings(self.mapping(whole.get("settings") or {}, "settings")),
             tools=tuple(self.tools(self.sequence(listed, "metadata.tools"))),
             servers=self.servers(self.mapping(whole.get("mcpServers") or {}, "mcpServers")),
+            supervisors=len(self.sequence(whole.get("supervisors"), "supervisors")),
             document=whole,
             source=source,
         )
@@ -182,12 +202,14 @@ class _AgentReader:
     # --- chapters ---
 
     def mode(self, metadata: Mapping[str, Any]) -> Mode:
-        """The mode; without `mode` it follows from older members: tools, else `autonomous`, else interactive."""
+        """The mode; without `mode` tools decide, then skills or `autonomous`; else it is interactive."""
         if metadata.get("mode") is not None:
             return cast(Mode, self.choice(metadata, "mode", "metadata", MODES, "tools"))
         if isinstance(metadata.get("tools"), list):
             return "tools"
-        return "autonomous" if self.flag(metadata, "autonomous", "metadata", False) else "interactive"
+        autonomous = self.flag(metadata, "autonomous", "metadata", False)
+        has_skills = bool(self.sequence(metadata.get("skills"), "metadata.skills"))
+        return "autonomous" if autonomous or has_skills else "interactive"
 
     def settings(self, chapter: Mapping[str, Any]) -> AgentSettings:
         permission = self.choice(chapter, "toolPermission", "settings", PERMISSIONS, "tool")

@@ -21,6 +21,7 @@ __all__ = [
     "MODES",
     "NO_VERSION",
     "PERMISSIONS",
+    "STARTED",
     "AgentDefinition",
     "AgentSettings",
     "Include",
@@ -37,6 +38,7 @@ Include = Literal["always", "manual", "agent"]
 MODES: tuple[Mode, ...] = ("interactive", "autonomous", "tools")
 PERMISSIONS: tuple[Permission, ...] = ("always", "never", "tool")
 INCLUDES: tuple[Include, ...] = ("always", "manual", "agent")
+STARTED = ("stdio",)  # the types of servers that are started
 NO_VERSION = "0.0.0"  # the version of an agent whose file names none
 
 
@@ -101,6 +103,12 @@ class AgentSettings:
     top_p: float | None = None
 
     @property
+    def needs_address(self) -> bool:
+        """Whether the model is one of a provider whose server has to be named."""
+        provider, colon, _ = self.model.partition(":")
+        return bool(colon) and provider != "openai"
+
+    @property
     def sampling(self) -> dict[str, float]:
         """The sampling figures for the model's replies, as the chat completions API names them. Spec: TA-40."""
         wished = {
@@ -120,7 +128,7 @@ class ToolRule(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerDefinition:
-    """One entry of `mcpServers`. Only `stdio` ones can be started here; `env` may hold secrets."""
+    """One entry of `mcpServers`; `env` may hold secrets."""
 
     name: str
     type: str
@@ -129,6 +137,11 @@ class ServerDefinition:
     cwd: str | None = None
     defaults: ToolRule = field(default_factory=ToolRule)
     tools: Mapping[str, ToolRule] = field(default_factory=dict)
+
+    @property
+    def can_start(self) -> bool:
+        """Whether it is of a type that is started here."""
+        return self.type in STARTED
 
     def needs_permission(self, tool: str) -> bool:
         """Whether a call needs a person's permission, which is so unless the file states otherwise."""
@@ -141,7 +154,7 @@ class ServerDefinition:
 
 @dataclass(frozen=True)
 class AgentDefinition:
-    """One agent. `document` is the whole content of the file, `source` its origin."""
+    """One agent. `document` is the whole content of the file, `source` its origin; `supervisors` is their number."""
 
     name: str
     mode: Mode = "tools"
@@ -151,6 +164,7 @@ class AgentDefinition:
     settings: AgentSettings = AgentSettings()
     tools: tuple[ToolDefinition, ...] = ()
     servers: Mapping[str, ServerDefinition] = field(default_factory=dict)
+    supervisors: int = 0
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     source: str = ""
 

@@ -38,12 +38,12 @@ SPACE = "tools"
 class Home:
     """One agent with its servers, ready for calls; `async with` starts and stops them.
 
-    `agent` is the agent in its space. `left_out` names the servers that cannot be started here, with the reasons.
+    `agent` is the agent in its space. Servers of a type that is not started here are left out.
 
     Args:
         model: its model; None makes one from the settings (`model_for`), and closes it at the end.
         folder: the base of relative working directories of servers; None is that of this process.
-        limits: arguments of `Executor`.
+        limits: arguments of `ToolsAgent` and `Executor`.
 
     Raises:
         ConfigError: the agent cannot be served, its model cannot be made, or a variable is not set.
@@ -59,12 +59,11 @@ class Home:
         folder: str | Path | None = None,
         **limits: Any,
     ) -> None:
-        self.left_out: list[str] = []
         self._folder = Path(folder) if folder is not None else Path.cwd()
         self._gateway = Gateway()
         self._gateway.add_space(SpaceConfig(name=SPACE))
         me = _id_of(definition.name, taken=())
-        servers = self._servers(definition.servers, me)
+        servers = _startable(definition.servers, me)
         self._bridges = [self._bridge(name, server) for name, server in servers.items()]
         self._owns_model = model is None
         self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
@@ -114,22 +113,19 @@ class Home:
 
         return MEWClient(space=SPACE, connect_link=link)
 
-    def _servers(self, definitions: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
-        """The servers that can be started, by their names in the space."""
-        servers: dict[str, ServerDefinition] = {}
-        for name, server in definitions.items():
-            if server.type == "stdio":
-                servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
-            else:
-                self.left_out.append(
-                    f"the server {name} is of type {server.type[:40]}; only stdio servers are started here"
-                )
-        return servers
-
     def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
         env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
         cwd = self._folder / server.cwd if server.cwd else None
         return McpBridge(name, server.command, env=env, cwd=cwd)
+
+
+def _startable(definitions: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
+    """The servers that can be started, by their names in the space."""
+    servers: dict[str, ServerDefinition] = {}
+    for name, server in definitions.items():
+        if server.can_start:
+            servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
+    return servers
 
 
 def model_for(
@@ -145,7 +141,7 @@ def model_for(
     word = agent.settings.model
     provider, colon, id = word.partition(":")
     known = agent.document.get("providers")
-    if colon and provider != "openai" and base_url is None:
+    if agent.settings.needs_address and base_url is None:
         raise ConfigError(
             f"settings.model is {word[:80]!r}: give the address of a server of the chat completions API that "
             f"has it, with base_url= or --base-url",

@@ -37,14 +37,24 @@ class ToolsAgent:
 
     Args:
         model: the model of its sessions; it is not closed here.
+        without_supervisors: whether an agent with supervisors is served; they have no effect.
         limits: arguments of `Executor`, such as `deadline`.
 
     Raises:
-        ConfigError: the agent is of another mode, or has no tools.
+        ConfigError: the agent is of another mode, has no tools, or has supervisors.
     """
 
-    def __init__(self, agent: AgentDefinition, client: MEWClient, *, model: Model, **limits: Any) -> None:
-        _check_servable(agent)
+    def __init__(
+        self,
+        agent: AgentDefinition,
+        client: MEWClient,
+        *,
+        model: Model,
+        without_supervisors: bool = False,
+        **limits: Any,
+    ) -> None:
+        self._without_supervisors = without_supervisors
+        self._check_servable(agent)
         self.agent = agent
         self.changed: Signal[str] = Signal(on_fault=client.report)
         self.participant = MEWParticipant(client, tools=self)
@@ -76,11 +86,11 @@ class ToolsAgent:
         """Serves another definition from now on and announces it; running calls keep the old one.
 
         Raises:
-            ConfigError: the agent is of another mode, or has no tools; nothing is changed then.
+            ConfigError: as when it was made; nothing is changed then.
 
         Spec: TA-18.
         """
-        _check_servable(agent)
+        self._check_servable(agent)
         self.agent = self.executor.agent = agent
         self.changed("tools")
 
@@ -166,18 +176,22 @@ class ToolsAgent:
             return request.envelope.correlation_id
         return sequence.about if sequence is not None else ()
 
-
-def _check_servable(agent: AgentDefinition) -> None:
-    source = agent.source or agent.name
-    if agent.mode != "tools":
-        raise ConfigError(
-            f"{source}: metadata.mode is {agent.mode}; only an agent of mode tools is served",
-            path=agent.source,
-            key="metadata.mode",
+    def _check_servable(self, agent: AgentDefinition) -> None:
+        refusals = (
+            (
+                agent.mode != "tools",
+                "metadata.mode",
+                f"is {agent.mode}; only an agent of mode tools is served",
+            ),
+            (not agent.tools, "metadata.tools", "is empty; an agent that is served has a tool at least"),
+            (
+                agent.supervisors > 0 and not self._without_supervisors,
+                "supervisors",
+                f"names {agent.supervisors}; no supervisor reviews calls here, so the agent is served only with "
+                "without_supervisors=True or --without-supervisors",
+            ),
         )
-    if not agent.tools:
-        raise ConfigError(
-            f"{source}: metadata.tools is empty; an agent that is served has a tool at least",
-            path=agent.source,
-            key="metadata.tools",
-        )
+        for refused, key, reason in refusals:
+            if refused:
+                message = f"{agent.source or agent.name}: {key} {reason}"
+                raise ConfigError(message, path=agent.source, key=key)

@@ -114,9 +114,11 @@ _RANGES = (
 def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
     """All faults of the parameters of one tool, each with its key path; at most fifty.
 
-    The root must be of type object. Each value of `default`, `enum` and `examples` must fit its schema. A minimum must
-    not exceed the maximum, and a required name must be a property.
+    The root must be of type object; `{}` is one without properties. Each value of `default`, `enum` and `examples` must
+    fit its schema. A minimum must not exceed the maximum, and a required name must be a property.
     """
+    if schema == {}:
+        return []
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
     faults = list(islice(_faults(schema, at, 1), MAX_FAULTS))
@@ -127,11 +129,15 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema for clients and for the check of calls: JSON Schema 2020-12.
+    """The schema of a tool's parameters for clients and for the check of calls: JSON Schema 2020-12.
 
-    It is the schema of the file with one change: a list under `items` (one schema for each position) becomes
-    `prefixItems`.
+    It is the schema of the file with two changes: a list under `items` (one schema for each position) becomes
+    `prefixItems`, and `{}` an object without properties.
     """
+    return _wire(schema) or {"type": "object"}
+
+
+def _wire(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {
         ("prefixItems" if key == "items" and isinstance(value, list) else key): _wire_value(key, value)
         for key, value in schema.items()
@@ -140,13 +146,11 @@ def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wire_value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
-        return {
-            name: wire_schema(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()
-        }
+        return {name: _wire(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()}
     if key == "items" and isinstance(value, list):
-        return [wire_schema(inner) if isinstance(inner, Mapping) else inner for inner in value]
+        return [_wire(inner) if isinstance(inner, Mapping) else inner for inner in value]
     if key in ("items", "additionalProperties") and isinstance(value, Mapping):
-        return wire_schema(value)
+        return _wire(value)
     return value
 
 

@@ -1,8 +1,9 @@
 """Relays HTTP connections to one server, byte for byte but for the name of the host, and shows the bodies as they pass.
 
-Each connection of a client gets one to the server. The `Host` of each request becomes that of the server, because a
-server refuses requests for another; nothing else is changed, and what is no HTTP/1.1 passes as it is. Bodies are shown
-to an observer: each JSON body, and each event of an event stream, as one message. Headers are never shown.
+Each connection of a client gets one to the server. A `Host` that names this machine, as that of the relay does, becomes
+the server's, because a server refuses requests for another; any other passes as it is, so that a server behind the relay
+still refuses a page that has another name (DNS rebinding). Nothing else is changed, and what is no HTTP/1.1 passes as it
+is. The messages in the bodies are shown to an observer.
 
 Spec: RFC 9112; MCP transports, streamable HTTP.
 """
@@ -10,6 +11,7 @@ Spec: RFC 9112; MCP transports, streamable HTTP.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,95 +19,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mew_lab.errors import ConfigError
-from mew_lab.transport.http_stream import HttpHead, HttpPart, HttpStream
+from mew_lab.transport.http_bodies import BodyReader, Lost, Observer
+from mew_lab.transport.http_stream import HttpPart, HttpStream
 
-__all__ = ["EventData", "HttpRelay"]
+__all__ = ["HttpRelay"]
 
 CHUNK: Final = 65_536  # bytes
-MAX_SHOWN: Final = (
-    4 * 1024 * 1024 + 1
-)  # bytes of one message; of a longer one only the number of bytes is told
-BODIES: Final = ("application/json", "text/event-stream")
-
-Observer = Callable[[str, bytes, str], None]
-"""Called with the side, the message and the connection that it came on."""
-
-Lost = Callable[[str, int], None]
-"""Called with the side and the number of bytes of a message that cannot be shown."""
-
-
-class EventData:
-    """The data of the events in an event stream, each when the event is complete."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._data: list[bytes] = []
-
-    def feed(self, content: bytes) -> list[bytes]:
-        """The data of the events that `content` ends."""
-        *lines, self._rest = (self._rest + content).replace(b"\r\n", b"\n").split(b"\n")
-        found = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-            elif not line.strip(b"\r") and self._data:
-                found.append(b"\n".join(self._data))
-                self._data = []
-        return found
-
-    @property
-    def size(self) -> int:
-        """The bytes that wait for the end of their event."""
-        return len(self._rest) + sum(map(len, self._data))
-
-    def clear(self) -> None:
-        """Forgets the event that has begun."""
-        self._rest, self._data = b"", []
-
-
-class _Body:
-    """Shows the messages in the body of one HTTP message."""
-
-    def __init__(self, side: str, connection: str, observe: Observer, lost: Lost) -> None:
-        self._side, self._connection = side, connection
-        self._observe, self._lost = observe, lost
-        self._kind = ""
-        self._data = b""
-        self._size = 0
-        self._events = EventData()
-
-    def take(self, part: HttpPart) -> None:
-        if part.unread:
-            self._lost(self._side, len(part.data))
-        if part.head is not None:
-            self._begin(part.head)
-        if part.content and self._kind:
-            self._size += len(part.content)
-            if self._kind == "text/event-stream":
-                for message in self._events.feed(part.content):
-                    self._observe(self._side, message, self._connection)
-                if self._events.size > MAX_SHOWN:
-                    self._lost(self._side, self._events.size)
-                    self._events.clear()
-            elif self._size <= MAX_SHOWN:
-                self._data += part.content
-        if part.last and self._kind == "application/json":
-            if self._size > MAX_SHOWN:
-                self._lost(self._side, self._size)
-            elif self._data:
-                self._observe(self._side, self._data, self._connection)
-        if part.last and self._kind == "unknown" and self._size:
-            self._lost(self._side, self._size)
-        if part.last:
-            self._kind = ""
-
-    def _begin(self, head: HttpHead) -> None:
-        kind = head.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self._kind = kind if kind in BODIES else ""
-        if self._kind and head.headers.get("content-encoding", "identity").lower() != "identity":
-            self._kind = "unknown"
-        self._data, self._size = b"", 0
-        self._events = EventData()
+OWN_HOSTS: Final = (b"localhost", b"127.0.0.1", b"[::1]")
+_PORT: Final = re.compile(rb":[0-9]*$")
 
 
 class HttpRelay:
@@ -175,8 +96,8 @@ class HttpRelay:
         host, port = self._there
         from_server, to_server = await asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK)
         requests, responses = HttpStream(responses=False), HttpStream(responses=True)
-        asked = _Body("client", connection, self._observe, self._lost)
-        answered = _Body("server", connection, self._observe, self._lost)
+        asked = BodyReader("client", connection, self._observe, self._lost)
+        answered = BodyReader("server", connection, self._observe, self._lost)
 
         def pass_request(part: HttpPart) -> bytes:
             asked.take(part)
@@ -196,6 +117,8 @@ class HttpRelay:
         except* OSError:
             pass
         finally:
+            asked.end()
+            answered.end()
             to_server.close()
             with suppress(OSError, ssl.SSLError):
                 await to_server.wait_closed()
@@ -222,9 +145,10 @@ async def _pump(
 
 
 def _with_host(head: bytes, authority: str) -> bytes:
-    """The head of a request with another `Host`; every other byte stays."""
+    """The head of a request, in which a `Host` of this machine is replaced; every other byte stays."""
     lines = head.split(b"\r\n")
     for n, line in enumerate(lines[1:], 1):
-        if line[:5].lower() == b"host:":
-            lines[n] = line[:5] + b" " + authority.encode()
+        name, _, value = line.partition(b":")
+        if name.lower() == b"host" and _PORT.sub(b"", value.strip()).lower() in OWN_HOSTS:
+            lines[n] = name + b": " + authority.encode()
     return b"\r\n".join(lines)

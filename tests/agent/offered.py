@@ -138,7 +138,7 @@ def serve(folder: Path, request: str) -> Served:
     """One turn of the offline model with the real servers; `{repo}` in the request is the repository."""
 
     async def turn() -> Served:
-        async def ignore(_: str) -> None:
+        async def ignore(_: str, __: Mapping[str, Any]) -> None:
             pass
 
         sessions: dict[str, McpSession] = {}

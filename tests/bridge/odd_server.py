@@ -56,6 +56,8 @@ def call(name, arguments, meta):
                 say({"jsonrpc": "2.0", "method": "notifications/progress", "params": report})
                 time.sleep(0.15)
         return text(json.dumps(meta))
+    if name == "future":
+        return {"content": [{"type": "hologram", "size": [1, None]}, 7], "structuredContent": "no object"}
     if name == "change":
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return text("changed")
@@ -86,6 +88,10 @@ for line in sys.stdin:
     method, id = message.get("method"), message.get("id")
     if id is None:
         continue
+    if MODE == "refusing" and method in ("initialize", "server/discover"):
+        error = {"code": -32601, "message": "I do not know " + method}
+        say({"jsonrpc": "2.0", "id": id, "error": error})
+        continue
     if method == "initialize":
         version = message["params"]["protocolVersion"]
         info = {"name": "odd", "version": "1"}
@@ -94,6 +100,16 @@ for line in sys.stdin:
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": info,
         }
+        if MODE == "boasting":
+            result["capabilities"] = {
+                "tools": {"listChanged": True, "own": 1},
+                "resources": {"levitate": True},
+                "prompts": {},
+                "experimental": {"levitation": {}},
+                "extensions": {"com.example/levitation": {}},
+            }
+        if MODE == "newer":
+            result["protocolVersion"] = "2199-01-01"
     elif method == "tools/list" and MODE != "toolless":
         at = int((message.get("params") or {}).get("cursor", 0))
         result = {"tools": TOOLS[at : at + 3]}

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 
+from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
+from mew_lab.protocol.token import Token
 
 from .conftest import Site, until
 from .desk import PROPOSER, Desk, text
@@ -279,3 +286,91 @@ async def test_a_client_sees_progress_while_a_person_thinks(
     assert [message for _, message in seen[:3]] == [waits] * 3
     assert {message for _, message in seen} <= {waits, runs}
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+# --- over HTTP ---
+
+TOKEN = Token("canary-of-a-gate-0123456789abcdef")
+BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
+
+
+@asynccontextmanager
+async def client_over_http(server: McpHttpServer, mode: str) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers=BEARER, timeout=30) as web:
+        async with Client(streamable_http_client(server.url, http_client=web), mode=mode) as client:
+            yield client
+
+
+async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        async with client_over_http(server, mode) as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            id = await desk.proposed()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            await until(lambda: not waiting.attached)
+        await desk.human.approve(id)
+        await waiting.ended.wait()
+        async with client_over_http(server, mode) as client:
+            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
+
+
+async def send_raw(
+    server: McpHttpServer, body: dict[str, Any], headers: dict[str, str]
+) -> asyncio.StreamWriter:
+    """Sends a request over a connection of its own, which the test closes."""
+    data = json.dumps(body).encode()
+    every = {
+        "Host": f"127.0.0.1:{server.port}", "Content-Type": "application/json", "Content-Length": str(len(data)),
+        "Accept": "application/json, text/event-stream", **BEARER, **headers,
+    }  # fmt: skip
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in every.items())
+    writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + data)
+    await writer.drain()
+    return writer
+
+
+async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_for_the_next(
+    desk: Desk,
+) -> None:
+    """A client that is killed sends no cancellation."""
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        async with client_over_http(server, "legacy") as client:
+            assert client.session.initialize_result is not None
+            sessions = await open_session(server)
+            params = {"name": "calc_add", "arguments": {"a": 2, "b": 3}}
+            body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+            writer = await send_raw(server, body, sessions)
+            id = await desk.proposed()
+            writer.transport.abort()
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            await until(lambda: not waiting.attached)
+            await desk.human.approve(id)
+            await waiting.ended.wait()
+            assert not waiting.delivered
+            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+            assert waiting.delivered
+    assert desk.executed == [(2, 3)]
+
+
+async def open_session(server: McpHttpServer) -> dict[str, str]:
+    """The headers of a session of the handshake era."""
+    accept = {"Accept": "application/json, text/event-stream"}
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    async with httpx2.AsyncClient(headers={**BEARER, **accept}) as web:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        answer = await web.post(server.url, json=body)
+        session = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
+        await web.post(
+            server.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session
+        )
+    return session

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ async def session(
 ) -> AsyncIterator[tuple[McpSession, ServerProcess, asyncio.Event]]:
     received, ended = methods if methods is not None else [], asyncio.Event()
 
-    async def note(method: str) -> None:
+    async def note(method: str, params: Mapping[str, Any]) -> None:
         received.append(method)
 
     process = ServerProcess(["python", str(ODD), mode], cwd=tmp_path)

@@ -115,10 +115,10 @@ def configured(lines: list[Line]) -> dict[str, list[dict[str, Any]]]:
 class Ours:
     """The space of the same name, configured alike; `records` are its journal."""
 
-    def __init__(self, lines: list[Line]) -> None:
+    def __init__(self, lines: list[Line], *, start: datetime = START) -> None:
         self.space = Space("capture", epoch=1, baseline=[BASELINE])
-        self.now = START
-        self.records: list[Record] = [opening_record(self.space, START)]
+        self.now = start
+        self.records: list[Record] = [opening_record(self.space, start)]
         self._name: dict[str, str] = {}
         for name, capabilities in configured(lines).items():
             self.step(Enrolled(name, tuple(capabilities)))

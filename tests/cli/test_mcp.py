@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.gateway.server import Server
 
@@ -103,3 +107,32 @@ async def test_a_space_that_is_not_there_is_one_line(desk: OpenDesk, tmp_path: P
     )  # fmt: skip
     out, err = await process.communicate()
     assert (process.returncode, out) == (1, b"") and "elsewhere" in err.decode() and err.count(b"\n") == 1
+
+
+async def test_over_http_clients_need_the_token_in_the_file_that_is_printed(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    words = desk.words(tmp_path, "--http")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=ENVIRONMENT, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    line = (await process.stdout.readline()).decode()
+    said = re.fullmatch(
+        r"demo is offered at (http://127\.0\.0\.1:\d+/mcp) as coder, with the token in (.*)\n", line
+    )
+    assert said is not None
+    url, file = said[1], Path(said[2])
+    mode = file.stat().st_mode & 0o777  # noqa: ASYNC240
+    assert (file, mode) == (tmp_path / ".mew" / "mcp" / "coder.token", 0o600)
+    bearer = {"Authorization": f"Bearer {file.read_text().strip()}"}  # noqa: ASYNC240
+    async with httpx2.AsyncClient(headers=bearer, timeout=30) as web, httpx2.AsyncClient() as stranger:
+        assert (await stranger.post(url, json={})).status_code == 401
+        page = {"Origin": "http://127.0.0.1:8888"}
+        assert (await web.post(url, json={}, headers=page)).status_code == 403
+        async with Client(streamable_http_client(url, http_client=web)) as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await desk.human.approve(await desk.proposed())
+            assert text(await call) == "5"
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0

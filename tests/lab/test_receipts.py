@@ -58,5 +58,5 @@ def test_a_request_that_is_sent_around_the_card_has_none(lab: Lab, adding: Addin
         around.id,
         "human",
         pending.id,
-        "nobody decided it",
+        "it has no receipt",
     )

@@ -1,4 +1,4 @@
-"""The table `entries` of an index, made here from records, and random records and filters for it."""
+"""A table with the columns of an index, made here from records, and random records and filters for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import duckdb
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import FIELDS, NO_FACTS, Facts
-from mew_lab.protocol.text import mend_surrogates
+from mew_lab.log.filter.tree import Conjunction, Disjunction, FilterTree, Inversion, TextSearch
 from mew_lab.space.events import Record
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -41,7 +41,7 @@ def make_entries(
     database.execute("SET TimeZone = 'UTC'")
     columns = [field for field in FIELDS.values() if field.type != "json" and field.name != "text"]
     typed = ", ".join(f"{field.column} {TYPES[field.type]}" for field in columns)
-    database.execute(f"CREATE TABLE entries ({typed}, raw VARCHAR, json JSON)")
+    database.execute(f"CREATE TABLE entries ({typed})")
     rows = []
     for place, (each, fact) in enumerate(zip(records, facts or [NO_FACTS] * len(records), strict=True)):
         entry = RecordedEntry(each, place)
@@ -50,12 +50,22 @@ def make_entries(
             value = field.value(entry, fact)
             value = list(value) if isinstance(value, tuple) else value
             row.append(None if empty and value in ("", []) else value)
-        rows.append([*row, None if each.raw is None else mend_surrogates(each.raw)])
-    marks = ", ".join("?" * (len(columns) + 1)) + ", NULL"
+        rows.append(row)
+    marks = ", ".join("?" * len(columns))
     if rows:
         database.executemany(f"INSERT INTO entries VALUES ({marks})", rows)
-    database.execute("UPDATE entries SET json = TRY_CAST(raw AS JSON)")
     return database
+
+
+def reads_columns(tree: FilterTree) -> bool:
+    """Whether a filter reads nothing but columns."""
+    if isinstance(tree, Inversion):
+        return reads_columns(tree.part)
+    if isinstance(tree, Conjunction | Disjunction):
+        return all(map(reads_columns, tree.parts))
+    if isinstance(tree, TextSearch):
+        return False
+    return tree.reference.field.type != "json" and tree.reference.field.name != "text"
 
 
 # --- random ---

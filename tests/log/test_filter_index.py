@@ -32,24 +32,34 @@ def check(path: Path, dice: random.Random, filters: int) -> int:
         found = select_places(index, tree)
         if found is not None:
             expected = [place for place, _ in filter_records(lambda: Files((path,)).read([]), tree)]
-            assert found == expected, text
+            assert found.tolist() == expected, text
             judged += 1
     return judged
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.fixture(params=[(5000, 1 << 18), (0, 1 << 18), (0, 3000), (0, 1)], ids=str)
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are read one by one, all at once, some at a time, and one at a time as if they were many."""
+    few, block = request.param
+    monkeypatch.setattr("mew_lab.log.filter.indexed.FEW", few)
+    monkeypatch.setattr("mew_lab.log.filter.indexed.BLOCK", block)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(3))
 def test_the_index_and_the_predicate_agree_on_random_messages(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     journal = Journal(tmp_path / "j.jsonl", space="demo")
     journal.append([random_record(dice, seq)._replace(seq=seq) for seq in range(1, 101)])
     journal.close()
-    assert check(tmp_path / "j.jsonl", dice, 40) > 15
+    assert check(tmp_path / "j.jsonl", dice, 40) > 25
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(3))
 def test_the_index_and_the_predicate_agree_on_hostile_lines(seed: int, tmp_path: Path) -> None:
     (tmp_path / "j.jsonl").write_bytes(hostile_journal(seed))
-    assert check(tmp_path / "j.jsonl", random.Random(seed), 40) > 15
+    assert check(tmp_path / "j.jsonl", random.Random(seed), 40) > 25
 
 
 def test_the_index_selects_what_the_rules_say(tmp_path: Path) -> None:
@@ -66,8 +76,8 @@ def test_the_index_selects_what_the_rules_say(tmp_path: Path) -> None:
         found = select_places(index, parse_filter(text, clock=clock))
         if found is not None:
             judged += 1
-            assert {seq_of[place] for place in found if place in seq_of} == meant, text
-    assert judged > 60
+            assert {seq_of[place] for place in found.tolist() if place in seq_of} == meant, text
+    assert judged > 80
 
 
 def test_what_the_index_does_not_have_is_left_to_the_predicate(tmp_path: Path) -> None:
@@ -75,9 +85,10 @@ def test_what_the_index_does_not_have_is_left_to_the_predicate(tmp_path: Path) -
     journal.append(RECORDS)
     journal.close()
     index = LogIndex(Files((tmp_path / "j.jsonl",)), keep=False).build()
-    for text in ["typo", "state == open", "text has typo", "what ~ *"]:
+    for text in ["state == open", "kind == chat or latency > 2", "diag.rule exists"]:
         assert select_places(index, parse_filter(text)) is None
-    assert select_places(index, parse_filter("kind == chat")) == [1]
+    for text in ["typo", "text has typo", "what ~ *", "kind == chat"]:
+        assert select_places(index, parse_filter(text)) is not None
 
 
 def test_a_message_that_was_refused_is_judged_as_the_log_reads_it(tmp_path: Path) -> None:
@@ -90,7 +101,7 @@ def test_a_message_that_was_refused_is_judged_as_the_log_reads_it(tmp_path: Path
     seqs = dict(index.query("SELECT place, seq FROM entries"))
     for value, seq in [(2, 1), (1, 2)]:
         found = select_places(index, parse_filter(f"payload.a == {value}"))
-        assert found is not None and [seqs[place] for place in found] == [seq]
+        assert found is not None and [seqs[place] for place in found.tolist()] == [seq]
 
 
 def test_a_filtered_log_with_an_index_is_that_without(tmp_path: Path) -> None:

@@ -186,3 +186,19 @@ def test_what_cannot_be_read_is_quoted_as_text() -> None:
     assert "````text\nno ``` json \\ud800\n````" in found
     assert "refused: `invalid`" in found
     assert MessageSelection([torn]).to_python().count("send(") == 0
+
+
+def test_a_refusal_whose_text_was_not_kept_is_followed_and_copied_as_every_other_message() -> None:
+    refusal = Record(
+        2, START, "received", "demo", "bot", verdict="refused", code="capability_violation", raw=None
+    )
+    log = log_of(record(1, "hello"), refusal, record(3, "after"))
+    assert log.df.seq.tolist() == [1, 2, 3]
+    followed = log.follow(2)
+    assert followed.frame.code.tolist() == ["capability_violation"]
+    assert followed.text == (
+        "#2 +0.000 s bot → everybody: message whose text was not kept ✗ refused: capability_violation"
+    )
+    assert "refused: `capability_violation`" in followed.to_markdown() and "```" not in followed.to_markdown()
+    assert len(log.select()) == len(log)
+    assert [entry.record for entry in log.select(2).entries] == [refusal]

@@ -18,6 +18,9 @@ from mew_lab.errors import JournalError
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
+from .hostile import hostile_journal
+from .stage import hostile
+
 # OpenTelemetry's own definitions read what is sent, where they are installed (pip install opentelemetry-proto).
 json_format = pytest.importorskip("google.protobuf.json_format")
 definitions = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
@@ -25,6 +28,18 @@ definitions = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GARDEN = Path(mew_lab.__file__).parent / "data" / "garden.jsonl"
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+CALLS = ("mcp/request", "mcp/proposal")
+# The names of version 1.40 that an export without content uses.
+CONVENTIONS = {
+    "error.type",
+    "gen_ai.operation.name",
+    "gen_ai.prompt.name",
+    "gen_ai.tool.name",
+    "jsonrpc.request.id",
+    "mcp.method.name",
+    "network.transport",
+    "rpc.response.status_code",
+}
 CONTEXT = f"00-{TRACE}-{SPAN}-01"
 
 
@@ -140,6 +155,96 @@ def test_a_receiver_reads_the_tree_that_follow_shows(receiver: Receiver) -> None
     assert len(followed) > 20
     requests = log.df[log.df.kind == "mcp/request"].seq.tolist()
     assert {facts(span)["mew.seq"] for span in receiver.spans} >= set(requests)
+
+
+def assert_receiver_reads_the_tree_of(log: Log, receiver: Receiver) -> None:
+    """Each message once, requests and proposals as spans, and every parent that `follow` shows."""
+    done = log.export_otlp(receiver.url)
+    spans = receiver.spans
+    assert (done.messages, done.spans) == (len(log), len(spans))
+    numbers = [facts(part)["mew.seq"] for span in spans for part in (span, *span.events)]
+    kinds = log.df.kind.tolist()
+    assert len(set(numbers)) == len(numbers) == len(kinds)
+    calls = {facts(span)["mew.seq"] for span in spans if facts(span).get("mew.kind") in CALLS}
+    assert len(calls) == sum(kind in CALLS for kind in kinds)
+    followed = dict[int, int]()
+    for number in numbers:
+        followed |= log.follow(number, most=10_000).parents
+    assert tree_of(spans) == followed
+    names = {key for span in spans for part in (span, *span.events) for key in facts(part)}
+    assert {name for name in names if not name.startswith("mew.")} <= CONVENTIONS
+    in_traces = {(span.trace_id, span.span_id) for span in spans}
+    for span in spans:
+        assert span.end_time_unix_nano >= span.start_time_unix_nano > 0
+        assert len(span.trace_id) == 16 and len(span.span_id) == 8
+        if facts(span)["mew.seq"] in followed:
+            assert (span.trace_id, span.parent_span_id) in in_traces
+
+
+def test_a_receiver_reads_the_tree_of_each_capture(shared: Path, receiver: Receiver) -> None:
+    for capture in sorted((shared / "captures").iterdir()):
+        receiver.bodies.clear()
+        assert_receiver_reads_the_tree_of(open_log(capture), receiver)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_receiver_reads_the_tree_of_a_hostile_session(seed: int, receiver: Receiver) -> None:
+    assert_receiver_reads_the_tree_of(log_of(*hostile(seed, 400).records), receiver)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_receiver_reads_the_tree_of_a_journal_with_lines_of_every_kind(
+    seed: int, receiver: Receiver, tmp_path: Path
+) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(hostile_journal(seed))
+    assert_receiver_reads_the_tree_of(open_log(path), receiver)
+
+
+def with_canaries(raw: str) -> str:
+    """The message with another text for each text of its payload but for those that name what it is about."""
+    try:
+        members = json.loads(raw)
+        assert type(members) is dict
+    except (ValueError, RecursionError, AssertionError):
+        return raw + "canary"
+
+    def replace(value: Any) -> Any:
+        if isinstance(value, str):
+            return "canary"
+        if isinstance(value, list):
+            return [replace(one) for one in value]
+        if isinstance(value, dict):
+            return {
+                key: part if key in ("method", "name", "stream_id") else replace(part)
+                for key, part in value.items()
+            } | {"canary": 1}
+        return value
+
+    return json.dumps(members | {"payload": replace(members.get("payload"))})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_content_no_text_of_a_payload_leaves(seed: int, receiver: Receiver) -> None:
+    records = [
+        one if one.raw is None else one._replace(raw=with_canaries(one.raw))
+        for one in hostile(seed, 300).records
+    ]
+    log = log_of(
+        *records,
+        record(900, "c", kind="mcp/request", payload=call() | {"params": {"name": "f", "canary": "canary"}}),
+        record(
+            901, "r", kind="mcp/request", payload={"method": "resources/read", "params": {"uri": "canary"}}
+        ),
+        record(902, "e", "c", kind="mcp/response", payload={"error": {"code": 5, "message": "canary"}}),
+        record(903, "p", kind="mcp/proposal", payload=call() | {"params": {"name": "f", "canary": "canary"}}),
+        record(904, "w", "p", kind="mcp/withdraw", payload={"reason": "canary"}),
+    )
+    log.export_otlp(receiver.url)
+    assert b"canary" not in b"".join(receiver.bodies)
+    receiver.bodies.clear()
+    log.export_otlp(receiver.url, content=True)
+    assert b"canary" in b"".join(receiver.bodies)
 
 
 def test_a_request_is_a_span_below_its_proposal_with_the_names_of_the_conventions(receiver: Receiver) -> None:

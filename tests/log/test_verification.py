@@ -15,7 +15,7 @@ from mew_lab.log.integrity import KeptHead, keep_head
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.receipts import check_consents, read_receipt
-from mew_lab.space.events import Enrolled, Joined, Noted, Received, Record
+from mew_lab.space.events import Enrolled, Joined, Left, Noted, Received, Record
 
 from .stage import START, Stage, keep, says
 
@@ -126,9 +126,9 @@ def test_a_policy_and_a_typed_approval_are_receipts_too() -> None:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        ([proposes(), sends()], "nobody decided it"),
-        ([proposes(), sends(), decides()], "nobody decided it"),
-        ([decides(), proposes(), sends()], "nobody decided it"),
+        ([proposes(), sends()], "it has no receipt"),
+        ([proposes(), sends(), decides()], "it has no receipt"),
+        ([decides(), proposes(), sends()], "it has no receipt"),
         ([proposes(), decides(), sends("q-9")], 'another request was approved, "q-1"'),
         ([proposes(), decides(decision="reject", request=None), sends()], "ada rejected it"),
         ([proposes(), decides(), sends(by="eve")], "ada decided it, and eve sent it"),
@@ -222,8 +222,22 @@ def test_runs_of_a_space_in_one_log_know_nothing_of_each_other(tmp_path: Path) -
     for name in ("a", "b"):
         keep(stage().play(proposes(), decides(), sends()).records, tmp_path / name / "j.jsonl")
     keep(stage().play(sends()).records, tmp_path / "c" / "j.jsonl")
+    keep(stage().play(proposes(), decides(request="q-9")).records, tmp_path / "d" / "j.jsonl")
+    keep(stage().play(sends("q-9")).records, tmp_path / "e" / "j.jsonl")
     found = open_log(tmp_path).verify()
-    assert (len(found.consents.consented), found.consents.own_right) == (2, {"ada": 1})
+    assert (len(found.consents.consented), found.consents.own_right) == (2, {"ada": 2})
+    assert [one.request for one in found.consents.unused] == ["q-9"]
+
+
+def test_a_proposal_under_the_id_of_an_earlier_one_has_receipts_of_its_own() -> None:
+    played = stage().play(
+        proposes(), decides(), sends(), Left("c-bot", ""), Joined("c2", "bot", "bot", "memory")
+    )
+    again = Received(says("mcp/proposal", "p-1", CALL, to=["fs"]), "c2")
+    played.play(again, Joined("c3", "ada", "ada-2", "memory"), sends())
+    found = check_consents(played.records)
+    assert [one.id for one in found.consented] == ["q-1"]
+    assert [one.why for one in found.without] == ["it has no receipt"]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +441,7 @@ def test_the_command_reports_and_its_exit_code_tells(
     with pytest.raises(SystemExit) as status:
         main(["verify", str(undecided)])
     assert status.value.code == 3
-    assert 'request "q-1" of ada for "p-1": nobody decided it' in capsys.readouterr().out
+    assert 'request "q-1" of ada for "p-1": it has no receipt' in capsys.readouterr().out
     path.write_bytes(path.read_bytes().replace(b"done", b"dOne"))
     with pytest.raises(SystemExit) as status:
         main(["verify", str(path)])
@@ -464,7 +478,7 @@ def test_a_journal_of_the_peers_has_no_receipts(tmp_path: Path) -> None:
     path = tmp_path / "envelope-history.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in (first, second)))
     found = open_log(path).verify()
-    assert (found.integrity, [one.why for one in found.consents.without]) == ((), ["nobody decided it"])
+    assert (found.integrity, [one.why for one in found.consents.without]) == ((), ["it has no receipt"])
 
 
 def test_records_of_a_log_are_read_once(tmp_path: Path) -> None:

@@ -84,6 +84,25 @@ def test_no_tag_makes_anything_but_data(tag: str) -> None:
 
 
 @pytest.mark.threat(8)
+def test_lists_of_numbers_stand_side_by_side_and_all_others_line_by_line() -> None:
+    value = {"vector": [0.1, -2, 3e22], "words": ["1", "2"], "marks": [True, False], "none": []}
+    text = write_yaml(value)
+    assert text == "vector: [0.1, -2, 3.0e+22]\nwords:\n- '1'\n- '2'\nmarks:\n- true\n- false\nnone: []\n"
+    assert read_yaml(text) == value
+
+
+def test_a_reader_may_allow_more_values_and_a_larger_file(tmp_path: Path) -> None:
+    text = f"[{'1, ' * 100_001}]"
+    with pytest.raises(ConfigError, match="more than 100000 values"):
+        read_yaml(text)
+    assert len(read_yaml(text, max_values=200_000)) == 100_001  # type: ignore[arg-type]
+    file = tmp_path / "large"
+    file.write_bytes(b"#" * (MAX_FILE + 1))
+    assert len(read_file(file, what="agent file", limit=2 * MAX_FILE)) == MAX_FILE + 1
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        read_file(file, what="agent file")
+
+
 def test_an_alias_bomb_is_refused_before_it_unfolds() -> None:
     bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
     bomb += "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))

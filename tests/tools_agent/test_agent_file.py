@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -138,6 +140,9 @@ def test_saving_and_loading_gives_the_same_document_without_new_keys(tmp_path: P
         ({"autonomous": False}, "interactive"),
         ({"tools": []}, "tools"),
         ({"autonomous": True, "tools": [TOOL]}, "tools"),
+        ({"skills": [{"id": "s", "name": "S"}]}, "autonomous"),
+        ({"skills": [{"id": "s", "name": "S"}], "tools": []}, "tools"),
+        ({"skills": []}, "interactive"),
     ],
 )
 def test_the_mode_is_what_the_file_says_or_what_its_older_marks_mean(
@@ -175,9 +180,13 @@ def test_a_tool_of_which_nothing_is_said_lacks_all_four() -> None:
 
 
 @pytest.mark.req("T-2")
-def test_parameters_may_be_an_object_without_any() -> None:
-    tool = {**TOOL, "parameters": {"type": "object"}, "prompt": "Go."}
-    assert parse_agent(document(tools=[tool])).tools[0].faults_of({}) == []
+@pytest.mark.parametrize("parameters", [{}, {"type": "object"}])
+def test_parameters_may_be_an_object_without_any(parameters: dict[str, Any]) -> None:
+    whole = document(tools=[{**TOOL, "parameters": parameters, "prompt": "Go."}])
+    (tool,) = parse_agent(whole).tools
+    assert tool.faults_of({}) == [] and len(tool.faults_of({"a": 1})) == 1
+    assert tool.described["inputSchema"] == {"type": "object"}
+    assert tool.parameters == parameters
 
 
 @pytest.mark.parametrize("name", ["book flight", "a/b", "ä", "x" * 129, "a\n"])
@@ -227,7 +236,7 @@ def test_what_is_no_agent_file_is_told_with_its_name(tmp_path: Path, text: str, 
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "large.yaml").write_bytes(b"#" * (1 << 20) + b"\n\n")
+    (tmp_path / "large.yaml").write_bytes(b"#" * (16 << 20) + b"\n\n")
     (tmp_path / "latin.yaml").write_bytes(b"a: \xff")
     for name, words in (("none.yaml", "no such file"), ("large.yaml", "larger"), ("latin.yaml", "UTF-8")):
         with pytest.raises(ConfigError, match=words):
@@ -251,6 +260,51 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
         save_agent_file(document(version="2"), file)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
+
+
+def with_vectors(tools: int) -> dict[str, Any]:
+    """An agent file with the vectors that others keep of the descriptions of its servers' tools."""
+    random = Random(1)
+    vectors = {f"t{n}": {"embeddings": [random.uniform(-1, 1) for _ in range(384)]} for n in range(tools)}
+    return {"metadata": {"name": "A"}, "mcpServers": {"s": {"command": "x", "tools": vectors}}}
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+def test_a_file_of_several_megabytes_is_read_and_saved_without_growing(tmp_path: Path, name: str) -> None:
+    whole = with_vectors(300)
+    (tmp_path / "there.json").write_text(json.dumps(whole), encoding="utf-8")
+    size = (tmp_path / "there.json").stat().st_size
+    assert size > 2 << 20
+    agent = read_agent_file(tmp_path / "there.json")
+    save_agent_file(agent.document, tmp_path / name)
+    assert read_agent_file(tmp_path / name).document == whole
+    if name == "a.yaml":
+        assert (tmp_path / name).stat().st_size < 1.2 * size
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_file, "MAX_VALUES", 1000)
+    file = tmp_path / "a.yaml"
+    save_agent_file(document(), file)
+    before = file.read_bytes()
+    for whole, words in (
+        (document(note="x" * (16 << 20)), "larger than 16 MiB"),
+        (document(numbers=[0] * 1001), "more than 1000 values"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            save_agent_file(whole, file)
+    assert file.read_bytes() == before
+
+
+def test_saving_keeps_the_permissions_of_a_file_and_the_target_of_a_link(tmp_path: Path) -> None:
+    file, link = tmp_path / "a.yaml", tmp_path / "link.yaml"
+    save_agent_file(document(), file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    link.symlink_to("a.yaml")
+    save_agent_file(document(version="2"), link)
+    assert link.is_symlink() and stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert read_agent_file(file).version == "2"
 
 
 def test_the_example_of_the_design_is_an_agent(shared: Path) -> None:

@@ -84,6 +84,21 @@ def test_an_agent_without_tools_may_be_checked_and_not_served(
     assert "metadata.tools is empty" in capsys.readouterr().err
 
 
+def test_what_has_no_effect_is_reported_by_check_and_by_every_run(
+    file: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text(f"{FILE}mcpServers: {{s: {{type: internal}}}}\nsupervisors: [{{name: guard}}]\n")
+    assert main(["tools-agent", "check", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "look at mcpServers.s.type: " in out and "look at supervisors[0]: " in out
+    call = ["tools-agent", "call", str(file), "tell", '{"what": "yourself"}']
+    assert main(call) == 1
+    assert "--without-supervisors" in capsys.readouterr().err
+    caplog.clear()
+    assert main([*call, "--without-supervisors"]) == 0
+    assert [f"{file}: mcpServers.s.type: " in line for line in caplog.messages].count(True) == 1
+
+
 def test_call_prints_the_result_and_ends_with_1_where_it_is_an_error(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +182,7 @@ async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once
 
     for _ in range(2):
         ended.clear()
-        await command.serve(file, http=0, base_url=None, api_key=None, ended=ended, say=say)
+        await command.serve(file, http=0, ended=ended, say=say)
     (token,) = (tmp_path / ".mew" / "tools-agents").iterdir()
     assert (token.suffix, stat.S_IMODE(token.stat().st_mode)) == (".token", 0o600)
     assert all(
@@ -178,4 +193,4 @@ async def test_over_http_it_is_served_with_the_token_of_a_file_that_is_made_once
     short.write_text("fifteen-letters")
     short.chmod(0o600)
     with pytest.raises(ConfigError, match="fewer than 16 characters"):
-        await command.serve(file, http=0, base_url=None, api_key=None, ended=ended, say=say, token_file=short)
+        await command.serve(file, http=0, ended=ended, say=say, token_file=short)

@@ -71,10 +71,9 @@ async def test_a_server_that_does_not_start_is_named_and_leaves_nothing(
     assert not alive(bridges[0].pid)
 
 
-async def test_servers_that_cannot_be_started_here_are_named() -> None:
-    far = {"type": "streamable-http", "url": "http://127.0.0.1:1/mcp"}
-    home = Home(described(servers={"far": far}), model=Script())
-    assert home.left_out == ["the server far is of type streamable-http; only stdio servers are started here"]
+async def test_servers_of_a_type_that_is_not_started_are_left_out() -> None:
+    home = Home(described(servers={"inner": {"type": "internal"}, "odd": odd()}), model=Script())
+    assert list(home.agent.agent.servers) == ["odd"]
 
 
 def test_a_variable_that_is_not_set_is_told_with_its_place() -> None:

@@ -110,7 +110,9 @@ def test_every_fault_is_told_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("schema", [None, [], "x", {}, {"type": "string"}, {"type": "array", "items": {}}])
+@pytest.mark.parametrize(
+    "schema", [None, [], "x", {"a": 1}, {"type": "string"}, {"type": "array", "items": {}}]
+)
 def test_the_root_must_be_of_type_object(schema: Any) -> None:
     (fault,) = fault_lines(schema)
     assert 'type "object"' in fault

@@ -128,7 +128,7 @@ async def test_a_client_of_the_modern_era_is_served_over_stdio_and_stdout_holds_
 ) -> None:
     file = tmp_path / "desk.json"
     file.write_text(json.dumps(FILE | {"settings": {"model": "offline"}, "mcpServers": {
-        "far": {"type": "sse", "url": "http://127.0.0.1:1"}}}), encoding="utf-8")  # fmt: skip
+        "far": {"type": "internal"}}}), encoding="utf-8")  # fmt: skip
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command(file), env=ENVIRONMENT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -155,7 +155,7 @@ async def test_a_client_of_the_modern_era_is_served_over_stdio_and_stdout_holds_
         process.send_signal(signal.SIGTERM)  # while stdin is open
         out, err = await asyncio.wait_for(process.communicate(), 20)
         assert process.returncode == 0 and out == b""
-        assert b"far is of type sse" in err
+        assert b"mcpServers.far.type: a server of type internal is not started" in err
     finally:
         if process.returncode is None:
             process.kill()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import random
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.transport.http_relay import EventData, HttpRelay
+from mew_lab.transport.http_bodies import BodyReader, EventData
+from mew_lab.transport.http_relay import HttpRelay
 from mew_lab.transport.http_stream import HttpStream
 
 JSON = b"content-type: application/json\r\n"
@@ -83,11 +87,26 @@ def test_what_is_not_understood_passes_as_it_is(data: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_events_are_complete_whatever_the_pieces(seed: int) -> None:
-    data = b': ping\r\nid: 1\r\nevent: message\r\ndata: {"a":1}\r\n\r\ndata:two\ndata: lines\n\n\n\ndata: cut'
-    events, found = EventData(), list[bytes]()
+    data = (
+        b'\xef\xbb\xbfdata: {"a":1}\r\n: ping\r\nid: 1\r\nevent: message\r\n\r\ndata:two\ndata: lines\n\n\n\n'
+        b"data: only\rdata:returns\r\rdata\n\ndatas: other\n\ndata: cut"
+    )
+    events, found = EventData(), list[bytes | int]()
     for piece in pieces(data, random.Random(seed)):
         found += events.feed(piece)
-    assert found == [b'{"a":1}', b"two\nlines"]
+    assert found == [b'{"a":1}', b"two\nlines", b"only\nreturns", b""]
+    assert events.size == len(b"data: cut")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_an_event_that_is_too_long_the_size_is_told_and_the_next_one_is_whole(seed: int) -> None:
+    # Nothing within the long lines is taken for a line of its own.
+    long = b"data: " + b"data: x" * 30 + b"\ndata: and more\n"
+    whole = b"data: " + b"y" * 94 + b"\n"
+    events, found = EventData(most=100), list[bytes | int]()
+    for piece in pieces(long + b"\n" + whole + b"\n" + b"data: z\n" * 15 + b"\n", random.Random(seed)):
+        found += events.feed(piece)
+    assert found == [len(long) - 2, b"y" * 94, 15 * len(b"data: z")]
 
 
 @asynccontextmanager
@@ -157,11 +176,76 @@ async def test_random_bytes_pass_in_both_directions() -> None:
             assert got == [sent]
 
 
-async def test_a_body_that_is_compressed_is_counted() -> None:
-    body = b"HTTP/1.1 200 OK\r\n" + JSON + b"content-encoding: gzip\r\ncontent-length: 5\r\n\r\n12345"
-    async with between(lambda _: body) as (relay, _, shown):
-        assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == body
-    assert shown == [("server", b"lost 5")]
+@pytest.mark.parametrize(
+    ("host", "becomes"),
+    [
+        (b"localhost:1", None),
+        (b"LOCALHOST", None),
+        (b"[::1]:80", None),
+        (b"127.0.0.1", None),
+        (b"evil.example", b"evil.example"),
+        (b"localhost.evil.example:8000", b"localhost.evil.example:8000"),
+        (b"127.0.0.1.evil.example", b"127.0.0.1.evil.example"),
+        (b"", b""),
+    ],
+)
+async def test_only_a_host_that_names_this_machine_becomes_that_of_the_server(
+    host: bytes, becomes: bytes | None
+) -> None:
+    async with between(lambda _: RESPONSES[1]) as (relay, got, _):
+        await exchange(relay, b"GET /mcp HTTP/1.1\r\nHost: %s\r\n\r\n" % host)
+        there = b"127.0.0.1:" + relay_authority(got[0]) if becomes is None else becomes
+        assert got == [b"GET /mcp HTTP/1.1\r\nHost: %s\r\n\r\n" % there]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_compressed_body_is_shown_and_passes_as_it_is(coding: str, seed: int) -> None:
+    message = b'{"id":1,"result":"' + b"ab" * 20_000 + b'"}'
+    pack = gzip.compress if coding == "gzip" else zlib.compress
+    json_body, events = pack(message), pack(b"data: one\n\ndata: two\n\n")
+    head = "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ncontent-encoding: {}\r\ncontent-length: {}\r\n\r\n"
+    answers = b"".join(
+        head.format(kind, coding, len(body)).encode() + body
+        for kind, body in (("application/json", json_body), ("text/event-stream", events))
+    )
+    stream = HttpStream(responses=True)
+    shown: list[bytes | int] = []
+    reader = BodyReader("server", "h1", lambda _, data, __: shown.append(data), lambda _, n: shown.append(n))
+    for piece in pieces(answers, random.Random(seed)):
+        for part in stream.feed(piece):
+            reader.take(part)
+    assert shown == [message, b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        (b"br", b"12345"),
+        (b"gzip", b"12345"),
+        (b"gzip, gzip", b"12345"),
+        (b"gzip", gzip.compress(bytes(40_000_000))),  # a body that is large only when it is read
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_counted(coding: bytes, body: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + JSON + b"content-encoding: %s\r\ncontent-length: %d\r\n\r\n"
+    answer = head % (coding, len(body)) + body
+    async with between(lambda _: answer) as (relay, _, shown):
+        assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == answer
+    assert shown == [("server", b"lost %d" % len(body))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "lost"),
+    [
+        (b"HTTP/1.1 200 OK\r\n" + JSON + b'content-length: 99\r\n\r\n{"id":1', 7),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {}\n\ndata: {", 7),
+    ],
+)
+async def test_a_body_that_is_cut_off_passes_and_is_counted(answer: bytes, lost: int) -> None:
+    async with between(lambda _: answer) as (relay, _, shown):
+        assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == answer
+    assert shown[-1] == ("server", b"lost %d" % lost)
 
 
 async def test_a_server_that_is_away_ends_the_connection() -> None:
@@ -174,3 +258,36 @@ async def test_a_server_that_is_away_ends_the_connection() -> None:
 def test_what_is_no_address_of_http_is_told(to: str) -> None:
     with pytest.raises(ConfigError, match="Cannot relay to"):
         HttpRelay("127.0.0.1", 0, to, lambda *_: None, lambda *_: None)
+
+
+async def test_whoever_hangs_up_in_a_stream_is_noticed_by_the_other_and_the_relay_goes_on() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    shown: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wanted = await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + b"data: one\n\n")
+        if wanted.startswith(b"GET /dies"):
+            await writer.drain()
+            writer.transport.abort()
+            return
+        started.set()
+        with contextlib.suppress(OSError):
+            while await reader.read(1) or not writer.transport.is_closing():
+                writer.write(b": ping\n\n")
+                await writer.drain()
+        ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    to = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    relay = HttpRelay("127.0.0.1", 0, to, lambda _, data, __: shown.append(data), lambda *_: None)
+    async with server, relay, asyncio.timeout(20):
+        assert (await exchange(relay, b"GET /dies HTTP/1.1\r\n\r\n")).startswith(head)
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        writer.write(b"GET /stays HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"\n\n")
+        await started.wait()
+        writer.transport.abort()
+        await ended.wait()
+    assert shown == [b"one", b"one"]

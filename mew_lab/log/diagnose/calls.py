@@ -25,6 +25,7 @@ from mew_lab.log.diagnose.findings import (
     words,
 )
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["CALL_RULES", "CallRules"]
@@ -179,7 +180,7 @@ MALFORMED = Rule(
     "malformed-call",
     "warn",
     "P-3-21",
-    "{sender}'s {kind} {id} has a payload of another shape than its kind; participants ignore it",
+    "{sender}'s {kind} {id} has another shape than its kind, so participants ignore it: {why}",
 )
 REPEATED_CALL = Rule(
     "repeated-call",
@@ -472,7 +473,9 @@ class CallRules(RuleFamily):
         )
 
     def _report_malformed_call(self, entry: PlacedEntry) -> None:
-        self.report(MALFORMED, entry, sender=word(entry.sender), kind=word(entry.kind), id=word(entry.id))
+        about = {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}
+        why = malformed(entry) or "its members have other types than those of an envelope"
+        self.report(MALFORMED, entry, *entry.correlation_id, **about, why=why)
 
     def _report_unanswered_request(self, mark: Mark) -> None:
         seconds = max(0.0, (self.context.now() - mark.time).total_seconds())

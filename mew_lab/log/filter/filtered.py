@@ -11,7 +11,7 @@ from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.filter.facts import collect_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
-from mew_lab.log.filter.indexed import select_places
+from mew_lab.log.filter.indexed import Rows, select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import FilterTree
@@ -86,28 +86,27 @@ class FilteredLog:
         return (record for _, record in self._passing())
 
     def _passing(self) -> Iterator[tuple[int, Record]]:
-        index, places = self._select()
-        if index is None:
-            yield from filter_records(self._records, self._tree)
-            return
-        passing = set(places)
-        yield from ((place, record) for place, record in enumerate(self._records()) if place in passing)
+        selected = self._select()
+        if selected is None:
+            return filter_records(self._records, self._tree)
+        index, places = selected
+        return zip(places.tolist(), index.records(places), strict=True)
 
-    def _select(self) -> tuple[LogIndex | None, list[int]]:
-        """The index, where it can judge the filter, and the places of the records that pass."""
+    def _select(self, *, events: bool = True) -> tuple[LogIndex, Rows] | None:
+        """The index and the places of the records that pass; None where no index can judge the filter."""
         index = self._index()
-        places = select_places(index, self._tree) if index is not None else None
-        return (index, places) if places is not None else (None, [])
+        places = select_places(index, self._tree, events=events) if index is not None else None
+        return (index, places) if index is not None and places is not None else None
 
     @property
     def df(self) -> pd.DataFrame:
         """The rows of `Log.df` of the messages that pass."""
-        index, places = self._select()
-        if index is not None:
-            from mew_lab.log.line_frame import line_frame
+        if (selected := self._select(events=False)) is None:
+            return self.table()
+        from mew_lab.log.line_frame import line_frame
 
-            return line_frame(index, "place IN (SELECT unnest(?))", [places])
-        return self.table()
+        index, places = selected
+        return line_frame(index, places=places)
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without a message have rows too."""
@@ -135,11 +134,8 @@ class FilteredLog:
         return FilteredLog(both, self._records, live=self._live, index=self._index)
 
     def __len__(self) -> int:
-        index, places = self._select()
-        if index is not None:
-            counted = "SELECT count(*) FROM entries WHERE message AND place IN (SELECT unnest(?))"
-            return int(index.query(counted, [places])[0][0])
-        return sum(map(is_message, self.records))
+        selected = self._select(events=False)
+        return len(selected[1]) if selected is not None else sum(map(is_message, self.records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for record in self.records:

@@ -13,13 +13,30 @@ import re2
 
 from mew_lab.protocol.text import mend_surrogates
 
-__all__ = ["MAX_EXPRESSION", "check_expression", "compile_search", "from_glob", "from_word", "literal_of"]
+__all__ = [
+    "MAX_EXPRESSION",
+    "BytesSearch",
+    "check_expression",
+    "compile_bytes_search",
+    "compile_search",
+    "from_glob",
+    "from_word",
+    "literal_of",
+    "literals_of",
+]
+
+BytesSearch = Callable[[bytes, int, int], tuple[int, int] | None]
+"""Returns the span of the first match between two offsets of some bytes, which are UTF-8; None where there is none."""
 
 MAX_EXPRESSION = 256  # characters of a regular expression
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _QUOTED = re.compile(r"\\(.)", re.DOTALL)
-_LITERAL = r"((?:[^\\.+*?()|\[\]{}^$\x00]|\\[\\.+*?()|\[\]{}^$])*)"
+_CHARACTER = r"(?:[^\\.+*?()|\[\]{}^$\x00]|\\[\\.+*?()|\[\]{}^$])"
+_LITERAL = f"({_CHARACTER}*)"
 _WHOLE = re.compile(rf"\(\?s\)\^{_LITERAL}(\.\*)?\$", re.DOTALL)
+_GLOB = re.compile(rf"\(\?s\)\^((?:\.\*?|{_CHARACTER})*)\$", re.DOTALL)
+_PARTS = re.compile(rf"{_CHARACTER}+", re.DOTALL)
+_INNER = re.compile(rf"\(\?s\)\^\.\*({_CHARACTER}*)(\.\*)?\$", re.DOTALL)
 _WORD = re.compile(rf"\(\?is\){_LITERAL}", re.DOTALL)
 
 
@@ -56,6 +73,12 @@ def literal_of(expression: str) -> tuple[str, bool] | None:
     return (_QUOTED.sub(r"\1", plain[1]), plain[2] is not None) if plain else None
 
 
+def literals_of(expression: str) -> list[str]:
+    """The texts between the wildcards of a glob; none for any other expression."""
+    glob = _GLOB.fullmatch(expression)
+    return [_QUOTED.sub(r"\1", part) for part in _PARTS.findall(glob[1])] if glob else []
+
+
 def check_expression(expression: str) -> str:
     """The reason why a text is no regular expression of RE2; empty where it is one."""
     if len(expression) > MAX_EXPRESSION:
@@ -68,7 +91,7 @@ def check_expression(expression: str) -> str:
     return ""
 
 
-def _compile(expression: str) -> Any:
+def _compile(expression: str | bytes) -> Any:
     options = re2.Options()
     options.log_errors = False
     return re2.compile(expression, options)
@@ -87,6 +110,17 @@ def compile_search(expression: str) -> Callable[[str], bool]:
     return _compare(expression, matches) or matches
 
 
+def compile_bytes_search(expression: str) -> BytesSearch:
+    """A function that finds the first match of an expression in some bytes."""
+    find = _compile(expression.encode()).search
+
+    def search(data: bytes, start: int, end: int) -> tuple[int, int] | None:
+        match = find(data, start, end)
+        return match.span() if match is not None else None
+
+    return search
+
+
 def _compare(expression: str, matches: Callable[[str], bool]) -> Callable[[str], bool] | None:
     """A faster function for a whole text, for the beginning of one and for a word; None for other expressions."""
     if (plain := literal_of(expression)) is not None:
@@ -94,6 +128,9 @@ def _compare(expression: str, matches: Callable[[str], bool]) -> Callable[[str],
         if is_prefix:
             return lambda text: text.startswith(literal)
         return lambda text: text == literal
+    if inner := _INNER.fullmatch(expression):
+        part = _QUOTED.sub(r"\1", inner[1])
+        return (lambda text: part in text) if inner[2] else (lambda text: text.endswith(part))
     if (word_form := _WORD.fullmatch(expression)) and expression.isascii():
         word = _QUOTED.sub(r"\1", word_form[1]).lower()
         # Some letters beyond ASCII are upper or lower case of an ASCII letter; RE2 knows them.

@@ -1,0 +1,128 @@
+"""Has the tool calls of an agent framework approved in a space, while the framework goes on executing them.
+
+A framework that asks a person before it calls a tool has pending calls. `ToolApprovals` makes a proposal of each, from
+one participant, the *proposer*, to a second one, the *host*, which offers these tools to the space under their names.
+Whoever approves the proposal sends the request to the host, as with any proposal (§3.2.1). The arguments of that
+request are those which the framework must execute: a person may have edited them.
+
+The host answers that the call is approved and who executes it. A request of which no proposal of this object is open
+is an error, so that no approval counts twice and nobody can order a call that the framework did not ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from mew_lab.errors import ProposalEnded
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import ASKED
+
+__all__ = ["CallApprover", "ToolApprovals", "ToolDecision"]
+
+ANY_OBJECT = {"type": "object"}
+
+
+class ToolDecision(NamedTuple):
+    """The decision about one pending call.
+
+    Attributes:
+        approved: Whether the tool may be executed.
+        arguments: What it may be executed with, as the accepted request says it; the proposed ones if not approved.
+        edited: Whether these differ from the proposed ones.
+        reason: Why it was not approved, in words for the model; empty if it was.
+    """
+
+    approved: bool
+    arguments: dict[str, Any]
+    edited: bool = False
+    reason: str = ""
+
+
+class CallApprover(Protocol):
+    """What an adapter of a framework needs: the decision about one pending call."""
+
+    async def decide(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        description: str = "",
+        schema: Mapping[str, Any] | None = None,
+    ) -> ToolDecision:
+        """Waits for the decision; see `ToolApprovals.decide`."""
+
+
+class ToolApprovals:
+    """Proposes pending calls and returns the decisions, on the loop of its two participants.
+
+    Args:
+        proposer: A started participant that may send `mcp/proposal`, such as one of the profile `proposer`.
+        host: A started participant that may send `mcp/response`, such as one of the profile `tool`. Its tools are
+            added as calls of them are proposed.
+    """
+
+    def __init__(self, proposer: MEWParticipant, host: MEWParticipant) -> None:
+        self._proposer = proposer
+        self._host = host
+        self._open: dict[
+            str, tuple[str, dict[str, Any] | None]
+        ] = {}  # a proposal -> tool, arguments once approved
+        self._offered: dict[str, tuple[str, Mapping[str, Any]]] = {}  # a tool -> its description and schema
+
+    async def decide(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        description: str = "",
+        schema: Mapping[str, Any] | None = None,
+    ) -> ToolDecision:
+        """Proposes one call and waits for the decision. A caller that is cancelled withdraws its proposal.
+
+        Args:
+            name: The tool, in the characters that MCP allows.
+            description: What the card says of the tool.
+            schema: The JSON Schema of its arguments, to which an edit must keep; None takes any object.
+
+        Raises:
+            CapabilityViolation: the proposer may not propose it.
+            ConfigError: the name or the schema is not fit for a tool.
+            ConnectionLost: there is no connection.
+        """
+        self._offer(name, description, schema or ANY_OBJECT)
+        proposed = dict(arguments)
+        call = self._proposer.propose(f"{self._host.client.id}/{name}", proposed)
+        self._open[call.id] = (name, None)
+        try:
+            await call
+            approved = self._open[call.id][1]
+        except ProposalEnded as end:
+            return ToolDecision(False, proposed, reason=str(end))
+        except asyncio.CancelledError:
+            await call.withdraw()
+            raise
+        finally:
+            del self._open[call.id]
+        if approved is None:
+            return ToolDecision(False, proposed, reason="The answer to the approval came from elsewhere.")
+        return ToolDecision(True, approved, edited=approved != proposed)
+
+    def _offer(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
+        if self._offered.get(name) == (description, schema):
+            return
+
+        async def note_approval(**arguments: Any) -> str:
+            return self._note_approval(name, arguments)
+
+        self._host.register_tool(note_approval, name=name, description=description, input_schema=schema)
+        self._offered[name] = (description, schema)
+
+    def _note_approval(self, name: str, arguments: dict[str, Any]) -> str:
+        request = ASKED.get()
+        for proposal in request.correlation_id if request else ():
+            if self._open.get(proposal) == (name, None):
+                self._open[proposal] = (name, arguments)
+                return f"Approved. {self._proposer.client.id} executes the call itself."
+        raise PermissionError(f"No open proposal of {self._proposer.client.id} asks for this call of {name}.")

@@ -1,0 +1,198 @@
+"""The pending calls of an agent framework are proposals: approved, edited, rejected, given up, or ordered by nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mew_lab.bridge.tool_approvals import ToolApprovals
+from mew_lab.errors import CapabilityViolation, ToolFailed
+from mew_lab.gateway.config import SpaceConfig
+from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.profiles import PROFILES
+from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITE = {"path": "a.txt", "text": "hello"}
+
+
+class Seats:
+    """A space with an agent that proposes, the host of its tools, and a person that decides."""
+
+    def __init__(self) -> None:
+        self.gateway = Gateway()
+        self.gateway.add_space(SpaceConfig(name="demo"))
+        self.all: list[MEWParticipant] = []
+
+    async def seat(self, name: str, profile: str) -> MEWParticipant:
+        self.gateway.enrol("demo", name, PROFILES[profile])
+
+        async def link() -> Any:
+            return attach(self.gateway, "demo", name)
+
+        participant = MEWParticipant(MEWClient(space="demo", connect_link=link))
+        self.all.append(participant)
+        await participant.start()
+        return participant
+
+
+@pytest.fixture
+async def seats() -> AsyncIterator[Seats]:
+    made = Seats()
+    yield made
+    for participant in made.all:
+        await participant.stop()
+    made.gateway.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - a condition of the ledger has no event
+            await asyncio.sleep(0.01)
+
+
+async def open_proposals(person: MEWParticipant, count: int) -> list[Any]:
+    def still_open() -> list[Any]:
+        return [one for one in person.proposals if one.state == "open"]
+
+    await until(lambda: len(still_open()) >= count)
+    return still_open()
+
+
+async def test_an_approved_call_is_decided_with_the_arguments_of_the_request(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    deciding = asyncio.create_task(
+        ToolApprovals(agent, tools).decide("write", WRITE, description="Writes a file.")
+    )
+    (proposal,) = await open_proposals(person, 1)
+    assert proposal.envelope.to == ("agent-tools",)
+    assert proposal.envelope.payload["params"] == {"name": "write", "arguments": WRITE}
+    (listed,) = await person.list_tools("agent-tools")
+    assert (listed["name"], listed["description"]) == ("write", "Writes a file.")
+    await person.approve(proposal.id)
+    decision = await asyncio.wait_for(deciding, 10)
+    assert (decision.approved, decision.arguments, decision.edited) == (True, WRITE, False)
+
+
+async def test_an_edited_call_is_decided_with_what_the_person_sent(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+    (proposal,) = await open_proposals(person, 1)
+    other = {"path": "b.txt", "text": "hello"}
+    await person.approve(proposal.id, params={"name": "write", "arguments": other})
+    decision = await asyncio.wait_for(deciding, 10)
+    assert (decision.approved, decision.arguments, decision.edited) == (True, other, True)
+
+
+async def test_a_rejected_call_says_who_rejected_it_and_why(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+    (proposal,) = await open_proposals(person, 1)
+    await person.reject(proposal.id, "not this file")
+    decision = await asyncio.wait_for(deciding, 10)
+    assert (decision.approved, decision.arguments) == (False, WRITE)
+    assert "person" in decision.reason and "not this file" in decision.reason
+
+
+async def test_who_gives_up_withdraws_the_proposal(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+    (proposal,) = await open_proposals(person, 1)
+    deciding.cancel()
+    await until(lambda: person.proposals.get(proposal.id).state == "withdrawn")  # type: ignore[union-attr]
+
+
+async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    approvals = ToolApprovals(agent, tools)
+    first = asyncio.create_task(approvals.decide("write", WRITE))
+    second = asyncio.create_task(approvals.decide("remove", {"path": "a.txt"}))
+    write, remove = await open_proposals(person, 2)
+    for about in ((), remove.id, "nobody's"):  # no proposal, that of another tool, none at all
+        with pytest.raises(ToolFailed, match=r"no open proposal|No open proposal"):
+            await person.call("agent-tools/write", {"path": "evil"}, correlation_id=about)
+    await person.approve(write.id)
+    decision = await asyncio.wait_for(first, 10)
+    assert decision.approved and decision.arguments == WRITE
+    with pytest.raises(ToolFailed):  # an approval counts once
+        await person.call("agent-tools/write", WRITE, correlation_id=write.id)
+    assert not second.done()
+    second.cancel()
+
+
+async def test_calls_of_one_tool_are_decided_each_for_itself(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    approvals = ToolApprovals(agent, tools)
+    asked = [asyncio.create_task(approvals.decide("write", {"n": n})) for n in range(8)]
+    for proposal in reversed(await open_proposals(person, 8)):
+        number = proposal.envelope.payload["params"]["arguments"]["n"]
+        await (person.approve(proposal.id) if number % 2 else person.reject(proposal.id, f"even {number}"))
+    decisions = await asyncio.wait_for(asyncio.gather(*asked), 10)
+    assert [one.arguments for one in decisions] == [{"n": n} for n in range(8)]
+    assert [one.approved for one in decisions] == [n % 2 == 1 for n in range(8)]
+    assert all(f"even {n}" in decisions[n].reason for n in range(0, 8, 2))
+
+
+async def test_an_agent_that_may_not_propose_is_told(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "observer"), await seats.seat("agent-tools", "tool")
+    with pytest.raises(CapabilityViolation):
+        await ToolApprovals(agent, tools).decide("write", WRITE)
+
+
+# --- the real frameworks, each in an environment of its own ---
+
+
+def environment_of(folder: Path, extra: str) -> Path:
+    """An interpreter with mew_lab and one extra from the index."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_CONSTRAINT")}
+    command = [str(python), "-m", "pip", "install", "--quiet", f"{ROOT}[{extra}]"]
+    made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+    assert made.returncode == 0, made.stderr[-2000:]
+    return python
+
+
+def run_program(python: Path, name: str) -> dict[str, Any]:
+    program: Sequence[str] = [str(python), str(Path(__file__).parent / "frameworks" / f"{name}_program.py")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120, cwd=python.parent)
+    assert done.returncode == 0, done.stderr[-3000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+@pytest.mark.skipif(sys.platform == "emscripten", reason="no processes here")
+@pytest.mark.parametrize(
+    "name, edits", [("pydantic_ai", True), ("openai_agents", False), ("langgraph", True)]
+)
+def test_a_framework_executes_what_was_approved_and_nothing_else(
+    name: str, edits: bool, tmp_path: Path
+) -> None:
+    python = environment_of(tmp_path / "env", name.replace("_", "-"))
+    found = run_program(python, name)
+    # Of three calls the first was approved, the second rejected, the third approved with other arguments.
+    expected = [{"path": "a"}, {"path": "edited"}] if edits else [{"path": "a"}]
+    assert sorted(found["executed"], key=json.dumps) == expected
+    assert found["decisions"] == ["approved", "rejected", "edited"]
+    assert "no, not b" in found["told"]
+    if not edits:  # the model is told the arguments that were approved
+        assert "edited" in found["told"]

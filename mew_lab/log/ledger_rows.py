@@ -73,7 +73,7 @@ __all__ = [
 
 MAX_NOTES = 10_000  # notes whose message has not come yet
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
-NEW_OBJECTS = 200_000  # after which the collector of cyclic garbage runs, while a log is read
+NEW_OBJECTS = 1_000_000  # after which the collector of cyclic garbage runs, while a log is read
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 
@@ -718,7 +718,11 @@ class MessageStates:
             _name_connection(self._names, record)
             return
         # The place stands for `seq` within the ledger, so that each change leads back to its message.
-        for change in self._ledger.observe(entry_of(record, self._place)):
+        self.apply(self._ledger.observe(entry_of(record, self._place)))
+
+    def apply(self, changes: Iterable[LedgerChange]) -> None:
+        """Records the changes that another ledger made of the next record; `Entry.seq` must be its place from 1."""
+        for change in changes:
             self._apply(change)
 
     def take(self) -> list[MessageState]:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from mew_lab.cli import main
 from mew_lab.errors import ConfigError
-from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, diagnose_columns
+from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, fact_columns
 from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
@@ -107,8 +108,10 @@ def test_text_and_html_show_the_worst_first_and_escape_what_peers_wrote() -> Non
 def test_the_columns_are_the_findings_about_messages() -> None:
     for at, fault in enumerate(FAULTS):
         records, _expected = converse(at, 8, fault)
-        columns = sorted(tuple(column) for column in diagnose_columns(records))
+        states, findings = fact_columns(records)
+        columns = sorted(tuple(column) for column in findings)
         assert columns == sorted((one.place, one.severity, one.rule) for one in diagnose(records))
+        assert states == list(ledger_columns(records))
 
 
 def test_lines_that_cannot_be_read_are_findings(tmp_path: Path) -> None:
@@ -121,6 +124,13 @@ def test_lines_that_cannot_be_read_are_findings(tmp_path: Path) -> None:
     found = open_log(torn).diagnose()
     assert [(one.rule, one.severity, one.place) for one in found] == [("unreadable-lines", "error", 0)]
     assert found[0].sentence == f"the log is not complete: {open_log(torn).faults[0]}"
+
+
+@pytest.mark.parametrize("ts", ["2026-11-21T22:40:01.soonZ", "yesterday"])
+def test_a_time_that_is_none_is_found_even_in_the_second_of_its_record(ts: str) -> None:
+    raw = json.dumps({"id": "m", "from": "a", "ts": ts, "kind": "chat", "payload": {"text": "hi"}})
+    record = Record(1, NOW, "received", participant="a", verdict="accepted", raw=raw)
+    assert [finding.rule for finding in diagnose([record])] == ["time-unreadable"]
 
 
 def test_many_findings_of_a_rule_are_counted_and_not_kept() -> None:

@@ -6,7 +6,8 @@ How it works
 ledger observes it, and then the steps of its kind and of each change judge it. Findings come out at once; `finish` adds
 what the end of the log leaves open. Each record costs the same, however long the log is, and all tables are bounded.
 
-`diagnose` keeps at most 10,000 findings of each rule; it counts all. `diagnose_columns` keeps none.
+`diagnose` keeps at most 10,000 findings of each rule; it counts all. `fact_columns` gives those about messages,
+beside the states of the ledger.
 
 Spec: §3, §4.1.
 """
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
 from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
 from mew_lab.log.diagnose.findings import (
@@ -42,7 +43,7 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
-from mew_lab.log.ledger_rows import rare_collection
+from mew_lab.log.ledger_rows import MessageState, MessageStates, rare_collection
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -57,7 +58,7 @@ __all__ = [
     "MessageFinding",
     "at_least",
     "diagnose",
-    "diagnose_columns",
+    "fact_columns",
 ]
 
 MAX_FINDINGS = 10_000  # of one rule that are kept
@@ -141,21 +142,21 @@ class DiagnosisPass:
             for event, event_step in family.events.items():
                 self._events.setdefault(event, []).append(event_step)
 
-    def observe(self, record: Record) -> None:
-        """Judges the next record of the log."""
+    def observe(self, record: Record) -> Sequence[LedgerChange]:
+        """Judges the next record of the log; returns what the ledger changed, where `Entry.seq` is the place from 1."""
         self.places += 1
         self._now = record.now
         if self._told:
             self._told.clear()
         if record.raw is None:
             self._on_event(record)
-            return
+            return ()
         entry = PlacedEntry(record, self.places)
         changes = self._ledger.observe(entry)
         if entry.refused:
             for refusal in self._refusals:
                 refusal(record, entry, self.places)
-            return
+            return changes
         for change in changes:
             for change_step in self._changes.get(type(change), ()):
                 change_step(change, entry)
@@ -163,6 +164,7 @@ class DiagnosisPass:
             step(entry, changes)
         for step in self._always:
             step(entry, changes)
+        return changes
 
     def finish(self) -> None:
         """Reports what the end of the log leaves open. Nothing may be observed afterwards."""
@@ -357,26 +359,24 @@ def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tu
             messages += record.raw is not None
             judge.observe(record)
         judge.finish()
-    for fault in faults():
-        sentence = UNREADABLE.sentence.format(fault=fault)
-        keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
-    every = (finding for findings in kept.values() for finding in findings)
-    return Diagnosis(every, messages=messages, unkept=unkept)
+        for fault in faults():
+            sentence = UNREADABLE.sentence.format(fault=fault)
+            keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
+        every = (finding for findings in kept.values() for finding in findings)
+        return Diagnosis(every, messages=messages, unkept=unkept)
 
 
-def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
-    """The findings about messages, as they are found; those on what was left open come at the end."""
+def fact_columns(records: Iterable[Record]) -> tuple[list[MessageState], list[MessageFinding]]:
+    """The states that `ledger_columns` has, and the findings about messages in the order found, from one pass."""
     found: list[MessageFinding] = []
 
     def keep(finding: LogFinding) -> None:
         if finding.place:
             found.append(MessageFinding(finding.place, finding.severity, finding.rule))
 
-    judge = DiagnosisPass(keep)
-    for record in records:
-        judge.observe(record)
-        if found:
-            yield from found
-            found.clear()
-    judge.finish()
-    yield from found
+    judge, states = DiagnosisPass(keep), MessageStates()
+    with rare_collection:
+        for record in records:
+            states.apply(judge.observe(record))
+        judge.finish()
+        return states.take(), found

@@ -33,8 +33,8 @@ def filter_records(records: Callable[[], Iterable[Record]], tree: FilterTree) ->
     """Yields the records that pass a filter, in their order, with their places in the log, from 0.
 
     Args:
-        records: Makes an iterable over the records. It is called once more where the filter reads facts from the ledger,
-            and once more where it reads the diagnosis.
+        records: Makes an iterable over the records. It is called once more where the filter reads facts that follow
+            from other messages.
     """
     predicate = compile_predicate(tree)
     facts: Mapping[int, Facts] = {}

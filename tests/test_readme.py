@@ -90,7 +90,7 @@ def test_every_sub_command_of_the_magic_is_in_the_readme_and_none_besides() -> N
     listed = README.partition("`%mew` command is also a method of `lab`:")[2].partition(".")[0]
     verbs = [name for name in COMMANDS if name not in PARTS or name in ("chat", "tools")]
     parts = README.partition("parts of the control room:")[2].partition(".")[0]
-    assert re.findall(r"`(\w+)`", listed) == verbs
+    assert re.findall(r"`([\w-]+)`", listed) == verbs
     assert sorted(re.findall(r"`(\w+)`", parts)) == sorted(PARTS)
 
 

@@ -50,6 +50,7 @@ from mew_lab.sdk.results import ToolResult
 __all__ = [
     "CUT_NOTE",
     "ERROR",
+    "CallRecord",
     "Gate",
     "Hooks",
     "Run",
@@ -103,6 +104,19 @@ class SilenceNotice:
             self._arm()
 
 
+class CallRecord(NamedTuple):
+    """One tool call of a run: its answer as the model read it, the id of its message, its time and its whole result.
+
+    `id` is empty and `result` None where nothing was sent or nothing came.
+    """
+
+    call: ToolCall
+    observation: str
+    id: str = ""
+    seconds: float = 0.0
+    result: Any = None
+
+
 class RunOutcome(NamedTuple):
     """The end of a run, and the text for the sender of the request."""
 
@@ -121,7 +135,8 @@ class Hooks(Protocol):
 
 
 class Run:
-    """One request in work. `context` is the id of its `reasoning/start`, `thoughts` its steps so far.
+    """One request in work. `context` is the id of its `reasoning/start`, `thoughts` its steps so far, and `records`
+    its tool calls in the order of their ends.
 
     Args:
         trigger: the message of the request; None for work without one.
@@ -129,6 +144,8 @@ class Run:
         before: the conversation before the request.
         gate: restricts its tools beyond the participant's rights; None restricts nothing further.
         hooks: prepares its tools, reasons and acts in its place; None leaves this to `Run`.
+        shares_context: whether its calls and their answers carry its `context`.
+        on_step: called with a text at each step.
     """
 
     def __init__(
@@ -143,8 +160,13 @@ class Run:
         before: Callable[[], Sequence[Message]] = tuple,
         gate: Gate | None = None,
         hooks: Hooks | None = None,
+        shares_context: bool = False,
+        on_step: Callable[[str], object] | None = None,
     ) -> None:
         self.request = request
+        self.records: list[CallRecord] = []
+        self._shares_context = shares_context
+        self._on_step = on_step
         self.trigger = trigger
         self.thoughts: list[Thought] = []
         self._outputs = ToolOutputs(request)
@@ -273,11 +295,16 @@ class Run:
         )
         text = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(text, action="tool_call", **self._list_quotes(calls))
+        self._report_step(text)
         observations = await asyncio.gather(*(self._observe(call) for call in calls))
         await self._wait_until_allowed()
         for call, observation in zip(calls, observations, strict=True):
             self._outputs.add(call.name, observation)
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
+
+    def _report_step(self, text: str) -> None:
+        if self._on_step is not None:
+            self._on_step(mask(text))
 
     def _list_quotes(self, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
         """Lists the arguments with text that comes only from a tool, for the approver. Spec: threat 29."""
@@ -300,7 +327,9 @@ class Run:
 
     async def execute_tool_call(self, call: ToolCall) -> str:
         """Makes one call, by request or proposal as the participant may, and returns the observation."""
-        return await execute_tool_call(
+        began = asyncio.get_running_loop().time()
+        sent: list[tuple[str, Any]] = []
+        observation = await execute_tool_call(
             self._participant,
             call,
             known=self._tools,
@@ -308,7 +337,13 @@ class Run:
             timeout=self._options.call_timeout,
             limit=self._options.max_observation,
             gate=self._gate,
+            context=self.context if self._shares_context else "",
+            on_end=lambda id, result: sent.append((id, result)),
         )
+        id, result = sent[-1] if sent else ("", None)
+        taken = asyncio.get_running_loop().time() - began
+        self.records.append(CallRecord(call, observation, id, taken, result))
+        return observation
 
     # --- the model ---
 
@@ -358,6 +393,7 @@ class Run:
     def _announce_silence(self, seconds: float) -> None:
         """Reports that the work goes on, because the space sees only the start of the reasoning."""
         text = f"Waiting for the model: it has sent nothing for {seconds:g} s."
+        self._report_step(text)
         if self.trace.id:
             self.trace.thought(text)
         else:
@@ -451,10 +487,16 @@ async def execute_tool_call(
     timeout: float | None,
     limit: int,
     gate: Gate | None = None,
+    context: str = "",
+    on_end: Callable[[str, Any], object] = lambda id, result: None,
 ) -> str:
     """Makes the call; returns its result or its failure as text of at most about `limit` characters.
 
     When it is cancelled while it waits, it ends the call: a proposal is withdrawn.
+
+    Args:
+        context: the sequence that the call belongs to; empty for none.
+        on_end: called with the id of the message and its result; None as the result of a call that failed.
     """
     names = [tool.name for tool in known]
     if call.fault:
@@ -467,14 +509,20 @@ async def execute_tool_call(
     while True:
         open_call: Call | None = None
         try:
-            open_call = participant.call(call.name, call.arguments, timeout=timeout, correlation_id=about)
-            return abridge(mask(_describe_result(await open_call)), limit)
+            open_call = participant.call(
+                call.name, call.arguments, timeout=timeout, correlation_id=about, context=context or None
+            )
+            result = await open_call
+            on_end(open_call.id, result)
+            return abridge(mask(_describe_result(result)), limit)
         except asyncio.CancelledError:
             if open_call is not None:
                 await asyncio.shield(_withdraw(open_call))
             raise
         except MewError as fault:
             if not is_paused(fault):
+                if open_call is not None:
+                    on_end(open_call.id, None)
                 return abridge(mask(f"{ERROR}{fault}"), limit)
         except Exception as fault:  # a custom model may return arguments that are no JSON
             return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"

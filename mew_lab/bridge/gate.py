@@ -6,44 +6,53 @@ The gate is one participant of the space, and the client speaks through it. A to
 where the participant may send it, else a proposal that waits for a person. So the space decides what the client may do,
 and the gate has no rights of its own to give.
 
-- `offers` names the tools of the other participants. `waiting_calls` keeps the calls while they wait, `client_request`
-  is one request of the client while it waits.
+- `offers` names the tools of the other participants, `peer_lists` reads their resources and prompts, and
+  `announcements` tells the client when a list has changed.
+- `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
   to it, and so does the tool `proposal_result`.
 - Everything that is no clear approval is a refusal: a rejection, silence, a malformed call, a lost connection. A refusal
   is a tool error with a sentence that a model can read.
 
-Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", 2026-07-28 "Multi Round-Trip Requests".
+Reading a resource and getting a prompt wait as a call does. They have no results that could say that they are pending,
+so this is an error with the code `PENDING`.
+
+Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", "Resources", "Prompts", 2026-07-28 "Multi Round-Trip Requests".
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
+from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
 from mew_lab.bridge.client_request import ClientRequest
 from mew_lab.bridge.offers import RESULT, WITHDRAW, OfferedTool, OfferedTools, offered_name
+from mew_lab.bridge.peer_lists import METHODS, PeerLists, offered_uri, own_uri
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
-from mew_lab.errors import MewError, ProtocolError
+from mew_lab.errors import ConfigError, MewError, ProtocolError
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.results import ToolResult, raw_text
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.version import VERSION
 
-__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "McpGate"]
+__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
 ANSWER_AFTER = 45.0  # seconds; many clients give up after 60
 DECIDE_WITHIN = 3600.0  # seconds
 GRACE = 300.0  # seconds
+MAX_SECONDS = 30 * 24 * 3600
 DISCOVER_WITHIN = 5.0  # seconds that the first list waits for the participants
+PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
 
@@ -87,6 +96,9 @@ class McpGate:
         answer_after: seconds after which a request is answered as pending.
         decide_within: seconds after which a proposal that nobody decided is refused.
         grace: seconds that a call of a client that is gone still waits for it.
+
+    Raises:
+        ConfigError: one of these times is not above 0, or is longer than 30 days.
     """
 
     def __init__(
@@ -97,10 +109,18 @@ class McpGate:
         decide_within: float = DECIDE_WITHIN,
         grace: float = GRACE,
     ) -> None:
+        limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
+        for key, seconds in limits.items():
+            if not 0 < seconds <= MAX_SECONDS:
+                raise ConfigError(
+                    f"{seconds!r} is no number of seconds above 0 and up to {MAX_SECONDS}", key=key
+                )
         self.participant = participant
         self.calls = WaitingCalls(decide_within=decide_within, grace=grace)
         self._answer_after = answer_after
         self._tools = OfferedTools()
+        self.announcer = ListAnnouncer()
+        self._lists = PeerLists(participant, on_change=self.announcer.announce)
         self.server = _make_server(self, ttl=answer_after + grace)
 
     async def __aenter__(self) -> McpGate:
@@ -114,6 +134,8 @@ class McpGate:
         """Joins the space, and asks the participants for their tools; raises as `MEWParticipant.start`."""
         self.participant.on_change(self.calls.note_rejected)
         self.participant.on_ready(lambda _: self.calls.resume())
+        self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
+        self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
         await self.participant.start()
         self.participant.discovery.enable_auto_discovery()
         if not self.participant.can_send("mcp/request", {"method": "tools/list"}):
@@ -125,6 +147,7 @@ class McpGate:
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""
         await self.calls.close()
+        await self.announcer.close()
         await self.participant.stop()
 
     # --- lists ---
@@ -136,7 +159,17 @@ class McpGate:
         entries = [*_OWN_TOOLS, *(tool.described() for tool in self._tools)]
         return types.ListToolsResult.model_validate({"tools": entries})
 
-    def _read_tools(self) -> None:
+    def _note_tools(self) -> None:
+        if self._read_tools():
+            self.announcer.announce("tools")
+
+    async def list_entries(self, method: str) -> dict[str, Any]:
+        """The result of a list of resources, resource templates or prompts, under the names for clients."""
+        peers = [peer for peer in await self._lists.read(method) if _fits(method, peer.entry)]
+        return {METHODS[method]: [peer.described() for peer in peers]}
+
+    def _read_tools(self) -> bool:
+        """Reads the discovered tools; returns whether a client sees a difference."""
         tools = []
         for tool in self.participant.discovery.get_available_tools():
             payload = {"method": "tools/call", "params": {"name": tool.name, "arguments": {}}}
@@ -144,7 +177,7 @@ class McpGate:
             if requests or self.participant.can_send("mcp/proposal", payload, tool.participant):
                 name = offered_name(tool.participant, tool.name)
                 tools.append(OfferedTool(name, tool, asks=not requests))
-        self._tools.put(tools)
+        return self._tools.put(tools)
 
     # --- calls ---
 
@@ -161,8 +194,15 @@ class McpGate:
         tool = await self._find_tool(name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, self._tools.why_absent(name))
+        payload = {"method": "tools/call", "params": {"name": tool.tool.name, "arguments": dict(arguments)}}
         try:
-            waiting = self._find_or_begin(request, tool, arguments)
+            waiting = self._find_or_begin(
+                request,
+                tool.tool.participant,
+                payload,
+                send=lambda: self.participant.call(tool.target, arguments, resilient=True),
+                check=lambda: _check_arguments(tool, arguments),
+            )
         except MewError as fault:
             return _refused(str(fault))
         return await self._answer(request, waiting, name)
@@ -174,15 +214,81 @@ class McpGate:
             self._read_tools()
         return self._tools.find(name)
 
+    async def request(
+        self, request: ClientRequest, participant: str, method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any] | types.InputRequiredResult:
+        """The result of a request that reads a resource or gets a prompt of a participant, as it came.
+
+        Raises:
+            MCPError: it was refused, failed, or is pending.
+        """
+        if participant not in self.participant.client.participants:
+            raise MCPError(INVALID_PARAMS, f"No participant {one_line(participant, 80)} is in the space now")
+        try:
+            payload = {"method": method, "params": dict(params)}
+            waiting = self._find_or_begin(
+                request,
+                participant,
+                payload,
+                send=lambda: self.participant.mcp_request(participant, payload, resilient=True),
+            )
+        except MewError as fault:
+            raise MCPError(REFUSED, str(fault)) from None
+        outcome = await self._outcome(request, waiting)
+        if isinstance(outcome, types.InputRequiredResult):
+            return outcome
+        if outcome is None:
+            text = f"{waiting.describe()}. Make the same request again to wait on"
+            raise MCPError(PENDING, text, data={"proposal": waiting.id})
+        if outcome.refusal or not isinstance(outcome.result, dict):
+            raise MCPError(outcome.code or REFUSED, outcome.refusal or f"{waiting.call.what} gave no result")
+        return outcome.result
+
+    async def get_prompt(
+        self, request: ClientRequest, name: str, arguments: Mapping[str, str]
+    ) -> dict[str, Any] | types.InputRequiredResult:
+        """The result of `prompts/get`; raises as `request`."""
+        for peer in await self._lists.read("prompts/list"):
+            if _fits("prompts/list", peer.entry) and peer.name == name:
+                params = {"name": peer.entry["name"], "arguments": dict(arguments)}
+                return await self.request(request, peer.participant, "prompts/get", params)
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {one_line(name, 80)}; list the prompts")
+
+    async def read_resource(
+        self, request: ClientRequest, uri: str
+    ) -> dict[str, Any] | types.InputRequiredResult:
+        """The result of `resources/read`; raises as `request`."""
+        own = own_uri(uri)
+        if own is None:
+            raise MCPError(INVALID_PARAMS, f"There is no resource {one_line(uri, 80)}; list the resources")
+        result = await self.request(request, own[0], "resources/read", {"uri": own[1]})
+        if isinstance(result, types.InputRequiredResult):
+            return result
+        contents = result.get("contents")
+        return {
+            **result,
+            "contents": [
+                {**content, "uri": offered_uri(own[0], content["uri"])}
+                for content in (contents if isinstance(contents, list) else ())
+                if isinstance(content, dict) and isinstance(content.get("uri"), str)
+            ],
+        }
+
     def _find_or_begin(
-        self, request: ClientRequest, tool: OfferedTool, arguments: Mapping[str, Any]
+        self,
+        request: ClientRequest,
+        participant: str,
+        payload: Mapping[str, Any],
+        *,
+        send: Callable[[], Call],
+        check: Callable[[], None] = lambda: None,
     ) -> WaitingCall:
-        """The call that a request attaches to.
+        """The call that a request attaches to: a waiting one, or a new one, which `check` allows and `send` sends.
 
         Raises:
             MewError: a new call cannot be sent.
         """
-        key = call_key("tools/call", tool.target, arguments)
+        key = call_key(participant, payload)
         waiting = self.calls.by_id(request.id) if request.id else self.calls.find(key)
         if waiting is not None and waiting.key == key:
             return waiting
@@ -190,31 +296,41 @@ class McpGate:
             raise MewError(
                 f"The call {one_line(request.id, 80)} is not known any more. It was not sent again"
             )
-        _check_arguments(tool, arguments)
+        check()
         if self.calls.is_full:
             raise MewError(
-                f"{self.calls.most} calls wait already, so {tool.target} was not sent; withdraw some, or wait"
+                f"{self.calls.most} calls wait already, so this one was not sent; withdraw some, or wait"
             )
-        return self.calls.begin(key, self._send(tool, arguments))
-
-    def _send(self, tool: OfferedTool, arguments: Mapping[str, Any]) -> Call:
-        if tool.asks and not self.participant.can_send("mcp/withdraw"):
-            raise MewError(
-                f"{self.participant.client.id} may propose {tool.target} but not withdraw it, so a refusal could not be "
-                "kept; ask the owner of the space to allow mcp/withdraw"
-            )
-        call = self.participant.call(tool.target, arguments, resilient=True)
+        self._check_rights(participant, payload)
+        call = send()
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
-        return call
+        return self.calls.begin(key, call)
+
+    def _check_rights(self, participant: str, payload: Mapping[str, Any]) -> None:
+        """Raises a MewError where a proposal could not be withdrawn after its rejection."""
+        asks = not self.participant.can_send("mcp/request", payload, participant)
+        if asks and not self.participant.can_send("mcp/withdraw"):
+            raise MewError(
+                f"{self.participant.client.id} may propose calls of {participant} but not withdraw them, so a refusal "
+                "could not be kept; ask the owner of the space to allow mcp/withdraw"
+            )
+
+    async def _outcome(
+        self, request: ClientRequest, waiting: WaitingCall
+    ) -> CallOutcome | types.InputRequiredResult | None:
+        """The outcome of a call, that its client sends the request again, or None where it is pending."""
+        if not await request.wait(self.calls, waiting, seconds=self._answer_after):
+            return request.next_round(waiting) if request.may_return else None
+        request.when_delivered(lambda: self.calls.note_delivered(waiting))
+        return waiting.outcome
 
     async def _answer(
         self, request: ClientRequest, waiting: WaitingCall, name: str
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if not await request.wait(self.calls, waiting, seconds=self._answer_after):
-            return request.next_round(waiting) if request.may_return else _pending(waiting, name)
-        assert waiting.outcome is not None
-        request.when_delivered(lambda: self.calls.note_delivered(waiting))
-        return _result_of(waiting.outcome, waiting.call.what)
+        outcome = await self._outcome(request, waiting)
+        if isinstance(outcome, types.InputRequiredResult):
+            return outcome
+        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting.call)
 
     # --- the gate's own tools ---
 
@@ -253,16 +369,67 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
     ) -> types.CallToolResult | types.InputRequiredResult:
         return await gate.call_tool(ClientRequest(context), params.name, params.arguments or {})
 
-    server: Server[Any] = Server(
+    async def list_entries(context: Any, params: Any) -> Any:
+        return _LISTS[context.method].model_validate(await gate.list_entries(context.method))
+
+    async def read_resource(context: Any, params: types.ReadResourceRequestParams) -> Any:
+        result = await gate.read_resource(ClientRequest(context), params.uri)
+        return _model_of(types.ReadResourceResult, result)
+
+    async def get_prompt(context: Any, params: types.GetPromptRequestParams) -> Any:
+        result = await gate.get_prompt(ClientRequest(context), params.name, params.arguments or {})
+        return _model_of(types.GetPromptResult, result)
+
+    server = AnnouncingServer(
         "mew-lab",
         version=VERSION,
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_entries,
+        on_list_resource_templates=list_entries,
+        on_read_resource=read_resource,
+        on_list_prompts=list_entries,
+        on_get_prompt=get_prompt,
+        on_subscriptions_listen=gate.announcer.listen,
     )
+    gate.announcer.register(server)
     security = RequestStateSecurity.ephemeral(ttl=ttl)
     server.middleware.append(RequestStateBoundary(security, default_audience="mew-lab"))
     return server
+
+
+_LISTS: Mapping[str, Any] = {
+    "resources/list": types.ListResourcesResult,
+    "resources/templates/list": types.ListResourceTemplatesResult,
+    "prompts/list": types.ListPromptsResult,
+}
+
+
+def _fits(method: str, entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a list of a participant is one that MCP allows."""
+    try:
+        _LISTS[method].model_validate({METHODS[method]: [entry]})
+    except ValueError:  # of pydantic
+        return False
+    return True
+
+
+def _model_of(model: Any, result: Any) -> Any:
+    """The result of a participant as the library takes it.
+
+    Raises:
+        MCPError: MCP does not allow it.
+    """
+    if isinstance(result, types.InputRequiredResult):
+        return result
+    try:
+        return model.model_validate(result)
+    except ValueError as fault:  # of pydantic
+        reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
+        raise MCPError(
+            REFUSED, f"The participant answered with a result that MCP does not allow: {reason}"
+        ) from None
 
 
 def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
@@ -283,16 +450,19 @@ def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _result_of(outcome: CallOutcome, what: str) -> types.CallToolResult:
-    """The result for the client. One that MCP does not allow is an error."""
+def _result_of(outcome: CallOutcome, call: Call) -> types.CallToolResult:
+    """The result for the client; that of another method than `tools/call` as JSON. One that MCP does not allow is an
+    error."""
     if outcome.refusal:
         return _refused(outcome.refusal)
-    raw = outcome.result.raw if hasattr(outcome.result, "raw") else outcome.result
+    if call.payload.get("method") != "tools/call":
+        return _text(raw_text(outcome.result)[0])
+    raw = outcome.result.raw if isinstance(outcome.result, ToolResult) else outcome.result
     try:
         return types.CallToolResult.model_validate(raw)
     except ValueError as fault:  # of pydantic
         reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
-        return _refused(f"{what} was executed, but its result is none that MCP allows: {reason}")
+        return _refused(f"{call.what} was executed, but its result is none that MCP allows: {reason}")
 
 
 def _pending(waiting: WaitingCall, name: str) -> types.CallToolResult:

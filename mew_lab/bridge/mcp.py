@@ -21,11 +21,11 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.request_server import ASKED
+from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 if TYPE_CHECKING:
-    from mew_lab.bridge.session import McpSession, OnProgress
+    from mew_lab.bridge.session import McpSession
 
 __all__ = ["McpBridge"]
 
@@ -53,8 +53,6 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
     "resources": frozenset({"listChanged"}),
     "prompts": frozenset({"listChanged"}),
 }  # of a server, that PASSED_ON and RELAYED serve
-PROGRESS = "notifications/progress"
-PROGRESS_EVERY = 0.1  # seconds between two reports of one request; the last one is always relayed
 ENDED = -32000
 SETTLE = 1.0  # seconds for sending the last answers
 MAX_PAGES = 100
@@ -193,34 +191,11 @@ class McpBridge:
 
         The server gets a token of the session, for two requesters may choose the same one.
         """
-        meta, asked = params.get("_meta"), ASKED.get()
-        token = meta.get("progressToken") if isinstance(meta, Mapping) else None
-        if asked is None or isinstance(token, bool) or not isinstance(token, str | int) or meta is None:
+        relay = None if self.participant is None else progress_relay(self.participant)
+        if relay is None:
             return params, None
-        rest = {name: value for name, value in meta.items() if name != "progressToken"}
+        rest = {name: value for name, value in params["_meta"].items() if name != "progressToken"}
         own = {name: value for name, value in params.items() if name != "_meta"}
-        last = -PROGRESS_EVERY
-
-        async def relay(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal last
-            now = asyncio.get_running_loop().time()
-            if now - last < PROGRESS_EVERY and (total is None or progress < total):
-                return
-            last = now
-            report = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            known = {name: value for name, value in report.items() if value is not None}
-            payload = {"jsonrpc": "2.0", "method": PROGRESS, "params": known}
-            draft = {
-                "kind": "mcp/request",
-                "to": [asked.sender],
-                "correlation_id": [asked.id],
-                "payload": payload,
-            }
-            participant = self.participant
-            if participant is not None and participant.can_send(draft):
-                with contextlib.suppress(MewError):
-                    participant.client.post(draft)
-
         return ({**own, "_meta": rest} if rest else own), relay
 
     async def _describe_end(self) -> str:

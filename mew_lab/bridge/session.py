@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 from mcp import ClientSession, MCPError, types
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -22,10 +22,11 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
 from mew_lab.version import VERSION
 
-__all__ = ["McpSession", "OnNotification", "OnProgress", "open_session"]
+__all__ = ["McpSession", "OnNotification", "open_session"]
 
 logger = logging.getLogger(__name__)
 # The library logs unexpected messages of a server to its own logger, which would print them into a cell.
@@ -40,12 +41,6 @@ MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LISTS = ("tools", "resources", "prompts")
 RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
 MODERN_META = "io.modelcontextprotocol/"
-
-
-class OnProgress(Protocol):
-    """What takes the progress of a request: how much is done, of how much if that is known, and a text."""
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class _AnyResult(types.Result, extra="allow"):

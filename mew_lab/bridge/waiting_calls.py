@@ -52,13 +52,13 @@ MAX_REASON = 300  # characters
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
 
 
-def call_key(method: str, target: str, arguments: Mapping[str, Any] | None) -> str:
+def call_key(participant: str, payload: Mapping[str, Any]) -> str:
     """The key by which a repeat of a call is recognised: equal for equal arguments in any order of their names.
 
     Raises:
         ProtocolError: The arguments cannot be written as JSON.
     """
-    return digest([method, target, arguments])
+    return digest([participant, payload])
 
 
 class CallOutcome(NamedTuple):

@@ -400,6 +400,7 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         else:
             action.add_argument("tool", metavar="TOOL", help="the name of the tool")
             action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+        action.add_argument("--model", metavar="NAME", help="another model than that of the agent file")
         about = "the address of a server of the chat completions API that has the agent's model"
         action.add_argument("--base-url", metavar="URL", help=about)
         about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"

@@ -108,7 +108,7 @@ def journal_lines(
                 continue
             rows.observe(record)
             start = record.now.timestamp() if start is None else start
-            if tree is not None and not predicate(RecordedEntry(record), facts.get(read, NO_FACTS)):
+            if tree is not None and not predicate(RecordedEntry(record, read), facts.get(read, NO_FACTS)):
                 continue
             (row,) = rows.since(rows.last_seq - 1, 1)
             yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)

@@ -124,7 +124,7 @@ class Console:
                 self._last = row.seq
                 if self._passes is not None:
                     record = self._rows.record(row.seq)
-                    if record is None or not self._passes(RecordedEntry(record), NO_FACTS):
+                    if record is None or not self._passes(RecordedEntry(record, row.seq), NO_FACTS):
                         continue
                 self._say(visible_json(self._rows.raw(row.seq)) if self._exact else self._line(row))
 

@@ -36,6 +36,7 @@ __all__ = ["call", "check", "join", "read_key", "run", "serve"]
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
 SERVED = "tools-agents"  # the folder of their tokens in `.mew`
+LOOK_EVERY = 1.0  # seconds between two looks at a served file
 MAX_SHOWN = 300  # characters of the arguments or the result of a call, in one line
 
 
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> None:
     if options.action == "check":
         return check(options.file, say=shell.say)
     how: dict[str, Any] = {
+        "model": options.model,
         "base_url": options.base_url,
         "api_key": read_key(options.key_env),
         "without_supervisors": options.without_supervisors,
@@ -121,7 +123,8 @@ async def serve(
     """Serves an agent file until `ended` is set: over HTTP on the port `http`, or over stdio to one client.
 
     Over HTTP every request must carry the token in `token_file`; None means a file beside the agent file, which is
-    created where it is missing. `how` are arguments of `Home`.
+    created where it is missing. When the file changes, its tools, prompts and texts are served anew, and clients are
+    notified. `how` are arguments of `Home`; `model` names another model than that of the file.
 
     Raises:
         MewError: The file has faults, one of its servers does not start, or the port is taken.
@@ -130,6 +133,7 @@ async def serve(
     from mew_lab.bridge.mcp_server import mcp_server, serve_stdio
 
     async with _home(file, **how) as home:
+        following = asyncio.get_running_loop().create_task(_follow(file, home))
         if http is None:
             await serve_stdio(mcp_server(home.agent), ended=ended)
         else:
@@ -141,6 +145,35 @@ async def serve(
                 name, tools = home.agent.agent.name, _names(home.agent.agent.tools)
                 say(f"{name} is served at {server.url} with the token in {place}, tools: {tools}")
                 await ended.wait()
+        following.cancel()
+
+
+async def _follow(file: Path, home: Home) -> None:
+    """Serves the agent file anew whenever it has changed; a file with faults is reported and changes nothing."""
+    known = _version(file)
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        if (version := _version(file)) in (known, None):
+            continue
+        known = version
+        try:
+            agent = await asyncio.to_thread(_read, file)
+            later = home.replace(agent)
+        except ConfigError as fault:
+            logger.warning("%s has changed and is not served: %s", file, fault)
+            continue
+        logger.info("%s is served anew", file)
+        for what in later:
+            logger.warning("%s: %s has changed; that takes effect at the next start", file, what)
+
+
+def _version(file: Path) -> tuple[int, int] | None:
+    """The time and size of a file; None where it cannot be found."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 async def join(
@@ -149,6 +182,7 @@ async def join(
     *,
     ended: asyncio.Event,
     say: Say,
+    model: str | None = None,
     base_url: str | None = None,
     api_key: str | None = None,
     **limits: Any,
@@ -161,20 +195,20 @@ async def join(
     Raises:
         MewError: The file has faults, or the gateway does not admit it or removes it.
     """
-    agent = _read(file)
-    model = model_for(agent, base_url=base_url, api_key=api_key)
+    agent = _read(file).with_model(model)
+    thinks = model_for(agent, base_url=base_url, api_key=api_key)
     lost = asyncio.Event()
     client.on_disconnected(lambda _: lost.set() if client.state == "disconnected" else None)
     try:
-        async with ToolsAgent(agent, client, model=model, **limits) as member:
-            sentence = f"{client.id} is in {client.space} as {agent.name}, with {model.name}, tools: "
+        async with ToolsAgent(agent, client, model=thinks, **limits) as member:
+            sentence = f"{client.id} is in {client.space} as {agent.name}, with {thinks.name}, tools: "
             say(sentence + _names(member.agent.tools))
             waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for event in waits:
                 event.cancel()
     finally:
-        await model.aclose()
+        await thinks.aclose()
     if not ended.is_set() and isinstance(client.failure, MewError):
         raise client.failure
 
@@ -194,11 +228,10 @@ async def call(file: Path, tool: str, arguments: str, *, say: Say, **how: Any) -
             execution = await home.agent.call(tool, values)
         except RpcError as fault:
             raise ConfigError(fault.message, key="tool") from None
-    for request, answer in execution.calls:
-        text = json.dumps(dict(request.arguments), ensure_ascii=False)
-        say(
-            f"called {one_line(request.name, 120)} {one_line(text, MAX_SHOWN)}: {one_line(answer, MAX_SHOWN)}"
-        )
+    for record in execution.calls:
+        text = json.dumps(dict(record.call.arguments), ensure_ascii=False)
+        called = f"called {one_line(record.call.name, 120)} {one_line(text, MAX_SHOWN)}"
+        say(f"{called} in {1000 * record.seconds:.0f} ms: {one_line(record.observation, MAX_SHOWN)}")
     say(execution.text)
     return execution
 
@@ -212,8 +245,8 @@ def _token_file(file: Path) -> Path:
     return path
 
 
-def _home(file: Path, **how: Any) -> Home:
-    return Home(_read(file), folder=file.resolve().parent, **how)
+def _home(file: Path, *, model: str | None = None, **how: Any) -> Home:
+    return Home(_read(file).with_model(model), folder=file.resolve().parent, **how)
 
 
 def _read(file: Path) -> AgentDefinition:

@@ -46,12 +46,14 @@ from mew_lab.lab.html_report import session_page, write_report
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.pending import Pending, proposal_of
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
 from mew_lab.lab.tool_approvals import LabToolApprovals
+from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
@@ -60,19 +62,22 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import Record
+from mew_lab.tools_agent.agent_file import read_agent_file
+from mew_lab.tools_agent.home import model_for, participant_id
 
 __all__ = ["Lab"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+SERVED_WITHIN = 30.0  # seconds; the library of MCP loads for a while
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
-    "proposals propose reject report save seat seats send space status timeout token_file tool tool_approvals tools "
-    "undo url view who withdraw"
+    "proposals propose reject report save seat seats send serve_mcp space status timeout token_file tool tool_approvals "
+    "tools tools_agent undo url view who withdraw"
 )
 
 
@@ -309,6 +314,76 @@ class Lab(metaclass=_NamesOnly):
         thinks = model_of(model, base_url=base_url, api_key=api_key)  # here: its library loads for a second
         seating = self.local.agent(name, can, thinks, options, owns_model=thinks is not model)
         return self._run(seating, f"starting the agent {name!r}")
+
+    def tools_agent(
+        self,
+        file: str | Path,
+        *,
+        name: str | None = None,
+        model: Model | str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        can: Can | None = None,
+        **limits: Any,
+    ) -> ToolsAgentSeat:
+        """Seats the agent of an agent file: its tools are tools of the space, and so are those of its servers.
+
+        The servers of the file are started as participants. When the agent is seated already, the file is read again.
+
+        Args:
+            file: An agent file, YAML or JSON.
+            name: The participant id of the agent; default: made from the name in the file.
+            model: A Model, or the name of one; default: that of the file.
+            base_url: The address of a server of the chat completions API that has the model.
+            api_key: Its key; default: OPENAI_API_KEY. It is shown nowhere.
+            can: A profile or patterns; default: those of an agent that may call the tools of the file's servers.
+            limits: See `Executor`, such as `deadline`; and `without_supervisors`.
+
+        Raises:
+            ConfigError: The file has faults, each with its place, or the agent cannot be served.
+            MewError: A server does not start, the name is seated already, or the space runs elsewhere.
+        """
+        path = Path(file).absolute()
+        definition = read_agent_file(path).with_model(model if isinstance(model, str) else None)
+        name = name or participant_id(definition.name, taken=())
+        seated = self.seats.get(name)
+        if isinstance(seated, ToolsAgentSeat) and seated.file == path and model is base_url is can is None:
+            seated.reload()
+            return seated
+        given = None if isinstance(model, str) else model
+        thinks = given or model_for(definition, base_url=base_url, api_key=api_key)
+        work = self.local.tools_agent(
+            definition, name, can, thinks, file=path, owns_model=given is None, limits=limits
+        )
+        return self._run(work, f"starting the agent of {path.name}", timeout=max(self.timeout, 30.0))
+
+    def serve_mcp(
+        self,
+        name: str = "coder",
+        *,
+        can: Can = "proposer",
+        port: int = 0,
+        answer_after: float = 45.0,
+        decide_within: float = 3600.0,
+        grace: float = 300.0,
+    ) -> McpSeat:
+        """Offers the space to MCP clients on this machine, such as a coding agent, as one server over HTTP.
+
+        The clients take part as `name`. What it may not send is proposed, and waits for your approval.
+
+        Args:
+            port: 0 takes a free one.
+            answer_after: Seconds after which a call that still waits is answered as pending.
+            decide_within: Seconds after which a call that nobody decided is refused.
+            grace: Seconds that a call still waits for a client that is gone.
+
+        Raises:
+            ConfigError: The name, `can` or a limit is not valid, or the port is taken.
+            MewError: The name is seated already, or the space runs elsewhere.
+        """
+        limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
+        work = self.local.serve_mcp(name, can, port=port, **limits)
+        return self._run(work, f"serving MCP clients as {name!r}", timeout=max(self.timeout, SERVED_WITHIN))
 
     def agents(self) -> Listing:
         """The agents of this process as a listing: state, model, current work."""

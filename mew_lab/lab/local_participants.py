@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,15 @@ from mew_lab.errors import MewError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
+from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
+from mew_lab.tools_agent.definition import AgentDefinition
+from mew_lab.tools_agent.home import server_command, startable_servers
+from mew_lab.tools_agent.member import ToolsAgent
 
 __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
 
@@ -121,7 +127,13 @@ class LocalParticipants:
         return await self.take(participant, name=name, what=what)
 
     async def bridge(
-        self, name: str, command: list[str], *, env: tuple[str, ...], cwd: Path, can: Can
+        self,
+        name: str,
+        command: list[str],
+        *,
+        env: Sequence[str] | Mapping[str, str],
+        cwd: Path,
+        can: Can,
     ) -> Seat:
         """Starts an MCP server and seats it."""
         host = self._check_free(name, f"Cannot bridge {name[:80]!r}")
@@ -158,13 +170,72 @@ class LocalParticipants:
         self.seats[name] = seat
         return seat
 
+    async def tools_agent(
+        self,
+        definition: AgentDefinition,
+        name: str,
+        can: Can | None,
+        model: Model,
+        *,
+        file: Path,
+        owns_model: bool,
+        limits: Mapping[str, Any],
+    ) -> ToolsAgentSeat:
+        """Enrols, connects and seats an agent of tools, and the servers of its file as participants.
+
+        A server whose name is seated already is not started: the participant of that name takes its place. `can` is
+        that of the agent; None lets it call the tools of these servers.
+
+        Raises:
+            MewError: a server does not start, or the agent cannot be served; what was started has ended then.
+        """
+        host = self._check_free(name, f"Cannot seat the agent {name[:80]!r}")
+        servers = startable_servers(definition, name)
+        started: list[str] = []
+        try:
+            host.enrol(name, session_capabilities(tuple(servers)) if can is None else can)
+            agent = ToolsAgent(
+                replace(definition, servers=servers), host.client_for(name), model=model, **limits
+            )
+            for server_name, server in servers.items():
+                if server_name not in self.seats:
+                    env, cwd = server_command(server, file.parent)
+                    await self.bridge(server_name, list(server.command), env=env, cwd=cwd, can="tool")
+                    started.append(server_name)
+            agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+            await agent.start()
+        except BaseException:
+            for server_name in started:
+                await self.leave(server_name)
+            if owns_model:
+                await model.aclose()
+            raise
+        seat = ToolsAgentSeat(
+            self._session, agent, name=name, file=file, model=model, servers=tuple(started),
+            owns_model=owns_model,
+        )  # fmt: skip
+        seat.tools_of = self.known_tools
+        self.seats[name] = seat
+        return seat
+
+    async def serve_mcp(self, name: str, can: Can, *, port: int, **limits: float) -> McpSeat:
+        """Enrols and seats a participant that MCP clients speak through, and serves it."""
+        host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
+        host.enrol(name, with_lists(can))
+        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+        seat = await open_mcp_seat(self._session, host, participant, name=name, port=port, **limits)
+        seat.tools_of = self.known_tools
+        self.seats[name] = seat
+        return seat
+
     def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
         if self.seats.pop(name, None) is not None and not self._session.closed:
             self._fault(why)
 
     async def leave(self, name: str) -> None:
-        """Makes one of them leave the space; a bridge's server ends with it."""
+        """Makes one of them leave the space; a bridge's server ends with it, and so do the servers of an agent file."""
         seat = self.seats.pop(name, None)
         if seat is None:
             seated = listed(list(self.seats))
@@ -172,6 +243,9 @@ class LocalParticipants:
         self._listed.pop(name, None)
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _leave(seat))
+        for server in seat.servers if isinstance(seat, ToolsAgentSeat) else ():
+            if server in self.seats:
+                await self.leave(server)
 
     async def withdraw(self, proposal: str, reason: str) -> str:
         """Withdraws the one open proposal of a seat whose id begins with `proposal`; returns one sentence.
@@ -220,4 +294,9 @@ class LocalParticipants:
 
 
 async def _leave(seat: Seat) -> None:
-    await (seat.agent.aclose() if isinstance(seat, AgentSeat) else seat.participant.stop())
+    if isinstance(seat, AgentSeat):
+        await seat.agent.aclose()
+    elif isinstance(seat, ToolsAgentSeat | McpSeat):
+        await seat.aclose()
+    else:
+        await seat.participant.stop()

@@ -23,7 +23,7 @@ class RecordedEntry(Entry):
     Attributes:
         seq: The record's place in the journal.
         record: The record itself, with what the gateway noted about the message.
-        place: The number of the record in the order of reading.
+        place: The number of the record in the order of reading, from 1; 0 where that is not known.
     """
 
     def __init__(self, record: Record, place: int = 0) -> None:

@@ -63,6 +63,7 @@ class FollowedExchange(MessageSelection):
         """The messages with the columns of `log.df`, after `number`, `parent` (the number of that one) and `depth`."""
         frame = to_frame(entry.record for entry in self.entries)
         numbers = [entry.seq for entry in self.entries]
+        frame["place"] = [entry.place for entry in self.entries]
         frame.insert(0, "number", numbers)
         frame.insert(1, "parent", [self.parents.get(number) for number in numbers])
         frame["parent"] = frame["parent"].astype("Int64")
@@ -111,7 +112,7 @@ class ExchangeFinder:
 
     def __init__(self, *, most: int = MOST_MESSAGES) -> None:
         self._chains = Chains(most=most, characters=MOST_TEXT)
-        self._last = -1
+        self._last = 0
         self.read = 0
 
     def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
@@ -126,7 +127,7 @@ class ExchangeFinder:
         """Adds the next records of the log."""
         for record in records:
             self.read += 1
-            for entry in numbered((record,), self._last):
+            for entry in numbered((record,), self._last, first=self.read):
                 self._last = entry.seq
                 self._chains.add(entry)
 

@@ -20,8 +20,10 @@ The journal is the truth, and the index is a copy of its columns that may be del
 
 The table `entries` has a row for each line that is not blank. Its columns have the names of the columns of `Log.df`;
 `to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
-from 0), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
-`texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal.
+from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
+`texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal. `judged` is
+`entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis. These are
+written once, by `write_facts`, for all rows that the index has then; when rows are added, they are written anew.
 
 Only this module and parquet.py, which reads what `write_parquet` writes, know DuckDB.
 
@@ -33,6 +35,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import queue
 import secrets
@@ -45,7 +48,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +65,7 @@ from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
 
-VERSION = 1
+VERSION = 2
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -90,12 +93,19 @@ CREATE TABLE lines (
     header INTEGER, subject INTEGER, size BIGINT, id VARCHAR, ts VARCHAR, context VARCHAR, correlation_id VARCHAR[]
 );
 CREATE TABLE stored (place BIGINT, record VARCHAR, json VARCHAR);
+CREATE TABLE states (place BIGINT, state VARCHAR, latency DOUBLE, decided_by VARCHAR);
+CREATE TABLE findings (place BIGINT, severity VARCHAR, rules VARCHAR[]);
 CREATE VIEW entries AS SELECT
     place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
     pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
     len(receivers) AS deliveries, space, runtime_id, message, file, start, length, body, header, subject
 FROM lines JOIN headers USING (header) JOIN subjects USING (subject);
+CREATE VIEW judged AS SELECT
+    entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
+FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
 """
+FACTS = {"states": ("state", "latency", "decided_by"), "findings": ("diag.severity", "diag.rule")}
+"""The tables of facts, and their columns in the view `judged`."""
 _HEADERS = json.dumps(
     [
         dict.fromkeys(Header._fields, "VARCHAR")
@@ -209,6 +219,7 @@ class LogIndex:
         self._parser = ColumnParser()
         self._files: list[_FileState] = []
         self._rows = 0
+        self._facts: dict[str, int] = {}  # by table, the number of rows that were known when it was written
         self._done = 0
 
     @classmethod
@@ -248,14 +259,75 @@ class LogIndex:
             try:
                 self._extend()
             except (duckdb.Error, OSError, MemoryError) as fault:
-                if isinstance(fault, FileNotFoundError) or self._store is None or not self._store.building:
-                    raise _cannot_index(self._source.paths, fault) from None
-                self._note(f"The index cannot be written: {_reason(fault)}. It is kept in memory instead.")
-                self._drop()
-                self._reset()
-                self._begin(None)
-                self._extend()
+                self._go_to_memory(fault)
         return self
+
+    def _go_to_memory(self, fault: BaseException) -> None:
+        """Builds the index again in memory, because its file cannot be written."""
+        if isinstance(fault, FileNotFoundError) or self._store is None or not self._store.building:
+            raise _cannot_index(self._source.paths, fault) from None
+        self._note(f"The index cannot be written: {_reason(fault)}. It is kept in memory instead.")
+        self._drop()
+        self._reset()
+        self._begin(None)
+        self._extend()
+
+    def write_facts(
+        self, table: str, rows_of: Callable[[Iterable[Record]], Iterable[tuple[Any, ...]]]
+    ) -> None:
+        """Writes the rows of a table of `FACTS`, unless it holds those of all rows of the index already.
+
+        Args:
+            rows_of: Makes the rows of the table from all records of the log.
+
+        Raises:
+            JournalError: when a file cannot be read any more, or was changed.
+        """
+        self.build()
+        with self._lock:
+            if self._facts.get(table) == self._rows:
+                return
+            rows = [*rows_of(self._all_records())]
+            try:
+                self._write_rows(table, rows)
+            except (duckdb.Error, OSError, MemoryError) as fault:
+                self._go_to_memory(fault)
+                self._write_rows(table, rows)
+
+    @property
+    def known_facts(self) -> frozenset[str]:
+        """The columns of the view `judged` that hold the facts of all rows of the index."""
+        known = (names for table, names in FACTS.items() if self._facts.get(table) == self._rows)
+        return frozenset(chain.from_iterable(known))
+
+    def _all_records(self) -> Iterator[Record]:
+        """The records of all rows that are indexed, and no later ones."""
+        if not self.of_lines:
+            yield from self.records()
+            return
+        records = Files(tuple(self._source.paths)).read([])
+        for place in range(1, self._rows + 1):
+            record = next(records, None)
+            if record is None:
+                raise self.changed(place)
+            yield record
+
+    def _write_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        count = self._rows
+        if self.path is not None:
+            self._copy_for_writing()
+            if self._rows < count:
+                self._extend()
+        cursor = self._opened().cursor()
+        cursor.execute(f"DELETE FROM {table}")
+        for first in range(0, len(rows), 65536):
+            columns = [*zip(*rows[first : first + 65536], strict=True)]
+            cursor.register("batch", {f"c{n}": _fact_array(values) for n, values in enumerate(columns)})
+            cursor.execute(f"INSERT INTO {table} SELECT {_FACT_TERMS[table]} FROM batch")
+            cursor.unregister("batch")
+        cursor.close()
+        self._facts[table] = count
+        self._complete()
 
     def _note(self, sentence: str) -> None:
         if sentence not in self.notes:
@@ -315,12 +387,14 @@ class LogIndex:
                 store.close()
                 return False
             headers, subjects = int(about["headers"]), int(about["subjects"])
+            facts = {str(name): int(count) for name, count in json.loads(about["facts"]).items()}
             last = datetime.fromisoformat(about["last"])
         except (duckdb.Error, KeyError, TypeError, ValueError, AttributeError):
             store.close()
             return False
         self._connect(store, new=False)
         self.path, self._files, self._rows, self._done = target, files, rows, done
+        self._facts = facts
         self._parser = ColumnParser(headers=headers, subjects=subjects, last=last)
         return True
 
@@ -507,6 +581,7 @@ class LogIndex:
             "headers": str(self._parser.next_header),
             "subjects": str(self._parser.next_subject),
             "last": self._parser.last.isoformat(),
+            "facts": json.dumps(self._facts),
         }
         store.connection.execute("DELETE FROM about")
         store.connection.executemany("INSERT INTO about VALUES (?, ?)", [*map(list, about.items())])
@@ -555,7 +630,13 @@ class LogIndex:
         return self._cursor().execute(sql, parameters).fetchall()
 
     def rows(
-        self, where: str = "", parameters: Sequence[Any] = (), *, texts: bool = False, events: bool = False
+        self,
+        where: str = "",
+        parameters: Sequence[Any] = (),
+        *,
+        texts: bool = False,
+        events: bool = False,
+        facts: bool = False,
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The places of the rows for which a condition on the columns of `entries` holds, in their order.
 
@@ -564,11 +645,13 @@ class LogIndex:
             texts: Whether the condition also uses `json`, the message as JSON; NULL where it is none. The journal is
                 read for that.
             events: Also rows of events without a message.
+            facts: Whether the condition also uses `known_facts`.
         """
         conditions = [f"({condition})" for condition in ("" if events else "message", where) if condition]
         held = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         if not texts:
-            found = self._cursor().execute(f"SELECT place FROM entries{held} ORDER BY place", parameters)
+            view = "judged" if facts else "entries"
+            found = self._cursor().execute(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
             return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
         return self._rows_of_texts(held, parameters)
 
@@ -586,8 +669,8 @@ class LogIndex:
             found = cursor.execute(sql, [paths, *parameters])
             return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
         places = [np.empty(0, dtype=np.int64)]
-        for first in range(0, self._rows, 16384):
-            several = np.arange(first, min(first + 16384, self._rows), dtype=np.int64)
+        for first in range(1, self._rows + 1, 16384):
+            several = np.arange(first, min(first + 16384, self._rows + 1), dtype=np.int64)
             json_of = [
                 text if text and read_members(text) is not None else None for text in self.texts(several)
             ]
@@ -721,7 +804,7 @@ class LogIndex:
     def records(self, places: np.ndarray[Any, Any] | None = None) -> Iterator[Record]:
         """The records of some rows, or of all of them in their order."""
         cursor = self._cursor()
-        rows = np.arange(self._rows) if places is None else places
+        rows = np.arange(1, self._rows + 1) if places is None else places
         for first in range(0, len(rows), 16384):
             several = rows[first : first + 16384]
             cursor.register("wanted", {"place": several, "n": np.arange(len(several))})
@@ -751,7 +834,7 @@ class LogIndex:
             cursor.execute(
                 "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
             )
-            records, place = self.records(), 0
+            records, place = self.records(), 1
             while several := list(islice(records, 8192)):
                 rows = [_texts_of(record) for record in several]
                 batch = {
@@ -779,9 +862,12 @@ class LogIndex:
         return self._rows
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
-        if self._store is None:
-            self.build()
-        return self._opened().cursor()
+        while True:
+            if (store := self._store) is None:
+                self.build()
+                continue
+            with suppress(duckdb.ConnectionException):  # another thread has just put a new file in its place
+                return store.cursor()
 
 
 def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
@@ -829,16 +915,16 @@ class _Inserter:
         if kind is None:
             self._check()
 
-    def put(self, columns: Columns, file: int, place: int, records: Sequence[Record] = ()) -> None:
-        """Inserts rows whose first has the number `place`."""
+    def put(self, columns: Columns, file: int, before: int, records: Sequence[Record] = ()) -> None:
+        """Inserts rows behind so many others."""
         self._check()
         if len(columns.seq) < 1000 and self._thread is None:
-            _insert(self._cursor, columns, file, place, records)
+            _insert(self._cursor, columns, file, before, records)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="log index", daemon=True)
             self._thread.start()
-        self._waiting.put((columns, file, place, records))
+        self._waiting.put((columns, file, before, records))
 
     def _check(self) -> None:
         if self._fault is not None:
@@ -854,7 +940,7 @@ class _Inserter:
 
 
 def _insert(
-    cursor: duckdb.DuckDBPyConnection, columns: Columns, file: int, place: int, records: Sequence[Record]
+    cursor: duckdb.DuckDBPyConnection, columns: Columns, file: int, before: int, records: Sequence[Record]
 ) -> None:
     """Inserts rows; the headers and subjects first, so that a row that can be read can be joined."""
     if columns.headers:
@@ -877,7 +963,12 @@ def _insert(
     first = np.fromiter(
         (ids[0] if ids else None for ids in columns.correlation_id), dtype=object, count=count
     )
-    batch: dict[str, Any] = {"place": np.arange(place, place + count), **numbers, **objects, "first": first}
+    batch: dict[str, Any] = {
+        "place": np.arange(before + 1, before + count + 1),
+        **numbers,
+        **objects,
+        "first": first,
+    }
     about = "CASE WHEN first IS NULL THEN [] ELSE [first] END"
     if any(several):
         more = [None if ids is None else json.dumps(ids) for ids in several]
@@ -903,6 +994,23 @@ def _insert_structs(
         f"INSERT INTO {table} BY NAME SELECT unnest(row) FROM (SELECT unnest(from_json(?::JSON, ?)) AS row)",
         [json.dumps(rows), structure],
     )
+
+
+_FACT_TERMS = {
+    "states": "c0, c1, CASE WHEN isnan(c2) THEN NULL ELSE c2 END, c3",
+    "findings": """c0, c1, from_json(c2::JSON, '["VARCHAR"]')""",
+}
+
+
+def _fact_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The values of a column of facts: integers, numbers or None, texts, or tuples of texts as JSON."""
+    if isinstance(values[0], int):
+        return np.array(values, dtype=np.int64)
+    if any(value is None or isinstance(value, float) for value in values):
+        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    if isinstance(values[0], tuple):
+        values = [json.dumps(value) for value in values]
+    return np.array(values, dtype=object)
 
 
 def _term(name: str) -> str:

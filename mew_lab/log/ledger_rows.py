@@ -718,11 +718,7 @@ class MessageStates:
             _name_connection(self._names, record)
             return
         # The place stands for `seq` within the ledger, so that each change leads back to its message.
-        self.apply(self._ledger.observe(entry_of(record, self._place)))
-
-    def apply(self, changes: Iterable[LedgerChange]) -> None:
-        """Records the changes that another ledger made of the next record; `Entry.seq` must be its place from 1."""
-        for change in changes:
+        for change in self._ledger.observe(entry_of(record, self._place)):
             self._apply(change)
 
     def take(self) -> list[MessageState]:

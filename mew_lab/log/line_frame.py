@@ -85,16 +85,16 @@ def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
             found += sum(message[n] for n in columns.header)
     joined: list[Any] = [[value for part in parts for value in part[n]] for n in range(len(Columns._fields))]
     whole = Columns(*joined)
-    places = [place for place, n in enumerate(whole.header) if message[n]][:messages]
+    chosen = [row for row, n in enumerate(whole.header) if message[n]][:messages]
     rows: dict[str, Any] = {
-        "place": np.array(places, dtype=np.int64),
-        "file": np.zeros(len(places), dtype=np.int64),
+        "place": np.array(chosen, dtype=np.int64) + 1,
+        "file": np.zeros(len(chosen), dtype=np.int64),
     }
     for name in ("start", "length", "body", "seq", "time", "header", "subject", "size"):
-        rows[name] = np.array(getattr(whole, name), dtype=np.int64)[places]
+        rows[name] = np.array(getattr(whole, name), dtype=np.int64)[chosen]
     for name in ("id", "ts", "context", "correlation_id"):
         values = getattr(whole, name)
-        rows[name] = _repeated([values[place] for place in places])
+        rows[name] = _repeated([values[row] for row in chosen])
     headers = {name: [getattr(header, name) for _, header in whole.headers] for name in Header._fields}
     subjects = {name: [getattr(subject, name) for _, subject in whole.subjects] for name in Subject._fields}
     return _make_frame(rows, headers, subjects, LineReader((path,)))

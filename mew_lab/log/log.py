@@ -295,14 +295,18 @@ class Log:
         if self._keep is None:
             done = done or _CachedTable(0, 0, to_frame(self._read()))
         elif done is None or (done.upto < kept.dropped and self._source is None):
-            done = _CachedTable(upto, seq, to_frame(self._until(kept, last)))
+            first = kept.dropped + 1 if self._source is None else 1
+            done = _CachedTable(upto, seq, to_frame(self._until(kept, last), first=first))
         elif done.upto < upto:
             from pandas import concat
 
             if done.upto < kept.dropped:  # the records in between are in the journal alone
-                fresh = to_frame(takewhile(lambda record: record.seq <= seq, self._read(after=done.seq)))
+                newer: Iterator[Record] = takewhile(
+                    lambda record: record.seq <= seq, self._read(after=done.seq)
+                )
             else:
-                fresh = to_frame(kept.records[done.upto - kept.dropped : last])
+                newer = iter(kept.records[done.upto - kept.dropped : last])
+            fresh = to_frame(newer, first=done.upto + 1)
             done = _CachedTable(upto, seq, concat([done.frame, fresh], ignore_index=True))
         self._frame = done
         return self._lend(done.frame)

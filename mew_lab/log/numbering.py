@@ -13,14 +13,14 @@ __all__ = ["NumberedEntry", "numbered"]
 class NumberedEntry(RecordedEntry):
     """The entry of a record whose `seq` is its number: the record's own, or the next free one where that is taken."""
 
-    def __init__(self, record: Record, number: int) -> None:
-        super().__init__(record)
+    def __init__(self, record: Record, number: int, place: int) -> None:
+        super().__init__(record, place)
         self.seq = number
 
 
-def numbered(records: Iterable[Record], after: int = -1) -> Iterator[NumberedEntry]:
-    """The messages among the records, with rising numbers above `after`."""
-    for record in records:
+def numbered(records: Iterable[Record], after: int = 0, *, first: int = 1) -> Iterator[NumberedEntry]:
+    """The messages among the records, with rising numbers above `after`; `first` is the place of the first record."""
+    for place, record in enumerate(records, first):
         if is_message(record):
             after = max(record.seq, after + 1)
-            yield NumberedEntry(record, after)
+            yield NumberedEntry(record, after, place)

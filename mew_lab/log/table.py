@@ -93,7 +93,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "place",
         "int64",
-        "its number in the order of reading, from 0; no two rows share one",
+        "its number among all records in the order of reading, from 1; no two rows share one",
         attrgetter("place"),
     ),
     Column("seq", "int64", "place in the journal; journals of several sessions repeat it", attrgetter("seq")),
@@ -147,7 +147,7 @@ COLUMNS: tuple[Column, ...] = (
 
 
 def to_frame(
-    records: Iterable[Record], columns: Sequence[Column] = COLUMNS, *, events: bool = False, first: int = 0
+    records: Iterable[Record], columns: Sequence[Column] = COLUMNS, *, events: bool = False, first: int = 1
 ) -> pd.DataFrame:
     """One row an envelope, accepted or refused, in the order received.
 

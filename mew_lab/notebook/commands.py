@@ -210,6 +210,35 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             either=("--start", "--stop", "--cancel"),
             note="%%agent NAME is the same as %%mew agent NAME: the body of the cell is the system prompt.",
         ),
+        "tools-agent": Command(
+            "makes, tests or serves an agent file: tools, each of them a schema and a prompt",
+            "ACTION FILE [--tool TOOL] [--model M] [--base-url URL] [--key-env VARIABLE] [ARGUMENTS]",
+            (
+                CommandOption(
+                    "ACTION",
+                    "new writes a first file; test runs a tool; serve seats the agent in the space",
+                    "action",
+                    {"choices": ("new", "test", "serve")},
+                ),
+                CommandOption("FILE", "the agent file, YAML or JSON", "path"),
+                CommandOption("--tool", "test: the tool; default: the first one", "", {"default": None}),
+                CommandOption(
+                    "--model", "test, serve: another model than that of the file", "model", {"default": None}
+                ),
+                CommandOption(
+                    "--base-url", "the address of a server of the chat completions API", "", {"default": None}
+                ),
+                CommandOption(
+                    "--key-env",
+                    "the environment variable that holds that server's key",
+                    "",
+                    {"default": None},
+                ),
+            ),
+            tail="arguments",
+            body=True,
+            note=_ARGUMENTS + " They are those of the tested tool.",
+        ),
         "agents": Command("lists the agents of this kernel and what they work on"),
         "ask": Command(
             "asks an agent or another participant; await the value for the answer",
@@ -348,7 +377,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Start": ("up", "down", "connect", "use", "status", "help"),
-        "People": ("who", "join", "bridge", "agent", "agents", "ask", "chat"),
+        "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
         "Decide": ("proposals", "approve", "reject", "undo", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),

@@ -216,6 +216,7 @@ def _agents() -> Iterable[str]:
 
 
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "action": lambda: ["new", "test", "serve"],
     "agent": _agents,
     "command": lambda: list(COMMANDS),
     "part": lambda: list(PARTS),

@@ -168,6 +168,28 @@ def _from_environment(name: str) -> str:
     return os.environ[name]
 
 
+def tools_agent(options: Namespace, tail: Any) -> object:
+    from mew_lab.lab.listing import Note
+    from mew_lab.lab.tools_agent_seat import run_tool
+    from mew_lab.tools_agent.agent_file import read_agent_file, write_first_file
+
+    lab, file = _lab(), Path(options.file).expanduser()
+    if tail and options.action != "test":
+        raise UsageError(f"%mew tools-agent {options.action}: only test takes arguments of a tool")
+    how = {
+        "base_url": options.base_url,
+        "api_key": _from_environment(options.key_env) if options.key_env else None,
+    }
+    if options.action == "serve":
+        return lab.tools_agent(file, model=options.model, **how)
+    if options.action == "test":
+        agent = read_agent_file(file).with_model(options.model)
+        tool = options.tool or next((tool.name for tool in agent.tools), "")
+        return run_tool(lab.loop, agent, tool, tail or {}, folder=file.absolute().parent, **how)
+    agent = write_first_file(file)
+    return Note(f"Wrote {file} with the tool {agent.tools[0].name}; edit it, then test and serve it")
+
+
 def agents(options: Namespace, tail: Any) -> object:
     return _lab().agents()
 
@@ -271,7 +293,7 @@ def _shows(part: str) -> Rule:
     return lambda options, tail: getattr(_lab().view, part)
 
 
-RULES: Mapping[str, Rule] = {name: globals().get(name) or _shows(name) for name in COMMANDS}
+RULES: Mapping[str, Rule] = {name: globals().get(name.replace("-", "_")) or _shows(name) for name in COMMANDS}
 
 
 @magics_class

@@ -557,6 +557,7 @@ class Correlations:
         resilient: bool = False,
         kind: str | None = None,
         about: Sequence[str] = (),
+        context: str | None = None,
     ) -> Call:
         """Sends an MCP request, or a proposal of it; returns the call.
 
@@ -566,6 +567,7 @@ class Correlations:
             resilient: whether a proposal waits on after a rejection.
             kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
             about: the messages that it correlates to, such as the reasoning that led to it.
+            context: the sequence that it belongs to.
 
         Raises:
             CapabilityViolation: it is not permitted.
@@ -591,6 +593,7 @@ class Correlations:
             )
         draft = {"kind": kind, "to": to, "payload": request if kind == "mcp/request" else dict(payload)}
         draft |= {"correlation_id": about} if about else {}
+        draft |= {"context": context} if context else {}
         require(client.capabilities, draft, name=client.id)
         envelope = client.complete(draft)
         if kind == "mcp/request":

@@ -231,6 +231,7 @@ class MEWParticipant:
         timeout: float | None = None,
         resilient: bool = False,
         correlation_id: Names = (),
+        context: str | None = None,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -240,6 +241,7 @@ class MEWParticipant:
                 and no limit for a proposal.
             resilient: whether a proposal goes on waiting after a rejection; another participant may fulfil it.
             correlation_id: the messages that it is about, such as the reasoning that led to it.
+            context: the sequence that it belongs to, as the answer does then.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -251,7 +253,7 @@ class MEWParticipant:
         to, payload = tool_call(target, arguments)
         about = names(correlation_id)
         return self.correlations.call(
-            to, payload, what=target, timeout=timeout, resilient=resilient, about=about
+            to, payload, what=target, timeout=timeout, resilient=resilient, about=about, context=context
         )
 
     def propose(

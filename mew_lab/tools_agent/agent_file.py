@@ -34,16 +34,34 @@ from mew_lab.tools_agent.definition import (
     Mode,
     Permission,
     ServerDefinition,
+    SessionSettings,
     ToolDefinition,
     ToolRule,
 )
 from mew_lab.tools_agent.schema import faults_of_parameters
 
-__all__ = ["parse_agent", "read_agent_file", "save_agent_file"]
+__all__ = ["parse_agent", "read_agent_file", "save_agent_file", "write_first_file"]
 
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000
+FIRST: Mapping[str, Any] = {
+    "version": "0.1.0",
+    "mode": "tools",
+    "tools": [
+        {
+            "name": "explain",
+            "description": "Explains a term in a few words.",
+            "parameters": {
+                "type": "object",
+                "properties": {"term": {"type": "string", "examples": ["entropy"]}},
+                "required": ["term"],
+            },
+            "prompt": "Explain {term} in at most three sentences.\n",
+        }
+    ],
+}
+FIRST_SETTINGS = {"model": "offline", "toolPermission": "tool"}
 
 
 def read_agent_file(path: str | Path) -> AgentDefinition:
@@ -94,6 +112,20 @@ def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefin
         Path(name).unlink(missing_ok=True)
         raise
     return agent
+
+
+def write_first_file(path: str | Path) -> AgentDefinition:
+    """Writes the file of a new agent with one small tool, named after the file; returns the agent.
+
+    Raises:
+        ConfigError: there is a file already.
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    if path.exists():
+        source = one_line(str(path), 300)
+        raise ConfigError(f"{source} is there already; edit it, or name another file", path=source)
+    return save_agent_file({"metadata": {"name": path.stem, **FIRST}, "settings": FIRST_SETTINGS}, path)
 
 
 def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinition:
@@ -173,8 +205,17 @@ class _AgentReader:
             return default
         return str(value)
 
-    def number(self, of: Mapping[str, Any], key: str, low: float, high: float, *, whole: bool = False) -> Any:
-        """A number, which may be written as text, too."""
+    def number(
+        self,
+        of: Mapping[str, Any],
+        key: str,
+        low: float,
+        high: float,
+        *,
+        whole: bool = False,
+        at: str = "settings",
+    ) -> Any:
+        """A number, which may be written as text, too; `at` is the place of the mapping."""
         value = of.get(key)
         if value is None:
             return None
@@ -185,7 +226,7 @@ class _AgentReader:
         fits = number is not None and low <= number <= high and not (whole and number != int(number))
         if not fits or isinstance(value, bool):
             kind = "a whole number" if whole else "a number"
-            self.fault(place("settings", key), f"this must be {kind} from {low:g} to {high:g}")
+            self.fault(place(at, key), f"this must be {kind} from {low:g} to {high:g}")
             return None
         assert number is not None
         return int(number) if whole else number
@@ -222,6 +263,27 @@ class _AgentReader:
             top_p=self.number(chapter, "topP", 0, 1),
         )
 
+    def session_settings(self, value: object, at: str) -> SessionSettings:
+        """The settings of one tool's sessions."""
+        if value is None:
+            return SessionSettings()
+        chapter = self.mapping(value, at)
+        return SessionSettings(
+            self.number(chapter, "maxChatTurns", 1, 1000, whole=True, at=at),
+            self.number(chapter, "maxOutputTokens", 1, 10_000_000, whole=True, at=at),
+            self.number(chapter, "temperature", 0, 2, at=at),
+        )
+
+    def callers(self, value: object, at: str) -> tuple[str, ...] | None:
+        """The participants that may call a tool; None lets all."""
+        if value is None:
+            return None
+        listed = self.sequence(value, at)
+        for n, name in enumerate(listed):
+            if not isinstance(name, str) or not name.strip():
+                self.fault(place(at, n), "this must be the id of a participant")
+        return tuple(str(name) for name in listed)
+
     def system_prompt(self, whole: Mapping[str, Any]) -> str:
         """The opening of each session: the prompt, and the rules and references that are always included."""
         texts = [self.text(whole, "systemPrompt", "")]
@@ -250,6 +312,8 @@ class _AgentReader:
                 description=self.text(entry, "description", at, needed=True),
                 parameters=entry.get("parameters", {}),
                 prompt=self.text(entry, "prompt", at, needed=True),
+                settings=self.session_settings(entry.get("settings"), place(at, "settings")),
+                callers=self.callers(entry.get("callers"), place(at, "callers")),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = (

@@ -8,7 +8,7 @@ Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +28,7 @@ __all__ = [
     "Mode",
     "Permission",
     "ServerDefinition",
+    "SessionSettings",
     "ToolDefinition",
     "ToolRule",
 ]
@@ -43,13 +44,27 @@ NO_VERSION = "0.0.0"  # the version of an agent whose file names none
 
 
 @dataclass(frozen=True)
+class SessionSettings:
+    """The settings of one session; None takes those of the agent. Spec: TA-40."""
+
+    max_chat_turns: int | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
 class ToolDefinition:
-    """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file."""
+    """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file.
+
+    `settings` are those of its sessions. `callers` are the participants that may call it; None lets all.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     prompt: str
+    settings: SessionSettings = SessionSettings()
+    callers: tuple[str, ...] | None = None
 
     @property
     def described(self) -> dict[str, Any]:
@@ -167,6 +182,10 @@ class AgentDefinition:
     supervisors: int = 0
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     source: str = ""
+
+    def with_model(self, model: str | None) -> AgentDefinition:
+        """The agent with another model; the agent itself where `model` is None."""
+        return self if model is None else replace(self, settings=replace(self.settings, model=model))
 
     def tool(self, name: str) -> ToolDefinition | None:
         """The tool of that name, if any."""

@@ -17,9 +17,10 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from mew_lab.agent.context_window import ContextWindow, Memory
-from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec
+from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolSpec, Usage
+from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
-from mew_lab.agent.run import CUT_NOTE, Run, RunOutcome
+from mew_lab.agent.run import CUT_NOTE, CallRecord, Run, RunOutcome
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -42,7 +43,10 @@ class Execution:
     """One call and its outcome.
 
     `context` is that of the session and `prompt` the text for the model. `turns` holds each text of the model, `calls`
-    each tool that it called with the tool's answer.
+    each tool that it called, with the answer as the model read it and as it came. `model` is the model's name,
+    `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
+
+    Spec: TA-45, TA-64.
     """
 
     tool: str
@@ -51,7 +55,10 @@ class Execution:
     context: str = ""
     prompt: str = ""
     turns: tuple[str, ...] = ()
-    calls: tuple[tuple[ToolCall, str], ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+    model: str = ""
+    seconds: float = 0.0
+    usage: Usage | None = None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -63,14 +70,15 @@ class Execution:
         return {**result, "_meta": meta} if meta else result
 
 
-class _RecordingModel:
-    """A model for one session, which keeps each reply."""
+class _SessionModel:
+    """The model of one session: it keeps each reply, and gives no more than `max_replies`. Spec: TA-40, TA-44."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, max_replies: int) -> None:
         self.name = model.name
         self.max_tokens = model.max_tokens
         self.replies: list[Reply] = []
         self._model = model
+        self._max_replies = max_replies
 
     async def reply(
         self,
@@ -80,9 +88,17 @@ class _RecordingModel:
         schema: Mapping[str, Any] | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Reply:
+        if len(self.replies) >= self._max_replies:  # the loop asks once more for the words of its end
+            return Reply()
         reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=on_text)
         self.replies.append(reply)
         return reply
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that the model counted so far; None where it counted none."""
+        counted = [reply.usage for reply in self.replies if reply.usage is not None]
+        return Usage(*map(sum, zip(*counted, strict=True))) if counted else None
 
     async def measure(self) -> None:
         """Lets the model measure the length of its context, where it can."""
@@ -162,12 +178,18 @@ class Executor:
     # --- calls ---
 
     async def execute(
-        self, name: str, arguments: Mapping[str, Any] | None = None, *, trigger: Envelope | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        trigger: Envelope | None = None,
+        on_step: Callable[[str], object] | None = None,
     ) -> Execution:
         """Runs one call to its end.
 
         Args:
             trigger: the request of the space; None where the call came from elsewhere.
+            on_step: called with a text at each step of the session.
 
         Raises:
             UnknownTool: the agent has no such tool.
@@ -176,32 +198,37 @@ class Executor:
         if tool is None:
             known = ", ".join(known_tool.name for known_tool in self.agent.tools) or "none"
             raise UnknownTool(f"Unknown tool: {one_line(name, 128)}. Tools here: {known}")
-        given = arguments or {}
-        if faults := tool.faults_of(given):
-            return Execution(name, f"Invalid arguments for {name}: {'; '.join(faults)}", is_error=True)
-        if len(self.sessions) >= self._max_calls:
-            text = f"{name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
-            return Execution(name, text, is_error=True)
-        prompt = fill_prompt(tool.prompt, given, tool=tool)
-        return await self._run_session(tool, prompt, trigger)
+        if refusal := self._refuse(tool, arguments or {}, trigger):
+            return Execution(name, refusal, is_error=True)
+        prompt = fill_prompt(tool.prompt, arguments or {}, tool=tool)
+        return await self._run_session(tool, prompt, trigger, on_step)
 
-    async def _run_session(self, tool: ToolDefinition, prompt: str, trigger: Envelope | None) -> Execution:
-        participant, settings = self._participant, self.agent.settings
-        model = _RecordingModel(self._model)
-        run = Run(
-            prompt,
-            participant=participant,
-            model=model,
-            options=AgentOptions(
-                system_prompt=self.agent.system_prompt, max_iterations=settings.max_chat_turns - 1
-            ),
-            trigger=trigger,
-            context_window=ContextWindow(
-                participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
-            ),
-            gate=self.gate,
-        )
-        task = asyncio.get_running_loop().create_task(self._run_when_free(run))
+    def _refuse(self, tool: ToolDefinition, arguments: Mapping[str, Any], trigger: Envelope | None) -> str:
+        """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50."""
+        if trigger is not None and tool.callers is not None and trigger.sender not in tool.callers:
+            return f"{tool.name} was not called: its file does not list {one_line(trigger.sender, 80)} as a caller"
+        if faults := tool.faults_of(arguments):
+            return f"Invalid arguments for {tool.name}: {'; '.join(faults)}"
+        if len(self.sessions) >= self._max_calls:
+            return (
+                f"{tool.name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
+            )
+        return ""
+
+    async def _run_session(
+        self,
+        tool: ToolDefinition,
+        prompt: str,
+        trigger: Envelope | None,
+        on_step: Callable[[str], object] | None,
+    ) -> Execution:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        most = self._max_turns(tool)
+        own = ReplySettings(tool.settings.temperature, tool.settings.max_output_tokens)
+        model = _SessionModel(with_settings(self._model, own), max_replies=most)
+        run = self._make_run(tool, prompt, trigger, model, on_step)
+        task = loop.create_task(self._run_when_free(run))
         self.sessions[task] = run
         task.add_done_callback(self._forget)
         try:
@@ -214,7 +241,37 @@ class Executor:
                 task.cancel()
                 await asyncio.wait({task}, timeout=ENDS_WITHIN)
         outcome = None if run.stopped or task.cancelled() else task.result()
-        return self._make_execution(tool, prompt, run, model.replies, outcome)
+        return self._make_execution(tool, run, model, outcome, seconds=loop.time() - began)
+
+    def _max_turns(self, tool: ToolDefinition) -> int:
+        return tool.settings.max_chat_turns or self.agent.settings.max_chat_turns
+
+    def _make_run(
+        self,
+        tool: ToolDefinition,
+        prompt: str,
+        trigger: Envelope | None,
+        model: _SessionModel,
+        on_step: Callable[[str], object] | None,
+    ) -> Run:
+        caller = f"This call came from the participant {trigger.sender}." if trigger is not None else ""
+        opening = "\n\n".join(text for text in (self.agent.system_prompt, caller) if text)
+        return Run(
+            prompt,
+            participant=self._participant,
+            model=model,
+            options=AgentOptions(
+                system_prompt=opening,
+                max_iterations=self._max_turns(tool) - 1,
+            ),
+            trigger=trigger,
+            context_window=ContextWindow(
+                self._participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
+            ),
+            gate=self.gate,
+            shares_context=True,
+            on_step=on_step,
+        )
 
     async def _run_when_free(self, run: Run) -> RunOutcome:
         async with self._free:
@@ -227,31 +284,55 @@ class Executor:
     def _make_execution(
         self,
         tool: ToolDefinition,
-        prompt: str,
         run: Run,
-        replies: Sequence[Reply],
+        model: _SessionModel,
         outcome: RunOutcome | None,
+        *,
+        seconds: float,
     ) -> Execution:
+        replies = model.replies
         turns = tuple(text for reply in replies if (text := reply.text.strip()))
-        calls = tuple(
-            (call, observation)
-            for thought in run.thoughts
-            for call, observation in zip(thought.calls, thought.observations, strict=False)
-        )
         if outcome is not None and outcome.how == "answered" and not (replies and replies[-1].cut):
             text, is_error = "\n\n".join(turns) if self._texts == "all" else outcome.text, False
         else:
             cut = any(reply.cut for reply in replies)
-            text, is_error = _describe_failure(tool.name, run, outcome, turns, cut=cut), True
+            text, is_error = self._describe_failure(tool, run, outcome, turns, cut=cut), True
         return Execution(
             tool.name,
             mask(text),
             is_error,
             context=run.context or f"call-{uuid4().hex}",
-            prompt=prompt,
+            prompt=run.request,
             turns=tuple(mask(turn) for turn in turns),
-            calls=calls,
+            calls=_list_calls(run),
+            model=model.name,
+            seconds=seconds,
+            usage=model.usage,
         )
+
+    def _describe_failure(
+        self,
+        tool: ToolDefinition,
+        run: Run,
+        outcome: RunOutcome | None,
+        turns: Sequence[str],
+        *,
+        cut: bool,
+    ) -> str:
+        """The reason of a failed call, and its progress. Spec: T-10, TA-42, TA-44."""
+        most = self._max_turns(tool)
+        if outcome is None:
+            reason = run.stopped
+        elif outcome.how == "gave_up" and len(run.thoughts) >= most - 1:
+            reason = f"I stopped without an answer: there was none in {most} turns, the maxChatTurns of this agent."
+        else:
+            reason = outcome.text.replace(CUT_NOTE, "")  # a cut is reported once, below
+            if outcome.how == "answered":
+                return f"{tool.name}: the answer was cut off where the model's greatest length is. It began: {reason}"
+        if cut:
+            reason += " A reply of the model was cut off where its greatest length is."
+        before = [turn for turn in turns if turn not in reason]
+        return f"{tool.name}: {reason}" + (f" Said before: {before[-1]}" if before else "")
 
     # --- ends ---
 
@@ -275,17 +356,11 @@ class Executor:
             await asyncio.wait(stopped, timeout=ENDS_WITHIN)
 
 
-def _describe_failure(
-    name: str, run: Run, outcome: RunOutcome | None, turns: Sequence[str], *, cut: bool
-) -> str:
-    """The reason of a failed call, and its progress. Spec: T-10, TA-42."""
-    if outcome is None:
-        reason = run.stopped
-    else:
-        reason = outcome.text.replace(CUT_NOTE, "")  # a cut is reported once, below
-        if outcome.how == "answered":
-            return f"{name}: the answer was cut off where the model's greatest length is. It began: {reason}"
-        if cut:
-            reason += " A reply of the model was cut off where its greatest length is."
-    before = [turn for turn in turns if turn not in reason]
-    return f"{name}: {reason}" + (f" Said before: {before[-1]}" if before else "")
+def _list_calls(run: Run) -> tuple[CallRecord, ...]:
+    """The tool calls of a run in the order in which the model asked for them."""
+    known = {id(record.call): record for record in run.records}
+    return tuple(
+        known.get(id(call), CallRecord(call, observation))
+        for thought in run.thoughts
+        for call, observation in zip(thought.calls, thought.observations, strict=False)
+    )

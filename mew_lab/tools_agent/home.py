@@ -30,7 +30,7 @@ from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.transport.link import Link
 
-__all__ = ["Home", "model_for"]
+__all__ = ["Home", "model_for", "participant_id", "redefine", "server_command", "startable_servers"]
 
 SPACE = "tools"
 
@@ -62,8 +62,8 @@ class Home:
         self._folder = Path(folder) if folder is not None else Path.cwd()
         self._gateway = Gateway()
         self._gateway.add_space(SpaceConfig(name=SPACE))
-        me = _id_of(definition.name, taken=())
-        servers = _startable(definition.servers, me)
+        me = participant_id(definition.name, taken=())
+        servers = startable_servers(definition, me)
         self._bridges = [self._bridge(name, server) for name, server in servers.items()]
         self._owns_model = model is None
         self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
@@ -105,6 +105,18 @@ class Home:
             await self._model.aclose()
         self._gateway.close()
 
+    def replace(self, definition: AgentDefinition) -> list[str]:
+        """Serves another definition from now on, with the servers and the model that run; returns what needs a restart.
+
+        Raises:
+            ConfigError: as `ToolsAgent.replace`; nothing is changed then.
+
+        Spec: TA-18.
+        """
+        changed, later = redefine(self.agent.agent, definition, self.agent.participant.client.id)
+        self.agent.replace(changed)
+        return later
+
     def _client(self, name: str, profile: str) -> MEWClient:
         self._gateway.enrol(SPACE, name, PROFILES[profile])
 
@@ -114,18 +126,58 @@ class Home:
         return MEWClient(space=SPACE, connect_link=link)
 
     def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
-        env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
-        cwd = self._folder / server.cwd if server.cwd else None
+        env, cwd = server_command(server, self._folder)
         return McpBridge(name, server.command, env=env, cwd=cwd)
 
 
-def _startable(definitions: Mapping[str, ServerDefinition], me: str) -> dict[str, ServerDefinition]:
-    """The servers that can be started, by their names in the space."""
+def startable_servers(agent: AgentDefinition, me: str) -> dict[str, ServerDefinition]:
+    """The servers of an agent that can be started, by their names in the space; `me` is the agent's."""
     servers: dict[str, ServerDefinition] = {}
-    for name, server in definitions.items():
+    for name, server in agent.servers.items():
         if server.can_start:
-            servers[_id_of(name, taken={me.lower(), *map(str.lower, servers)})] = server
+            servers[participant_id(name, taken={me.lower(), *map(str.lower, servers)})] = server
     return servers
+
+
+def server_command(server: ServerDefinition, folder: Path) -> tuple[dict[str, str], Path]:
+    """The variables of a server, and its working directory.
+
+    Args:
+        folder: the base of a relative directory.
+
+    Raises:
+        ConfigError: a variable is not set; it names its place.
+    """
+    env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
+    return env, folder / server.cwd if server.cwd else folder
+
+
+def redefine(
+    running: AgentDefinition, definition: AgentDefinition, me: str
+) -> tuple[AgentDefinition, list[str]]:
+    """The definition for an agent whose servers and model go on, and the places of what needs a restart.
+
+    Args:
+        running: the definition in force.
+        me: the agent's name in the space.
+    """
+    started, wanted = running.servers, startable_servers(definition, me)
+    same = {name for name in wanted.keys() & started if _how(wanted[name]) == _how(started[name])}
+    later = [place("mcpServers", name) for name in {**started, **wanted} if name not in same]
+    # A server that runs on keeps its rules: without any, its tools would need no permission.
+    kept = {name: wanted[name] if name in same else server for name, server in started.items()}
+    if _model_settings(definition) != _model_settings(running):
+        later.append("settings of the model")
+    return replace(definition, servers=kept), later
+
+
+def _model_settings(agent: AgentDefinition) -> tuple[object, ...]:
+    return agent.settings.model, agent.settings.sampling
+
+
+def _how(server: ServerDefinition) -> tuple[object, ...]:
+    """What starts a server; the rules for its tools may change while it runs."""
+    return (server.type, tuple(server.command), dict(server.env), server.cwd)
 
 
 def model_for(
@@ -156,7 +208,7 @@ def model_for(
     return model_of(word, base_url=base_url, api_key=api_key, sampling=agent.settings.sampling)
 
 
-def _id_of(name: str, *, taken: set[str] | tuple[()]) -> str:
+def participant_id(name: str, *, taken: set[str] | tuple[()]) -> str:
     """A free participant id that resembles the name."""
     id = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:56] or "agent"
     if id.lower() in ("gateway", "system") or id.lower() in taken:

@@ -8,7 +8,9 @@ Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.agent.model import Model
@@ -18,6 +20,7 @@ from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
@@ -26,8 +29,45 @@ from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
 
 __all__ = ["ToolsAgent"]
 
+logger = logging.getLogger(__name__)
+
+MAX_STEP = 500  # characters of a step
 MAX_STEPS = 64  # from a request back to its causes
+LAST_ANSWERS = 1.0  # seconds for the answers of the sessions that were ended
 ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
+
+
+class _Steps:
+    """Reports the steps of one call as progress, in their order; all are reported when the block ends."""
+
+    def __init__(self, report: OnProgress | None) -> None:
+        self._report = report
+        self._reports: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def note(self, text: str) -> None:
+        """Reports one step."""
+        self._reports.put_nowait(text)
+
+    async def __aenter__(self) -> _Steps:
+        self._task = asyncio.get_running_loop().create_task(self._send())
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        self._reports.put_nowait(None)
+        await asyncio.wait({self._task}, timeout=LAST_ANSWERS)
+        self._task.cancel()
+
+    async def _send(self) -> None:
+        steps = 0
+        while (text := await self._reports.get()) is not None:
+            steps += 1
+            if self._report is not None:
+                try:
+                    await self._report(steps, None, one_line(text, MAX_STEP))
+                except (
+                    Exception
+                ) as fault:  # of a transport; the answer tells the caller what came of the call
+                    logger.debug("a step was not reported: %s", fault)
 
 
 class ToolsAgent:
@@ -78,9 +118,9 @@ class ToolsAgent:
         await self.participant.start()
 
     async def stop(self) -> None:
-        """Ends the sessions and leaves the space. A second call does nothing."""
+        """Ends the sessions, answers their callers and leaves the space. A second call does nothing."""
         await self.executor.end("the agent leaves")
-        await self.participant.stop()
+        await self.participant.stop(settle=LAST_ANSWERS)
 
     def replace(self, agent: AgentDefinition) -> None:
         """Serves another definition from now on and announces it; running calls keep the old one.
@@ -96,8 +136,14 @@ class ToolsAgent:
 
     # --- answering ---
 
-    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(
+        self, method: str, params: Mapping[str, Any], *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
         """The result of an MCP request.
+
+        Args:
+            on_progress: awaited with each step of a call; None takes the sender of the request that is answered,
+                where it asked for that.
 
         Raises:
             RpcError: -32601 for another method, -32602 for an unknown tool or arguments that are no object.
@@ -109,7 +155,10 @@ class ToolsAgent:
         if method == "tools/list":
             return {"tools": [tool.described for tool in self.agent.tools]}
         if method == "tools/call":
-            return (await self.call(params.get("name"), params.get("arguments"))).result
+            report = on_progress or progress_relay(self.participant)
+            async with _Steps(report) as steps:
+                execution = await self.call(params.get("name"), params.get("arguments"), on_step=steps.note)
+            return execution.result
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
 
     def initialized(self, version: object = None) -> dict[str, Any]:
@@ -121,8 +170,13 @@ class ToolsAgent:
         }
         return {**answer, "instructions": self.agent.description} if self.agent.description else answer
 
-    async def call(self, name: object, arguments: object = None) -> Execution:
+    async def call(
+        self, name: object, arguments: object = None, *, on_step: Callable[[str], object] | None = None
+    ) -> Execution:
         """Runs one call; None as `arguments` means no arguments.
+
+        Args:
+            on_step: called with a text at each step of the session.
 
         Raises:
             RpcError: -32602 for an unknown tool, or arguments that are no object.
@@ -137,7 +191,7 @@ class ToolsAgent:
             text = f"{one_line(str(name), 128)}: the call of {who} was refused, as a call that waits for it caused it"
             return Execution(str(name), text, is_error=True)
         try:
-            return await self.executor.execute(str(name), arguments, trigger=request)
+            return await self.executor.execute(str(name), arguments, trigger=request, on_step=on_step)
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
 

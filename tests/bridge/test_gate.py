@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,14 +12,19 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 
+from mew_lab.bridge.gate import PENDING, REFUSED
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 from .conftest import Site, until
 from .desk import PROPOSER, Desk, text
 
+LISTED = ("tools", "resources", "prompts")
 MODES = ["legacy", "auto"]
 
 
@@ -286,6 +291,135 @@ async def test_a_client_sees_progress_while_a_person_thinks(
     assert [message for _, message in seen[:3]] == [waits] * 3
     assert {message for _, message in seen} <= {waits, runs}
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+# --- resources, prompts, lists that change ---
+
+
+class Library:
+    """Answers as an MCP server with a resource, a template and a prompt does."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append(method)
+        match method:
+            case "resources/list":
+                return {"resources": [{"uri": "file:///a.txt", "name": "a"}, {"uri": 3, "name": "no URI"}]}
+            case "resources/templates/list":
+                return {"resourceTemplates": [{"uriTemplate": "file:///{path}", "name": "all"}]}
+            case "resources/read":
+                return {"contents": [{"uri": params["uri"], "text": f"content of {params['uri']}"}]}
+            case "prompts/list":
+                return {
+                    "prompts": [{"name": "greet", "arguments": [{"name": "who", "required": True}]}, {"x": 1}]
+                }
+            case "prompts/get":
+                text = f"Greet {params['arguments']['who']}"
+                return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+
+async def seat_library(desk: Desk) -> MEWParticipant:
+    participant = MEWParticipant(desk.site.client("library", "tool"), tools=Library())
+    desk.site.seated.append(participant)
+    await participant.start()
+    return participant
+
+
+async def test_resources_and_prompts_of_the_participants_are_offered_and_read_with_approval(
+    desk: Desk, mode: str
+) -> None:
+    await seat_library(desk)
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        [resource] = (await client.list_resources()).resources
+        [template] = (await client.list_resource_templates()).resource_templates
+        [prompt] = (await client.list_prompts()).prompts
+        assert (resource.uri, template.uri_template, prompt.name) == (
+            "mew://library/file:///a.txt", "mew://library/file:///{path}", "library_greet",
+        )  # fmt: skip
+        reading = asyncio.create_task(client.read_resource(resource.uri))
+        await desk.human.approve(await desk.proposed())
+        [content] = (await reading).contents
+        assert (content.uri, content.text) == (resource.uri, "content of file:///a.txt")
+        getting = asyncio.create_task(client.get_prompt("library_greet", {"who": "Ann"}))
+        await desk.human.approve(await desk.proposed())
+        assert (await getting).messages[0].content.text == "Greet Ann"
+
+
+async def test_a_resource_that_waits_or_is_refused_is_an_error_with_a_code(desk: Desk) -> None:
+    await seat_library(desk)
+    uri = "mew://library/file:///a.txt"
+    async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
+        with pytest.raises(MCPError, match="library/resources/read waits for a person's approval") as pending:
+            await client.read_resource(uri)
+        id = await desk.proposed()
+        assert (pending.value.code, pending.value.data) == (PENDING, {"proposal": id})
+        await desk.human.reject(id, "it is private")
+        await until(lambda: gate.calls.by_id(id).ended.is_set())
+        with pytest.raises(MCPError, match=r"it is private\. It was not executed") as refused:
+            await client.read_resource(uri)
+        assert refused.value.code == REFUSED
+        for wrong in ("file:///a.txt", "mew://library", "mew://nobody/x:y", "mew:///x"):
+            with pytest.raises(MCPError, match=r"There is no resource|No participant nobody"):
+                await client.read_resource(wrong)
+        with pytest.raises(MCPError, match="There is no prompt greet"):
+            await client.get_prompt("greet", {})
+    assert len(list(desk.human.proposals)) == 1
+
+
+async def test_clients_are_told_that_lists_have_changed(desk: Desk) -> None:
+    told: list[str] = []
+
+    async def note(message: Any) -> None:
+        told.append(message.method)
+
+    async with desk.gate() as gate:
+        async with Client(gate.server, mode="legacy", message_handler=note) as client:
+            assert client.server_capabilities.tools.list_changed
+            await client.list_tools()
+            await client.list_resources()
+            library = await seat_library(desk)
+            other = await desk.seat("calc2")
+            await until(lambda: {f"notifications/{one}/list_changed" for one in LISTED} <= set(told))
+            assert "calc2_add" in {tool.name for tool in (await client.list_tools()).tools}
+            assert len((await client.list_resources()).resources) == 1
+            told.clear()
+            await other.stop()
+            await library.stop()
+            await until(lambda: {f"notifications/{one}/list_changed" for one in LISTED} <= set(told))
+            assert "calc2_add" not in {tool.name for tool in (await client.list_tools()).tools}
+            assert (await client.list_resources()).resources == []
+
+
+async def test_clients_of_the_modern_revision_listen_for_changes(desk: Desk) -> None:
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        async with client_over_http(server, "auto") as client:
+            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
+                await seat_library(desk)
+                assert isinstance(await anext(aiter(events)), PromptsListChanged)
+                await desk.seat("calc2")
+                async for event in events:
+                    if isinstance(event, ToolsListChanged):
+                        break
+
+
+async def test_a_flood_of_changes_is_told_a_few_times(desk: Desk) -> None:
+    told: list[str] = []
+
+    async def note(message: Any) -> None:
+        told.append(message.method)
+
+    async with desk.gate() as gate:
+        async with Client(gate.server, mode="legacy", message_handler=note) as client:
+            library = await seat_library(desk)
+            for _ in range(200):
+                await library.notify("notifications/resources/list_changed")
+            await desk.seat("last")
+            await until(lambda: "notifications/tools/list_changed" in told)
+            assert client.server_capabilities.resources.list_changed
+    assert told.count("notifications/resources/list_changed") < 10
 
 
 # --- over HTTP ---

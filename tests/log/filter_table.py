@@ -43,7 +43,7 @@ def make_entries(
     typed = ", ".join(f"{field.column} {TYPES[field.type]}" for field in columns)
     database.execute(f"CREATE TABLE entries ({typed})")
     rows = []
-    for place, (each, fact) in enumerate(zip(records, facts or [NO_FACTS] * len(records), strict=True)):
+    for place, (each, fact) in enumerate(zip(records, facts or [NO_FACTS] * len(records), strict=True), 1):
         entry = RecordedEntry(each, place)
         row: list[Any] = []
         for field in columns:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from mew_lab.cli import main
 from mew_lab.errors import ConfigError
-from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, fact_columns
+from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, diagnose_columns
 from mew_lab.log.diagnose.findings import SEVERITIES
-from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
@@ -108,10 +107,8 @@ def test_text_and_html_show_the_worst_first_and_escape_what_peers_wrote() -> Non
 def test_the_columns_are_the_findings_about_messages() -> None:
     for at, fault in enumerate(FAULTS):
         records, _expected = converse(at, 8, fault)
-        states, findings = fact_columns(records)
-        columns = sorted(tuple(column) for column in findings)
+        columns = sorted(tuple(column) for column in diagnose_columns(records))
         assert columns == sorted((one.place, one.severity, one.rule) for one in diagnose(records))
-        assert states == list(ledger_columns(records))
 
 
 def test_lines_that_cannot_be_read_are_findings(tmp_path: Path) -> None:

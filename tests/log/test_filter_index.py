@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import mew_lab
+from mew_lab.errors import FilterError, JournalError
+from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.filter.filtered import FilteredLog, filter_records
 from mew_lab.log.filter.grammar import parse_filter
@@ -14,9 +19,10 @@ from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.index import LogIndex
 from mew_lab.log.journal import Journal
-from mew_lab.log.log import open_log
+from mew_lab.log.log import Log, open_log
+from mew_lab.space.events import Record
 from tests.log.filter_table import START, random_filter, random_record, record
-from tests.log.hostile import hostile_journal
+from tests.log.hostile import honest_lines, hostile_journal
 from tests.log.test_filter import MEANT, RECORDS
 
 CLOCK = FilterClock(lambda: START)
@@ -124,3 +130,137 @@ def test_a_filtered_log_with_an_index_is_that_without(tmp_path: Path) -> None:
         assert list(indexed.df.columns) == list(plain.df.columns)
         for name in ("place", "seq", "time", "from", "to", "kind", "what", "id", "raw", "payload"):
             assert list(indexed.df[name]) == list(plain.df[name]), (text, name)
+
+
+FACT_FILTERS = [
+    "state exists",
+    "state == answered",
+    "state in (waiting, open, fulfilled)",
+    "latency exists",
+    "latency >= 0",
+    "decided_by exists or state == claimed",
+    "diag.severity >= note",
+    "diag.severity exists and state exists",
+    "diag.rule has unanswered",
+    "not diag.rule exists and kind ~ mcp/*",
+    "payload.method exists and state exists",
+]
+
+
+def places_by_predicate(path: Path, text: str) -> list[int]:
+    tree = parse_filter(text, clock=CLOCK)
+    return [place for place, _ in filter_records(lambda: Files((path,)).read([]), tree)]
+
+
+def check_facts(path: Path, log: Log, dice: random.Random) -> int:
+    """Compares the facts in the index of a log with those of the predicate; returns how many messages were selected."""
+    found = 0
+    for text in [*FACT_FILTERS, *(random_filter(dice, 2) for _ in range(3))]:
+        try:
+            places = list(log.filter(text).table(events=True)["place"])
+        except FilterError:
+            continue
+        if "time" not in text and "since" not in text:  # that count from the end of the file
+            assert places == places_by_predicate(path, text), text
+        found += len(places)
+    return found
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_facts_are_right_at_every_stage_of_the_index(
+    tmp_path: Path, seed: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the journal grows, in an index that was just built, and in one that is taken from its file."""
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1 if kept else 1 << 40)
+    dice = random.Random(seed)
+    lines = honest_lines(dice, 250)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"")
+    log = None
+    found = 0
+    for end in [*sorted(dice.sample(range(3, len(lines)), 3)), len(lines)]:
+        path.write_bytes(b"\n".join(lines[:end]) + b"\n")
+        if log is None or dice.random() < 0.4:
+            log = open_log(path)
+        found += check_facts(path, log, dice)
+    assert found > 100
+    again = open_log(path)
+    assert (again.index.path is not None) == kept
+    assert len(again.index.known_facts) == (5 if kept else 0), "the facts stand in the file"
+    check_facts(path, again, dice)
+
+
+def test_facts_of_hostile_lines_are_those_of_the_predicate(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(hostile_journal(3))
+    assert check_facts(path, open_log(path), random.Random(3)) > 10
+
+
+def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"\n".join(honest_lines(random.Random(1), 100)) + b"\n")
+    asked: list[str] = []
+    write = LogIndex.write_facts
+
+    def count(self: LogIndex, table: str, rows_of: Any) -> None:
+        def noted(records: Iterable[Record]) -> Any:
+            asked.append(table)
+            return rows_of(records)
+
+        write(self, table, noted)
+
+    monkeypatch.setattr(LogIndex, "write_facts", count)
+    for _ in range(2):
+        log = open_log(path)
+        for _ in range(2):
+            assert len(log.filter("state exists")) > 0
+            len(log.filter("latency > 1 and diag.severity >= warn"))
+    assert asked == ["states", "findings"]
+
+
+def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    data = b"\n".join(honest_lines(random.Random(1), 100)) + b"\n"
+    path.write_bytes(data)
+    index = open_log(path).index
+
+    def cut(records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
+        path.write_bytes(data[: len(data) // 2])
+        for _ in records:
+            pass
+        yield from ()
+
+    with pytest.raises(JournalError, match="was changed while it was read"):
+        index.write_facts("states", cut)
+    assert not index.known_facts
+
+
+# --- one way of counting places ---
+
+
+def test_every_reader_counts_places_from_one(tmp_path: Path) -> None:
+    shipped = Path(mew_lab.__file__).parent / "data/garden.jsonl"
+    records = list(Files((shipped,)).read([]))
+    places = [place for place, each in enumerate(records, 1) if is_message(each)]
+    log = open_log(shipped)
+    live = Log.live()
+    for half in (records[:100], records[100:]):
+        for each in half:
+            live.observe(each)
+        assert list(live.df["place"]) == [place for place in places if place <= len(live.records)]
+    for frame in (log.df, log.head(10_000), log.table(), live.df, log.filter("").df, live.filter("").df):
+        assert list(frame["place"]) == places
+    assert list(log.table(events=True)["place"]) == list(range(1, len(records) + 1))
+    assert list(log.index.rows()) == places
+    assert log.index.record(1) == records[0] and log.index.record(len(records)) == records[-1]
+    with pytest.raises(JournalError, match="no row 0"):
+        log.index.record(0)
+    assert list(log.filter("place 3..9").df["place"]) == [place for place in places if 3 <= place <= 9]
+    for finding in log.diagnose():
+        if finding.place:
+            assert records[finding.place - 1].seq == finding.seq
+    followed = log.follow(log[0]["id"]).frame
+    by_place = log.df.set_index("place")["id"]
+    assert list(by_place[followed["place"]]) == list(followed["id"])

@@ -31,7 +31,7 @@ def check(seed: int, filters: int, records: int = 120) -> int:
     dice = random.Random(seed)
     made = [random_record(dice, seq) for seq in range(1, records + 1)]
     facts = [random_facts(dice) for _ in made]
-    entries = [RecordedEntry(each, place) for place, each in enumerate(made)]
+    entries = [RecordedEntry(each, place) for place, each in enumerate(made, 1)]
     database = make_entries(made, facts, empty=dice.random() < 0.5)
     some = compared = 0
     while compared < filters:
@@ -52,7 +52,7 @@ def check_index(seed: int, filters: int, records: int = 120) -> int:
     """The same for the index and all random filters that it can judge."""
     dice = random.Random(seed)
     made = [random_record(dice, seq) for seq in range(1, records + 1)]
-    entries = [RecordedEntry(each, place) for place, each in enumerate(made)]
+    entries = [RecordedEntry(each, place) for place, each in enumerate(made, 1)]
     index = LogIndex.of_records(made)
     some = compared = 0
     while compared < filters:

@@ -64,16 +64,16 @@ def check(path: Path, index: LogIndex) -> None:
         assert row == reference
     assert index.faults == tuple(faults)
     places = index.rows(events=True)
-    assert list(places) == list(range(len(records)))
+    assert list(places) == list(range(1, len(records) + 1))
     assert index.texts(places) == [record.raw for record in records]
     for place in list(places)[::7]:
-        assert index.record(place) == records[place]
+        assert index.record(place) == records[place - 1]
     frame, of_records = line_frame(index), to_frame(records)
     assert frame.equals(of_records)
     assert list(frame["raw"]) == list(of_records["raw"])
     assert list(frame["what"]) == list(of_records["what"])
     assert list(frame["payload"]) == list(of_records["payload"])
-    assert {*frame["place"]} == {n for n, record in enumerate(records) if is_message(record)}
+    assert {*frame["place"]} == {n for n, record in enumerate(records, 1) if is_message(record)}
 
 
 @pytest.mark.drawn
@@ -328,7 +328,7 @@ def test_a_payload_path_in_sql_finds_what_the_records_hold(tmp_path: Path, seed:
         raws = [record.raw for record in Files((target,)).read([])]
         methods = [json.loads(raw)["payload"].get("method") if loads(raw) else None for raw in raws]
         places = LogIndex(Files((target,))).rows("json->>'$.payload.method' = ?", ["tools/call"], texts=True)
-        assert list(places) == [n for n, method in enumerate(methods) if method == "tools/call"]
+        assert list(places) == [n for n, method in enumerate(methods, 1) if method == "tools/call"]
 
 
 def loads(raw: str | None) -> bool:

@@ -391,7 +391,7 @@ def test_a_saved_live_log_opens_as_it_was_seen(tmp_path: Path) -> None:
         log.observe(one)
     saved = log.save(tmp_path / "live.jsonl")
     again = open_log(saved.path).df
-    assert list(again["place"]) == [2, 3], "the copy begins with a line of its own"
+    assert list(again["place"]) == [3, 4], "the copy begins with a line of its own"
     assert again.drop(columns="place").equals(log.df.drop(columns="place"))
 
 

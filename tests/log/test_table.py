@@ -52,7 +52,7 @@ def test_a_row_says_what_the_envelope_says() -> None:
     row = frame.iloc[0].to_dict()
     assert row.pop("what")
     assert row == {
-        "place": 0,
+        "place": 1,
         "seq": 1,
         "time": NOW,
         "event": "received",

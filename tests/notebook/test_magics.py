@@ -159,7 +159,7 @@ def test_the_diagnosis_of_the_log_is_returned(
 def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
     assert set(magics.RULES) == set(COMMANDS)
     tested = {line.split()[0] for line, _ in CALLS}
-    assert tested | {"up", "use", "connect", "help", "diagnose"} == set(COMMANDS)
+    assert tested | {"up", "use", "connect", "help", "diagnose", "tools-agent"} == set(COMMANDS)
 
 
 def test_a_seat_speaks_instead_of_you(loaded: InteractiveShell, lab: Recorder) -> None:
@@ -260,6 +260,35 @@ def told(shell: InteractiveShell, cell: str) -> Any:
     ran = shell.run_cell(cell)
     assert ran.success, ran.error_in_exec or ran.error_before_exec
     return ran.result
+
+
+def test_an_agent_file_is_made_tested_and_served(
+    loaded: InteractiveShell, up: mew_lab.Lab, tmp_path: Path
+) -> None:
+    assert "Wrote words.yaml with the tool explain" in told(loaded, "%mew tools-agent new words.yaml").text
+    run = told(loaded, "%mew tools-agent test words.yaml term=entropy")
+    assert run.execution.prompt == "Explain entropy in at most three sentences.\n" and "words" not in up.seats
+    seat = told(loaded, "%mew tools-agent serve words.yaml")
+    assert seat is up.seats["words"]
+    missing = told(loaded, '%mew tools-agent test words.yaml --tool explain {"word": "x"}')
+    assert missing.execution.is_error and "arguments" in missing.note
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tools-agent bake words.yaml", "invalid choice"),
+        ("tools-agent test none.yaml", "no such file"),
+        ("tools-agent serve words.yaml term=x", "only test takes arguments"),
+        ("tools-agent test words.yaml --key-env NOT_SET_HERE", "NOT_SET_HERE is not set"),
+    ],
+)
+def test_what_tools_agent_cannot_do_is_one_sentence(
+    loaded: InteractiveShell, up: mew_lab.Lab, line: str, words: str
+) -> None:
+    told(loaded, "%mew tools-agent new words.yaml")
+    result = loaded.run_cell(f"%mew {line}")
+    assert words in str(result.error_in_exec)
 
 
 def test_an_agent_is_seated_asked_looked_at_and_steered(loaded: InteractiveShell, up: mew_lab.Lab) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
-from mew_lab.agent.model import Message, Reply
-from mew_lab.errors import ModelFailed
+from mew_lab.agent.model import Message, Reply, Usage
+from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.executor import UnknownTool
 
 from ..agent.conftest import PROPOSER, Script, until, wants
 from ..agent.llm_server import Answer, ChatServer, called, chunk, refused, streamed, text_answer
-from .conftest import Site, described, model_at
+from .conftest import ASK, Site, described, model_at
 
 FLAGS = {
     "open": {"type": "stdio", "command": "x", "serverToolDefaults": {"permissionRequired": False}},
@@ -63,7 +64,7 @@ async def test_tools_are_called_without_approval_over_turns_and_their_results_go
     assert (done.text, done.is_error) == ("Found.", False)
     assert done.turns == ("Looking.", "Once more.", "Found.")
     assert done.result["_meta"]["mew-lab/turns"] == list(done.turns)
-    assert [answer for _, answer in done.calls] == ["seen shed", "seen cellar", "seen garden"]
+    assert [record.observation for record in done.calls] == ["seen shed", "seen cellar", "seen garden"]
     observations = [
         message["content"] for message in server.bodies[2]["messages"] if message["role"] == "tool"
     ]
@@ -355,9 +356,11 @@ async def test_the_turns_are_used_up_only_when_one_more_would_be_needed(site: Si
 
     fits = await site.desk(Script(step(1), step(2), Reply("Found.")), described(maxChatTurns=3))
     assert (await fits.executor.execute("ask", {"what": "x"})).text == "Found."
-    short = await site.desk(Script(step(1), step(2), step(3)), described(maxChatTurns=3), name="short")
+    model = Script(step(1), step(2), step(3))
+    short = await site.desk(model, described(maxChatTurns=3), name="short")
     done = await short.executor.execute("ask", {"what": "x"})
-    assert done.is_error and "no answer after" in done.text
+    assert done.is_error and "none in 3 turns" in done.text and done.text.endswith("Said before: because")
+    assert len(model.asked) == 3
     desk = await site.desk(Script(Reply("At once.")), described(maxChatTurns=1), name="one")
     assert (await desk.executor.execute("ask", {"what": "x"})).text == "At once."
 
@@ -369,7 +372,85 @@ async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:
     await site.tool("pen", draw)
     desk = await site.desk(Script(wants("pen/draw"), Reply("Drawn.")))
     done = await desk.executor.execute("ask", {"what": "x"})
-    assert done.calls[0][1] == "[image]"
+    (record,) = done.calls
+    assert record.observation == "[image]" and record.result.content[0]["data"] == "AA=="
+
+
+async def test_a_session_that_goes_in_circles_is_not_said_to_be_out_of_turns(site: Site) -> None:
+    await site.tool("eye", look)
+    model = Script(*[wants("eye/look", {"place": "a"})] * 4, Reply("I know nothing."))
+    desk = await site.desk(model, described(maxChatTurns=5))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.is_error and "4 times" in done.text and "turns" not in done.text
+    assert len(model.asked) == 5
+
+
+async def test_an_execution_has_what_a_test_view_shows(site: Site) -> None:
+    await site.tool("eye", look)
+    replies = [wants("eye/look", {"place": "a"}), Reply("Seen.", usage=Usage(7, 2))]
+    replies[0] = dataclasses.replace(replies[0], usage=Usage(3, 1))
+    desk = await site.desk(Script(*replies))
+    steps: list[str] = []
+    done = await desk.executor.execute("ask", {"what": "x"}, on_step=steps.append)
+    (record,) = done.calls
+    (sent,) = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="desk")
+        if envelope.payload["method"] == "tools/call"
+    ]
+    assert (record.call.name, record.id, record.observation) == ("eye/look", sent.id, "seen a")
+    assert 0 <= record.seconds <= done.seconds
+    assert (done.model, done.usage, done.prompt) == ("script", (10, 3), "Please find out: x")
+    assert steps == ["because"]
+
+
+async def test_the_calls_of_a_session_and_their_answers_carry_its_context(site: Site) -> None:
+    await site.tool("eye", look)
+    desk = await site.desk(Script(wants("eye/look", {"place": "a"}), Reply("Seen.")))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    sent = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="desk")
+        if envelope.payload["method"] == "tools/call"
+    ]
+    answers = [
+        envelope
+        for envelope in site.sent("mcp/response", sender="eye")
+        if tuple(envelope.correlation_id) == (sent[0].id,)
+    ]
+    assert [envelope.context for envelope in (*sent, *answers)] == [done.context] * 2
+
+
+async def test_a_tool_may_have_settings_of_its_own(site: Site) -> None:
+    await site.tool("eye", look)
+    tool = {**ASK, "settings": {"maxChatTurns": "1", "maxOutputTokens": 77, "temperature": 0.25}}
+    script = [called(("c1", "eye_look", '{"place": "a"}')), text_answer("Seen.")]
+    async with ChatServer(script) as server:
+        desk = await site.desk(
+            model_at(server), described(tool, {**ASK, "name": "other"}, maxChatTurns=9, temperature=1)
+        )
+        first = await desk.executor.execute("ask", {"what": "x"})
+        await desk.executor.execute("other", {"what": "x"})
+    assert first.is_error and "1 turns" in first.text
+    assert (server.bodies[0]["max_tokens"], server.bodies[0]["temperature"]) == (77, 0.25)
+    assert "max_tokens" not in server.bodies[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"settings": {"maxChatTurns": 0}}, "settings.maxChatTurns"),
+        ({"settings": 3}, "settings"),
+        ({"callers": "human"}, "callers"),
+        ({"callers": ["human", 3]}, "callers[1]"),
+    ],
+)
+def test_faults_in_the_settings_and_callers_of_a_tool_have_their_place(
+    more: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        described({**ASK, **more})
+    assert caught.value.key == f"metadata.tools[0].{key}"
 
 
 async def test_the_result_is_plain_json_of_mcp(site: Site) -> None:

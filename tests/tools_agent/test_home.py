@@ -18,7 +18,7 @@ from mew_lab.tools_agent.home import Home, model_for
 from ..agent.conftest import Script, until, wants
 from ..agent.llm_server import ChatServer, refused, text_answer
 from ..bridge.conftest import alive
-from .conftest import described
+from .conftest import ASK, described
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
 
@@ -74,6 +74,26 @@ async def test_a_server_that_does_not_start_is_named_and_leaves_nothing(
 async def test_servers_of_a_type_that_is_not_started_are_left_out() -> None:
     home = Home(described(servers={"inner": {"type": "internal"}, "odd": odd()}), model=Script())
     assert list(home.agent.agent.servers) == ["odd"]
+
+
+async def test_another_definition_keeps_the_servers_that_run_and_names_what_needs_a_restart() -> None:
+    servers = {"kept": odd(), "moved": odd()}
+    async with Home(described(servers=servers), model=Script()) as home:
+        rule = {"serverToolDefaults": {"permissionRequired": False}}
+        wanted = {"kept": odd() | rule, "moved": odd("other"), "new": odd()}
+        later = home.replace(described({**ASK, "name": "tell"}, servers=wanted, toolPermission="tool"))
+        assert later == ["mcpServers.moved", "mcpServers.new"]
+        assert [tool.name for tool in home.agent.agent.tools] == ["tell"]
+        assert home.agent.executor.gate("kept/env", None) == "" and home.agent.executor.gate(
+            "moved/env", None
+        )
+        assert home.replace(described(servers=servers, model="m")) == ["settings of the model"]
+
+
+async def test_another_model_than_that_of_the_file_may_be_named() -> None:
+    agent = described(model="unknown:m")
+    assert model_for(agent.with_model("offline")).name.startswith("offline")
+    assert agent.with_model(None) is agent
 
 
 def test_a_variable_that_is_not_set_is_told_with_its_place() -> None:

@@ -185,6 +185,61 @@ async def test_a_ring_of_agents_is_seen_through_the_calls_between_the_others(sit
     assert len(refused) == 1 and "was refused, as a call that waits for it caused it" in refused[0]
 
 
+async def test_only_the_listed_callers_may_call_a_tool_and_the_model_is_told_who_calls(site: Site) -> None:
+    model = Script(Reply("yes"), Reply("yes"))
+    await site.desk(model, described({**ASK, "callers": ["human"]}, {**ASK, "name": "open"}))
+    human, other = await site.seat("human"), await site.seat("other")
+    with pytest.raises(ToolFailed, match="does not list other as a caller"):
+        await other.call("desk/ask", {"what": "x"})
+    assert model.asked == []
+    assert (await human.call("desk/ask", {"what": "x"})).text == "yes"
+    assert (await other.call("desk/open", {"what": "x"})).text == "yes"
+    for messages, name in zip(model.asked, ("human", "other"), strict=True):
+        assert f"This call came from the participant {name}." in messages[0].content
+
+
+async def test_the_steps_of_a_call_are_its_progress_for_a_caller_that_asked_for_it(site: Site) -> None:
+    await site.tool("eye", look)
+    turns = [wants("eye/look", {"place": str(n)}, why=f"step {n}") for n in (1, 2)]
+    await site.desk(Script(*turns, Reply("Seen."), *turns, Reply("Seen.")))
+    human = await site.seat("human")
+    params = {"name": "ask", "arguments": {"what": "x"}}
+    for more in ({"_meta": {"progressToken": "t1"}}, {}):
+        await human.mcp_request("desk", {"method": "tools/call", "params": {**params, **more}})
+    progress = [
+        envelope
+        for envelope in site.sent("mcp/request", sender="desk")
+        if envelope.payload["method"] == "notifications/progress"
+    ]
+    assert progress[0].payload["params"] == {"progressToken": "t1", "progress": 1, "message": "step 1"}
+    request = next(
+        envelope
+        for envelope in site.sent("mcp/request", sender="human")
+        if envelope.payload["method"] == "tools/call"
+    )
+    assert {(envelope.to, tuple(envelope.correlation_id)) for envelope in progress} == {
+        (("human",), (request.id,))
+    }
+    answer = site.sent("mcp/response", sender="desk")[-2]
+    assert tuple(answer.correlation_id) == (request.id,) and progress[-1].ts <= answer.ts
+
+
+async def test_callers_are_answered_when_the_agent_leaves(site: Site) -> None:
+    async def never() -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    desk = await site.desk(Script(never, never))
+    human = await site.seat("human")
+    calls = [human.call("desk/ask", {"what": "x"}) for _ in range(2)]
+    await until(lambda: len(site.sent("reasoning/start", sender="desk")) == 2)
+    await desk.stop()
+    for call in calls:
+        with pytest.raises(ToolFailed, match="ask: Stopped: the agent leaves"):
+            await call
+    assert desk.executor.sessions == {}
+
+
 async def test_an_agent_of_another_mode_or_without_tools_is_not_served(site: Site) -> None:
     for metadata, words in (
         ({"name": "A"}, "metadata.mode is interactive"),

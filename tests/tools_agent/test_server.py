@@ -23,6 +23,7 @@ from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.protocol.token import Token
 from mew_lab.settings.documents import write_yaml
+from mew_lab.tools_agent.agent_file import save_agent_file
 
 from ..agent.conftest import Script, until, wants
 from ..agent.llm_server import ChatServer, called, refused, text_answer
@@ -188,6 +189,74 @@ async def test_each_transport_gives_what_the_space_gives(site: Site, transport: 
         assert [block.text for block in done.content] == [result.text] == ["In the shed."]
         assert done.is_error is result.raw["isError"] is False
     assert desk.executor.sessions == {}
+
+
+@pytest.mark.parametrize("transport", ["in memory", "http", "http, modern"])
+async def test_the_steps_of_a_call_are_its_progress(site: Site, transport: str) -> None:
+    def look(place: str) -> str:
+        return f"seen {place}"
+
+    await site.tool("eye", look)
+    turns = [wants("eye/look", {"place": str(n)}, why=f"step {n}") for n in (1, 2)]
+    desk = await site.desk(Script(*turns, Reply("Seen.")))
+    progress: list[tuple[float, float | None, str | None]] = []
+
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        progress.append((done, total, message))
+
+    async with over(transport, site, desk) as client:
+        result = await client.call_tool("ask", {"what": "x"}, progress_callback=note)
+        assert result.content[0].text == "Seen."
+        await until(lambda: len(progress) == 2)
+    assert progress == [(1, None, "step 1"), (2, None, "step 2")]
+
+
+async def test_a_client_of_the_handshake_era_is_notified_of_another_definition(site: Site) -> None:
+    desk = await site.desk(Script())
+    changed = asyncio.Event()
+
+    async def note(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            changed.set()
+
+    async with served(desk) as server, client_of(server, mode="legacy", message_handler=note) as client:
+        assert client.session.initialize_result.capabilities.tools.list_changed
+        await client.list_tools()
+        desk.replace(described({**ASK, "name": "tell"}))
+        await asyncio.wait_for(changed.wait(), 10)
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["tell"]
+
+
+async def test_a_client_of_the_modern_era_is_notified_on_its_subscription(site: Site) -> None:
+    desk = await site.desk(Script())
+    async with served(desk) as server, client_of(server) as client:
+        async with client.listen(tools_list_changed=True) as events:
+            desk.replace(described({**ASK, "name": "tell"}))
+            async with asyncio.timeout(10):
+                async for event in events:
+                    assert type(event).__name__ == "ToolsListChanged"
+                    break
+        assert [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools] == ["tell"]
+
+
+async def test_a_served_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "desk.yaml"
+    whole = FILE | {"settings": {"model": "offline"}, "mcpServers": {}}
+    file.write_text(write_yaml(whole), encoding="utf-8")
+    changed = asyncio.Event()
+
+    async def note(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            changed.set()
+
+    parameters = StdioServerParameters(command=sys.executable, args=command(file), env=ENVIRONMENT)
+    async with Client(parameters, mode="legacy", message_handler=note) as client:
+        await client.list_tools()
+        file.write_text("metadata: {name: ", encoding="utf-8")  # an editor that writes in two steps
+        metadata = FILE["metadata"] | {"tools": [{**ASK, "name": "tell"}]}  # type: ignore[operator]
+        save_agent_file(whole | {"metadata": metadata}, file)
+        await asyncio.wait_for(changed.wait(), 20)
+        assert [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools] == ["tell"]
 
 
 @pytest.mark.req("T-8")

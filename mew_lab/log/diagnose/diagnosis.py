@@ -6,8 +6,7 @@ How it works
 ledger observes it, and then the steps of its kind and of each change judge it. Findings come out at once; `finish` adds
 what the end of the log leaves open. Each record costs the same, however long the log is, and all tables are bounded.
 
-`diagnose` keeps at most 10,000 findings of each rule; it counts all. `fact_columns` gives those about messages,
-beside the states of the ledger.
+`diagnose` keeps at most 10,000 findings of each rule; it counts all. `diagnose_columns` keeps none.
 
 Spec: §3, §4.1.
 """
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.ledger import Ledger
 from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
 from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
 from mew_lab.log.diagnose.findings import (
@@ -43,7 +42,7 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
-from mew_lab.log.ledger_rows import MessageState, MessageStates, rare_collection
+from mew_lab.log.ledger_rows import rare_collection
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -58,7 +57,7 @@ __all__ = [
     "MessageFinding",
     "at_least",
     "diagnose",
-    "fact_columns",
+    "diagnose_columns",
 ]
 
 MAX_FINDINGS = 10_000  # of one rule that are kept
@@ -142,21 +141,21 @@ class DiagnosisPass:
             for event, event_step in family.events.items():
                 self._events.setdefault(event, []).append(event_step)
 
-    def observe(self, record: Record) -> Sequence[LedgerChange]:
-        """Judges the next record of the log; returns what the ledger changed, where `Entry.seq` is the place from 1."""
+    def observe(self, record: Record) -> None:
+        """Judges the next record of the log."""
         self.places += 1
         self._now = record.now
         if self._told:
             self._told.clear()
         if record.raw is None:
             self._on_event(record)
-            return ()
+            return
         entry = PlacedEntry(record, self.places)
         changes = self._ledger.observe(entry)
         if entry.refused:
             for refusal in self._refusals:
                 refusal(record, entry, self.places)
-            return changes
+            return
         for change in changes:
             for change_step in self._changes.get(type(change), ()):
                 change_step(change, entry)
@@ -164,7 +163,6 @@ class DiagnosisPass:
             step(entry, changes)
         for step in self._always:
             step(entry, changes)
-        return changes
 
     def finish(self) -> None:
         """Reports what the end of the log leaves open. Nothing may be observed afterwards."""
@@ -366,17 +364,17 @@ def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tu
         return Diagnosis(every, messages=messages, unkept=unkept)
 
 
-def fact_columns(records: Iterable[Record]) -> tuple[list[MessageState], list[MessageFinding]]:
-    """The states that `ledger_columns` has, and the findings about messages in the order found, from one pass."""
+def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
+    """The findings about messages in the order found; those on what was left open come at the end."""
     found: list[MessageFinding] = []
 
     def keep(finding: LogFinding) -> None:
         if finding.place:
             found.append(MessageFinding(finding.place, finding.severity, finding.rule))
 
-    judge, states = DiagnosisPass(keep), MessageStates()
+    judge = DiagnosisPass(keep)
     with rare_collection:
         for record in records:
-            states.apply(judge.observe(record))
+            judge.observe(record)
         judge.finish()
-        return states.take(), found
+    yield from found

@@ -1,41 +1,74 @@
 """Collects the facts about messages that follow from other messages, for filters that read them.
 
-The ledger knows the state of each call; this module only looks up what it says.
+The ledger knows the state of each call, and the diagnosis what is wrong; this module only looks up what they say. The
+index of a log keeps the facts of all its messages; without an index, the records are read again for each filter.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from mew_lab.log.diagnose.diagnosis import MessageFinding, fact_columns
+from mew_lab.log.diagnose.diagnosis import diagnose_columns
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.tree import FilterTree, references
-from mew_lab.log.ledger_rows import MessageState, ledger_columns
+from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.space.events import Record
 
-__all__ = ["collect_facts"]
+if TYPE_CHECKING:
+    from mew_lab.log.index import LogIndex
+
+__all__ = ["collect_facts", "write_facts"]
+
+
+class _Judgement(NamedTuple):
+    """What the diagnosis found about the message at a place: the highest severity, and the rules in their order."""
+
+    place: int
+    severity: str
+    rules: tuple[str, ...]
 
 
 def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Mapping[int, Facts]:
-    """The facts that a filter reads, by the places of the messages' records, counted from 1; others have none.
+    """The facts that a filter reads, by the places of the messages' records, from 1; others have none.
 
     Args:
-        records: Makes an iterable over the records, which is read once.
+        records: Makes an iterable over the records. It is called once for the ledger and once for the diagnosis.
     """
-    states: Iterable[MessageState]
-    findings: Iterable[MessageFinding] = ()
-    if any(reference.field.name.startswith("diag.") for reference in references(tree)):
-        states, findings = fact_columns(records())
-    else:
-        states = ledger_columns(records())
-    facts = {state.place: Facts(state.state, state.latency, state.decided_by) for state in states}
-    found: defaultdict[int, list[MessageFinding]] = defaultdict(list)
-    for finding in findings:
-        found[finding.place].append(finding)
-    for place, findings in found.items():
-        severity = max((finding.severity for finding in findings), key=SEVERITIES.index)
-        rules = tuple(dict.fromkeys(finding.rule for finding in findings))
-        facts[place] = facts.get(place, NO_FACTS)._replace(severity=severity, rules=rules)
+    facts: dict[int, Facts] = {}
+    if _reads_states(tree):
+        for place, state, latency, decided_by in ledger_columns(records()):
+            facts[place] = Facts(state, latency, decided_by)
+    if _reads_findings(tree):
+        for place, severity, rules in _judge(records()):
+            facts[place] = facts.get(place, NO_FACTS)._replace(severity=severity, rules=rules)
     return facts
+
+
+def write_facts(index: LogIndex, tree: FilterTree) -> None:
+    """Writes the facts that a filter reads into an index, where they are not in it; that reads the whole log."""
+    if _reads_states(tree):
+        index.write_facts("states", ledger_columns)
+    if _reads_findings(tree):
+        index.write_facts("findings", _judge)
+
+
+def _reads_findings(tree: FilterTree) -> bool:
+    return any(reference.field.name.startswith("diag.") for reference in references(tree))
+
+
+def _reads_states(tree: FilterTree) -> bool:
+    return any(
+        reference.field.needs_facts and not reference.field.name.startswith("diag.")
+        for reference in references(tree)
+    )
+
+
+def _judge(records: Iterable[Record]) -> Iterator[_Judgement]:
+    found: dict[int, list[tuple[str, str]]] = {}
+    for place, severity, rule in diagnose_columns(records):
+        found.setdefault(place, []).append((severity, rule))
+    for place in sorted(found):
+        severity = max((severity for severity, _ in found[place]), key=SEVERITIES.index)
+        yield _Judgement(place, severity, tuple(dict.fromkeys(rule for _, rule in found[place])))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.log.entries import RecordedEntry, is_message
-from mew_lab.log.filter.facts import collect_facts
+from mew_lab.log.filter.facts import collect_facts, write_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.indexed import Rows, select_places
@@ -30,18 +30,18 @@ __all__ = ["FilteredLog", "filter_records"]
 
 
 def filter_records(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Iterator[tuple[int, Record]]:
-    """Yields the records that pass a filter, in their order, with their places in the log, from 0.
+    """Yields the records that pass a filter, in their order, with their places in the log, from 1.
 
     Args:
-        records: Makes an iterable over the records. It is called once more where the filter reads facts that follow
-            from other messages.
+        records: Makes an iterable over the records. It is called once more where the filter reads facts from the ledger,
+            and once more where it reads the diagnosis.
     """
     predicate = compile_predicate(tree)
     facts: Mapping[int, Facts] = {}
     if needs_facts(tree):
         facts = collect_facts(records, tree)
-    for place, record in enumerate(records()):
-        if predicate(RecordedEntry(record, place), facts.get(place + 1, NO_FACTS)):
+    for place, record in enumerate(records(), 1):
+        if predicate(RecordedEntry(record, place), facts.get(place, NO_FACTS)):
             yield place, record
 
 
@@ -95,8 +95,11 @@ class FilteredLog:
     def _select(self, *, events: bool = True) -> tuple[LogIndex, Rows] | None:
         """The index and the places of the records that pass; None where no index can judge the filter."""
         index = self._index()
-        places = select_places(index, self._tree, events=events) if index is not None else None
-        return (index, places) if index is not None and places is not None else None
+        if index is None:
+            return None
+        write_facts(index, self._tree)
+        places = select_places(index, self._tree, events=events)
+        return (index, places) if places is not None else None
 
     @property
     def df(self) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.needles import needles_of
 from mew_lab.log.filter.patterns import BytesSearch, compile_bytes_search, compile_search
-from mew_lab.log.filter.predicate import compile_predicate
+from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.sql import compile_sql
 from mew_lab.log.filter.tree import (
     Conjunction,
@@ -56,7 +56,7 @@ def select_places(index: LogIndex, tree: FilterTree, *, events: bool = True) -> 
         return None
     if selection.source(tree) == "columns":
         sql = compile_sql(tree)
-        return index.rows(sql.where, sql.parameters, events=events)
+        return index.rows(sql.where, sql.parameters, events=events, facts=needs_facts(tree))
     return selection.select(tree, events)
 
 
@@ -73,7 +73,7 @@ class _Selection:
 
     def __init__(self, index: LogIndex) -> None:
         self._index = index
-        self._columns = {str(row[0]) for row in index.query("DESCRIBE entries")}
+        self._columns = index.known_facts | {str(row[0]) for row in index.query("DESCRIBE entries")}
 
     def knows(self, tree: FilterTree) -> bool:
         """Whether the index has all facts that the filter reads."""
@@ -113,7 +113,9 @@ class _Selection:
         source = self.source(tree)
         if source == "columns":
             sql = compile_sql(tree)
-            return self._of_places(self._index.rows(sql.where, sql.parameters, events=True)) & wanted
+            facts = needs_facts(tree)
+            places = self._index.rows(sql.where, sql.parameters, events=True, facts=facts)
+            return self._of_places(places) & wanted
         if source == "message":
             return self._judge_messages(tree, wanted)
         if source == "record":

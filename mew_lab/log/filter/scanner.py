@@ -179,7 +179,9 @@ class _Scanner:
         if _HAS.match(self._text, after) or _EXISTS.match(self._text, after):
             return True
         bare = _BARE.match(self._text, after)
-        return match[0] in ("seq", "time", "size", "latency") and bare is not None and ".." in bare[0]
+        return (
+            match[0] in ("place", "seq", "time", "size", "latency") and bare is not None and ".." in bare[0]
+        )
 
     def _condition(self) -> Iterator[FilterToken]:
         """The tokens of a field, its operator and its values."""

@@ -94,7 +94,7 @@ class RowFilter:
         record = self._source.record(seq)
         if record is None:
             return False
-        entry = RecordedEntry(record)
+        entry = RecordedEntry(record, seq)
         entry.seq = seq  # the number that the reader sees
         return self._predicate(entry, self._facts.get(seq) or NO_FACTS)
 
@@ -137,7 +137,7 @@ def condition_of(source: Rows, seq: int, column: str) -> str:
     record = source.record(seq)
     if record is None:
         raise MewError("That row is no longer held in this view; lab.log has it.")
-    entry = RecordedEntry(record)
+    entry = RecordedEntry(record, seq)
     entry.seq = seq
     if column in ("time", "elapsed"):
         return f"time >= {record.now.astimezone(UTC).isoformat().replace('+00:00', 'Z')}"

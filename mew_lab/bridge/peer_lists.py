@@ -1,0 +1,147 @@
+"""Reads the resources, resource templates and prompts that the participants of a space offer, and keeps the lists.
+
+A list is asked for when a client wants it. It is kept until its participant announces a change or leaves, or it is
+`MAX_AGE` seconds old. A participant that does not answer in time, or has no such list, offers nothing.
+
+Spec: §3.1; MCP "Resources", "Prompts".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mew_lab.bridge.offers import offered_name
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.protocol.payloads.system import SystemPresence
+from mew_lab.sdk.participant import MEWParticipant
+
+__all__ = ["METHODS", "PeerEntry", "PeerLists", "offered_uri", "own_uri"]
+
+METHODS = {
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+MAX_AGE = 300.0  # seconds
+ANSWER_WITHIN = 5.0  # seconds
+ASK_AGAIN = 10.0  # seconds after a failure
+MAX_PAGES = 20
+MAX_ENTRIES = 500  # of one list
+MAX_BYTES = 500_000  # of one list
+SCHEME = "mew://"
+_OFFERED_URI = re.compile(r"mew://([^/]+)/(.+)", re.DOTALL)
+_CHANGED = re.compile(r"notifications/(resources|prompts)/list_changed")
+
+
+class PeerEntry(NamedTuple):
+    """An entry of a list of `participant`, as it came."""
+
+    participant: str
+    entry: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of a prompt for clients."""
+        return offered_name(self.participant, str(self.entry.get("name")))
+
+    def described(self) -> dict[str, Any]:
+        """The entry under its name for clients: a URI where it has one, else the name of a prompt."""
+        for key in ("uri", "uriTemplate"):
+            if isinstance(uri := self.entry.get(key), str):
+                return {**self.entry, key: offered_uri(self.participant, uri)}
+        return {**self.entry, "name": self.name}
+
+
+def offered_uri(participant: str, uri: str) -> str:
+    """The URI of a resource of a participant for clients: `mew://files/file:///a.txt`."""
+    return f"{SCHEME}{participant}/{uri}"
+
+
+def own_uri(uri: str) -> tuple[str, str] | None:
+    """The participant, and its own URI; None for a URI of another form."""
+    match = _OFFERED_URI.fullmatch(uri)
+    return (match[1], match[2]) if match else None
+
+
+class PeerLists:
+    """The lists of the other participants. `on_change` is called with `resources` or `prompts`."""
+
+    def __init__(self, participant: MEWParticipant, *, on_change: Callable[[Any], None]) -> None:
+        self._participant = participant
+        self._on_change = on_change
+        self._kept: dict[tuple[str, str], tuple[float, list[PeerEntry]]] = {}
+        participant.dispatcher.on(McpRequest, self._note_request)
+        participant.dispatcher.on(SystemPresence, self._note_presence)
+
+    async def read(self, method: str) -> list[PeerEntry]:
+        """The entries of one list of every participant, by the names of the participants."""
+        names = sorted(self._participant.client.participants)
+        lists = await asyncio.gather(*(self._read_of(name, method) for name in names))
+        return [entry for entries in lists for entry in entries]
+
+    async def _read_of(self, participant: str, method: str) -> list[PeerEntry]:
+        now = asyncio.get_running_loop().time()
+        kept = self._kept.get((participant, method))
+        if kept is not None and now - kept[0] < MAX_AGE:
+            return kept[1]
+        if not self._participant.can_send("mcp/request", {"method": method}, participant):
+            return []
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                entries = await self._pages(participant, method)
+        except (MewError, TimeoutError):
+            entries, now = [], now - MAX_AGE + ASK_AGAIN
+        if participant in self._participant.client.participants:
+            self._kept[participant, method] = (now, entries)
+        return entries
+
+    async def _pages(self, participant: str, method: str) -> list[PeerEntry]:
+        entries: list[PeerEntry] = []
+        params: dict[str, Any] = {}
+        room = MAX_BYTES
+        for _ in range(MAX_PAGES):
+            payload = {"method": method, **({"params": params} if params else {})}
+            answer = await self._participant.mcp_request(participant, payload, timeout=ANSWER_WITHIN)
+            page = answer if isinstance(answer, dict) else {}
+            listed, cursor = page.get(METHODS[method]), page.get("nextCursor")
+            for entry in listed if isinstance(listed, list) else ():
+                room -= _size(entry)
+                if room < 0 or len(entries) >= MAX_ENTRIES:
+                    return entries
+                if isinstance(entry, dict):
+                    entries.append(PeerEntry(participant, entry))
+            if not isinstance(cursor, str):
+                break
+            params = {"cursor": cursor}
+        return entries
+
+    # --- events ---
+
+    def _note_request(self, envelope: Envelope, payload: McpRequest) -> None:
+        changed = _CHANGED.fullmatch(payload.method or "")
+        if changed:
+            self._forget(envelope.sender, changed[1])
+            self._on_change(changed[1])
+
+    def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:
+        if payload.event in ("join", "leave") and payload.participant is not None:
+            for listed in ("resources", "prompts"):
+                self._forget(payload.participant.id, listed)
+                self._on_change(listed)
+
+    def _forget(self, participant: str, listed: str) -> None:
+        for method in METHODS:
+            if method.startswith(listed):
+                self._kept.pop((participant, method), None)
+
+
+def _size(entry: Any) -> int:
+    try:
+        return len(compact(entry))
+    except ProtocolError:
+        return MAX_BYTES + 1

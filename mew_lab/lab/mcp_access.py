@@ -1,0 +1,101 @@
+"""`McpSeat`: a participant of this process through which MCP clients use the space, over HTTP on this machine.
+
+The library of the gate loads for a second, so it is loaded at the first use, in a thread.
+
+Spec: §3.1, §3.2; MCP "Streamable HTTP".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from mew_lab.bridge.offers import LISTING
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
+from mew_lab.lab.host import Host, capabilities_of
+from mew_lab.lab.seat import Seat
+from mew_lab.lab.session import Session
+from mew_lab.protocol.token import remember
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.folder import hide
+
+__all__ = ["McpSeat", "open_mcp_seat", "with_lists"]
+
+OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
+
+
+class McpSeat(Seat):
+    """A participant that MCP clients speak through. `url` is their address, `token_file` the file with their token."""
+
+    def __init__(
+        self,
+        session: Session,
+        participant: MEWParticipant,
+        *,
+        name: str,
+        url: str,
+        token_file: Path,
+        parts: AsyncExitStack,
+    ) -> None:
+        super().__init__(session, participant, name=name, what=f"MCP clients at {url}")
+        self.url = url
+        self.token_file = token_file
+        self._parts = parts  # closed in reverse order: the server, then the gate
+
+    def __repr__(self) -> str:
+        return f"MCP clients take part as {self.name} at {self.url}. A coding agent is told so:\n{self.line}"
+
+    @property
+    def line(self) -> str:
+        """A shell line that adds the space to a coding agent, which reads the token from its file."""
+        bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(self.token_file))})"'
+        name = shlex.quote(self.lab.space)
+        return f"claude mcp add --transport http {name} {self.url} --header {bearer}"
+
+    async def aclose(self) -> None:
+        """Ends the server, withdraws the calls that wait, and leaves the space."""
+        await self._parts.aclose()
+
+
+def with_lists(can: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The patterns of a profile, or the given ones, and the right to ask what others offer."""
+    return [*capabilities_of(can), *LISTING]
+
+
+async def open_mcp_seat(
+    session: Session, host: Host, participant: MEWParticipant, *, name: str, port: int, **limits: float
+) -> McpSeat:
+    """Joins the space with a gate and serves it.
+
+    Args:
+        port: 0 takes a free one.
+        limits: `answer_after`, `decide_within` and `grace` of the gate.
+
+    Raises:
+        ConfigError: The port is taken, or the token file cannot be used.
+    """
+    gate_type, server_type = await asyncio.to_thread(_load)
+    folder = host.folder / ".mew"
+    file = ensure_token_file(folder, OFFERED, name)
+    hide(folder)
+    token = read_token_file(file, short=short_allowed())
+    remember(token)
+    async with AsyncExitStack() as parts:
+        gate = await parts.enter_async_context(gate_type(participant, **limits))
+        named = f"the token in {file}"
+        server = await parts.enter_async_context(
+            server_type(gate.server, token=token, token_name=named, port=port)
+        )
+        own = parts.pop_all()
+    return McpSeat(session, participant, name=name, url=server.url, token_file=file, parts=own)
+
+
+def _load() -> Any:
+    from mew_lab.bridge.gate import McpGate
+    from mew_lab.bridge.mcp_http import McpHttpServer
+
+    return McpGate, McpHttpServer

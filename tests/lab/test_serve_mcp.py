@@ -1,0 +1,83 @@
+"""`lab.serve_mcp()`: a coding agent uses the space, and the human of the lab decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.mcp_access import McpSeat
+
+
+async def use(seat: McpSeat, work: Callable[[Client], Any]) -> Any:
+    headers = {"Authorization": f"Bearer {seat.token_file.read_text().strip()}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as web:
+        async with Client(streamable_http_client(seat.url, http_client=web)) as client:
+            return await work(client)
+
+
+async def waits(lab: Lab) -> Any:
+    async with asyncio.timeout(20):
+        while not (proposals := await asyncio.to_thread(lambda: list(lab.proposals()))):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return proposals[0]
+
+
+async def test_a_coding_agent_calls_and_the_human_of_the_lab_decides(lab: Lab, adding: object) -> None:
+    seat = await asyncio.to_thread(lab.serve_mcp)
+
+    async def work(client: Client) -> tuple[list[str], list[Any]]:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        results = []
+        for decide in (lab.approve, lambda one: lab.reject(one, "not now")):
+            call = asyncio.create_task(client.call_tool("notebook_add", {"a": 2, "b": 3}))
+            proposal = await waits(lab)
+            await asyncio.to_thread(decide, proposal)
+            results.append(await call)
+        return names, results
+
+    names, (approved, rejected) = await use(seat, work)
+    assert names == ["proposal_result", "proposal_withdraw", "notebook_add"]
+    assert (approved.content[0].text, approved.is_error) == ("5", False)
+    assert rejected.is_error and rejected.content[0].text == (
+        "human rejected notebook/add: not now. It was not executed"
+    )
+    verified = lab.log.verify()
+    assert verified.ok, verified
+
+
+def test_the_line_for_a_coding_agent_names_the_file_of_the_token_and_not_the_token(lab: Lab) -> None:
+    seat = lab.serve_mcp("ann")
+    token = seat.token_file.read_text().strip()
+    assert seat.token_file.stat().st_mode & 0o777 == 0o600
+    assert token not in repr(seat) and token not in str(lab.who())
+    assert seat.line == (
+        f"claude mcp add --transport http {lab.space} {seat.url} "
+        f'--header "Authorization: Bearer $(cat {seat.token_file})"'
+    )
+    assert seat.line in repr(seat)
+    port = int(seat.url.split(":")[2].split("/")[0])
+    lab.leave("ann")
+    assert "ann" not in lab.seats
+    again = lab.serve_mcp("ann", port=port)
+    assert again.token_file.read_text().strip() == token and again.url == seat.url
+
+
+def test_faults_of_serving_are_sentences(lab: Lab) -> None:
+    seat = lab.serve_mcp()
+    with pytest.raises(MewError, match="a participant named 'coder' already exists"):
+        lab.serve_mcp()
+    port = int(seat.url.split(":")[2].split("/")[0])
+    with pytest.raises(ConfigError, match=f"cannot listen on port {port}"):
+        lab.serve_mcp("other", port=port)
+    assert "other" not in lab.seats
+    for wrong in ({"answer_after": 0}, {"decide_within": -1}, {"grace": float("nan")}):
+        with pytest.raises(ConfigError, match="is no number of seconds above 0"):
+            lab.serve_mcp("third", **wrong)

@@ -250,7 +250,7 @@ class CallRules(RuleFamily):
         waits = not method.startswith("notifications/")
         self._check_rpc(entry, RPC_REQUEST, waits=waits)
         if method == "notifications/cancelled":
-            self._forget_cancelled(entry)
+            self._forget_call(entry)
         for change in changes_of(changes, Change, "requested"):
             if waits and not entry.to:
                 self.report(TO_NOBODY, entry, sender=word(entry.sender), id=word(entry.id))
@@ -504,7 +504,7 @@ class CallRules(RuleFamily):
 
     # --- storage ---
 
-    def _forget_cancelled(self, entry: PlacedEntry) -> None:
+    def _forget_call(self, entry: PlacedEntry) -> None:
         """Forgets what a `notifications/cancelled` of its sender names, by envelope or, as in MCP, by JSON-RPC id."""
         params = entry.payload.get("params")
         called = params.get("requestId") if isinstance(params, dict) else None

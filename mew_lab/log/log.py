@@ -719,8 +719,11 @@ class Log:
         source = self._source
         files = source if isinstance(source, Files) else Files(source.paths if source else ())
         for record in files.read(faults, after=after):
-            envelopes += is_message(record)
-            unknown += outline(record) is not None
+            if record.verdict == "refused":
+                envelopes += is_message(record)
+                unknown += outline(record) is not None
+            elif record.raw is not None:
+                envelopes += 1
             yield record
         if self._keep is None:
             self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)

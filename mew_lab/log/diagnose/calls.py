@@ -9,9 +9,10 @@ Spec: §3.1 to §3.3, rulings R5, R17, R18.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
-from mew_lab.ledger.calls import Change, Proposal, Request, method_of, tool_of
+from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.diagnose.findings import (
@@ -31,7 +32,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["CALL_RULES", "CallRules"]
 
 MAX_WAITING = 100_000  # requests without an answer, and as many undecided proposals
-MAX_COMPARED = 50  # open proposals of the same tool that a request is compared with
+MAX_COMPARED = 50  # open proposals of the same tool, or waiting requests, that a request is compared with
 REPEATED = 5  # equal calls in a row
 MAX_CALLERS = 2000
 MAX_REPEATED = 16 * 1024  # characters of a call that is compared with the one before it
@@ -248,6 +249,8 @@ class CallRules(RuleFamily):
         method = method_of(entry.payload)
         waits = not method.startswith("notifications/")
         self._check_rpc(entry, RPC_REQUEST, waits=waits)
+        if method == "notifications/cancelled":
+            self._forget_call(entry)
         for change in changes_of(changes, Change, "requested"):
             if waits and not entry.to:
                 self.report(TO_NOBODY, entry, sender=word(entry.sender), id=word(entry.id))
@@ -395,7 +398,8 @@ class CallRules(RuleFamily):
             )
         if request.failed:
             about = {"sender": word(entry.sender), "about": word(request.id)}
-            self.report(FAILED, entry, request.id, **about, error=_error(entry))
+            error = one_line(error_text(entry), MAX_ERROR) or "without a message"
+            self.report(FAILED, entry, request.id, **about, error=error)
 
     def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
         """Judges an answer that changes nothing."""
@@ -501,6 +505,28 @@ class CallRules(RuleFamily):
 
     # --- storage ---
 
+    def _forget_call(self, entry: PlacedEntry) -> None:
+        """Forgets what a `notifications/cancelled` of its sender names, by envelope or, as in MCP, by JSON-RPC id."""
+        params = entry.payload.get("params")
+        called = params.get("requestId") if isinstance(params, dict) else None
+        for id in entry.correlation_id or self._find_called(entry.sender, called):
+            request = self.context.ledger.calls.requests.get(id)
+            if request is not None and request.sender == entry.sender:
+                self._waiting.pop(id, None)
+                self._fan_outs.pop(id, None)
+
+    def _find_called(self, sender: str, called: object) -> tuple[str, ...]:
+        """The id of the newest waiting request of a participant that has this JSON-RPC id; empty where there is none."""
+        if not isinstance(called, str | int):
+            return ()
+        for id in chain(
+            *(islice(reversed(table), MAX_COMPARED) for table in (self._waiting, self._fan_outs))
+        ):
+            request = self.context.ledger.calls.requests.get(id)
+            if request is not None and request.sender == sender and _equal(request.payload.get("id"), called):
+                return (id,)
+        return ()
+
     def _forget_proposal(self, id: str) -> None:
         mark = self._undecided.pop(id, None)
         if mark is None:
@@ -533,17 +559,3 @@ def _why(call: Request | Proposal, entry: PlacedEntry) -> str:
 
 def _equal(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
-
-
-def _error(entry: PlacedEntry) -> str:
-    error = entry.payload.get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    if isinstance(message, str) and message:
-        return one_line(message, MAX_ERROR)
-    result = entry.payload.get("result")
-    content = result.get("content") if isinstance(result, dict) else None
-    parts = (
-        (part.get("text") for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
-    )
-    text = next((part for part in parts if isinstance(part, str) and part), "")
-    return one_line(text, MAX_ERROR) or "without a message"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mew_lab.log.copying import CopiedMessages
 from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.filter.facts import collect_facts, write_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
@@ -16,6 +17,7 @@ from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import FilterTree
 from mew_lab.log.line import read_members
+from mew_lab.log.numbering import NumberedEntry, numbered
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
@@ -45,19 +47,20 @@ def filter_records(records: Callable[[], Iterable[Record]], tree: FilterTree) ->
             yield place, record
 
 
-class FilteredLog:
+class FilteredLog(CopiedMessages):
     """The records of a log that pass a filter. `Log.filter` returns one.
 
     Iteration yields the members of each message, `len` counts messages, `df` is their table, and `filter` narrows it
-    further. Nothing is kept: each use reads the log up to now. Times such as `-5m` count from the last record of a
-    file, or from now in a live log.
+    further. `to_jsonl`, `to_markdown`, `to_mermaid` and `to_python` give them as text for elsewhere. Nothing is kept:
+    each use reads the log up to now. Times such as `-5m` count from the last record of a file, or from now in a live
+    log.
 
     Attributes:
         text: The filter.
 
     Args:
         live: Whether times count from now.
-        index: Returns the index of the log where it has one; it must hold all records. What it can judge, it does.
+        index: Returns an index of the log that holds all records which may pass the filter; None where there is none.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class FilteredLog:
         records: Callable[[], Iterable[Record]],
         *,
         live: bool = False,
-        index: Callable[[], LogIndex | None] = lambda: None,
+        index: Callable[[FilterTree], LogIndex | None] = lambda tree: None,
     ) -> None:
         self.text = text
         self._records = records
@@ -94,12 +97,17 @@ class FilteredLog:
 
     def _select(self, *, events: bool = True) -> tuple[LogIndex, Rows] | None:
         """The index and the places of the records that pass; None where no index can judge the filter."""
-        index = self._index()
+        index = self._index(self._tree)
         if index is None:
             return None
         write_facts(index, self._tree)
         places = select_places(index, self._tree, events=events)
         return (index, places) if places is not None else None
+
+    @property
+    def entries(self) -> tuple[NumberedEntry, ...]:
+        """The messages that pass, in the order received, with their numbers in the log."""
+        return tuple(numbered(self.records))
 
     @property
     def df(self) -> pd.DataFrame:

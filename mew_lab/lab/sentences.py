@@ -78,6 +78,7 @@ _TOGETHER: tuple[tuple[frozenset[str], str], ...] = (
 _METHODS = {
     "tools/list": "ask which tools there are",
     "resources/list": "ask which resources there are",
+    "resources/templates/list": "ask which resource templates there are",
     "resources/read": "read resources",
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",

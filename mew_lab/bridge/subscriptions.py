@@ -77,6 +77,14 @@ class Subscriptions:
             found |= self._subscribers.get(known, set())
         return sorted(found)
 
+    async def renew(self) -> None:
+        """Subscribes to all resources again, at a server that has forgotten them; what it refuses is dropped."""
+        for uri in list(self._subscribers):
+            try:
+                await self._subscribe(uri)
+            except RpcError:
+                del self._subscribers[uri]
+
 
 class LogLimit:
     """Bounds the log messages of one server, in number and in size. What it leaves out is counted and reported."""

@@ -306,6 +306,8 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=about)
     about = "the transport of a server at a URL; default: sse where its path ends with /sse, else http"
     bridge.add_argument("--transport", choices=("http", "sse"), help=about)
+    about = "how often within a minute a server that ends by itself is started again; default: 0"
+    bridge.add_argument("--restarts", type=int, default=0, metavar="N", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
 

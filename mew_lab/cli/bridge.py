@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
             headers=dict(_header(text) for text in options.header),
             transport=options.transport,
             start_timeout=options.init_timeout,
+            restarts=options.restarts,
             say=shell.say,
             ended=shell.end_on_signal(),
         )
@@ -68,6 +69,7 @@ async def bridge(
     headers: Mapping[str, str] | None = None,
     transport: str | None = None,
     start_timeout: float = 20.0,
+    restarts: int = 0,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -92,6 +94,7 @@ async def bridge(
         transport=transport,
         on_end=on_end,
         start_timeout=start_timeout,
+        restarts=restarts,
     )
     say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
     try:

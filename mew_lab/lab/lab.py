@@ -250,6 +250,7 @@ class Lab(metaclass=_NamesOnly):
         headers: Mapping[str, str] | None = None,
         transport: str | None = None,
         can: Can = "tool",
+        restarts: int = 3,
         timeout: float = 30.0,
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
@@ -262,17 +263,20 @@ class Lab(metaclass=_NamesOnly):
             headers: Headers of a server at a URL, such as `{"Authorization": "Bearer ${NAME}"}`, where `${NAME}` is
                 an environment variable.
             transport: `http` or `sse`, for a server at a URL; default: `sse` where its path ends with `/sse`.
+            restarts: How often within a minute a server that ends by itself is started again, before it leaves.
             timeout: Seconds to wait for the server's answers.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
         """
         if isinstance(command, str) and is_url(command):
-            work = self.local.bridge(name, command, headers=headers, transport=transport, can=can)
+            work = self.local.bridge(
+                name, command, headers=headers, transport=transport, restarts=restarts, can=can
+            )
         else:
             folder = Path(cwd) if cwd is not None else Path.cwd()
             words = _split_command(name, command) if isinstance(command, str) else list(command)
-            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, can=can)
+            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, restarts=restarts, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
 
     def tool_approvals(self, name: str) -> LabToolApprovals:

@@ -308,7 +308,7 @@ class Diagnosis(Sequence[LogFinding]):
         )
 
 
-_HEAD = ("Severity", "Seq", "LogFinding", "Rule", "Requirement")
+_HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
 
 
 def _cells(finding: LogFinding) -> tuple[str, ...]:

@@ -181,6 +181,9 @@ class ReasoningLedger:
 
     def place(self, entry: Entry) -> tuple[ReasoningSequence | None, str]:
         """The sequence to which an entry belongs by what is known now, and the part of it. Spec: §2, §3.5.6."""
+        whole = self.get(entry.context) if "/" not in entry.context else None
+        if whole is not None and whole.seq:  # as for most messages
+            return whole, ""
         unstarted: tuple[ReasoningSequence, str] | None = None
         parts = parts_of(entry.context) if entry.context else []
         for n in range(len(parts) - 1, -1, -1):

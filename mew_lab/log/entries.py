@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.line import read_members
+from mew_lab.log.line import members_of
 from mew_lab.space.events import Record
 
 __all__ = ["RecordedEntry", "author", "entries_of", "entry_of", "is_message"]
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 class RecordedEntry(Entry):
@@ -27,11 +25,18 @@ class RecordedEntry(Entry):
     """
 
     def __init__(self, record: Record, place: int = 0) -> None:
-        raw = record.raw or ""
-        members = (read_members(raw) or _NOTHING) if raw else _NOTHING
+        members = members_of(record)
         seq, when, sender = record.seq, record.now.timestamp(), author(record, members)
         super().__init__(
-            seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant
+            seq,
+            when,
+            record.raw or "",
+            record.verdict,
+            record.code,
+            record.pattern,
+            sender,
+            members,
+            record.grant,
         )
         self.record = record
         self.place = place
@@ -39,11 +44,20 @@ class RecordedEntry(Entry):
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:
     """The entry with number `seq` of a record that holds an envelope; `members` are its members, where known."""
-    raw = record.raw or ""
     if members is None:
-        members = read_members(raw) or _NOTHING
+        members = members_of(record)
     when, sender = record.now.timestamp(), author(record, members)
-    return Entry(seq, when, raw, record.verdict, record.code, record.pattern, sender, members, record.grant)
+    return Entry(
+        seq,
+        when,
+        record.raw or "",
+        record.verdict,
+        record.code,
+        record.pattern,
+        sender,
+        members,
+        record.grant,
+    )
 
 
 def entries_of(records: Iterable[Record]) -> Iterator[Entry]:

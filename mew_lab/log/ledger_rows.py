@@ -73,7 +73,7 @@ __all__ = [
 
 MAX_NOTES = 10_000  # notes whose message has not come yet
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
-NEW_OBJECTS = 200_000  # after which the collector of cyclic garbage runs, while a log is read
+NEW_OBJECTS = 1_000_000  # after which the collector of cyclic garbage runs, while a log is read
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 

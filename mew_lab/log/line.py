@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -26,7 +27,7 @@ from mew_lab.protocol.envelope import MAX_DEPTH, compact
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
 
-__all__ = ["NO_CHAIN", "chain_line", "read_line", "read_members", "split_chain", "write_line"]
+__all__ = ["NO_CHAIN", "chain_line", "members_of", "read_line", "read_members", "split_chain", "write_line"]
 
 NO_CHAIN = b"0" * 64
 _CHAIN = b',"chain":"'
@@ -41,6 +42,11 @@ _LONG_HEADER = 1000  # bytes; a longer header is not remembered
 _SOME_TIME = "2000-01-01T00:00:00Z"
 _ONLY_TEXT = {str}
 MAX_SEQ = 2**63 - 1
+_NOTHING: Mapping[str, Any] = {}
+_newest: tuple[str | None, Mapping[str, Any]] = (
+    None,
+    _NOTHING,
+)  # the message of the newest line, with its members
 _COMMON = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
 _RARE = ("grant", "runtime_id")  # in the header only where they are not empty
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
@@ -162,17 +168,23 @@ def split_chain(line: bytes) -> tuple[bytes, bytes]:
 
 def read_line(data: bytes) -> Record | None:
     """The record in a line; None when the line is not a complete record."""
+    global _newest
     data = data.rstrip(b"\r\n")
-    if data[-CHAIN_BYTES : -CHAIN_BYTES + len(_CHAIN)] == _CHAIN and data[-2:] == b'"}':
-        data = data[:-CHAIN_BYTES] + b"}"
-    at = data.find(_MARK)
+    chained = data[-CHAIN_BYTES : -CHAIN_BYTES + len(_CHAIN)] == _CHAIN and data[-2:] == b'"}'
+    at = data.find(_MARK, 0, -CHAIN_BYTES if chained else None)
     raw: str | None = None
     try:
         if at > 0:
-            exact = data[at + len(_MARK) : -1]
-            if data[-1] != _END or read_members(exact) is None:
+            exact = data[at + len(_MARK) : -CHAIN_BYTES if chained else -1]
+            members = read_members(exact) if data[-1] == _END else None
+            if members is None:
                 return None
-            return _read_ordinary(data, at, exact) or _record(_read_header(data, at), exact.decode())
+            record = _read_ordinary(data, at, exact) or _record(_read_header(data, at), exact.decode())
+            if record is not None:
+                _newest = record.raw, members
+            return record
+        if chained:
+            data = data[:-CHAIN_BYTES] + b"}"
         header = orjson.loads(data)
         if "text" in header:
             raw = header["text"]
@@ -183,6 +195,18 @@ def read_line(data: bytes) -> Record | None:
         return _record(header, raw)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, ProtocolError):
         return None  # no JSON, no object, or a header with wrong or missing members
+
+
+def members_of(record: Record) -> Mapping[str, Any]:
+    """The members of the message of a record, not to be changed; none where it has no JSON object.
+
+    Those of the newest line are known from reading it: a reader mostly asks for them before it reads the next.
+    """
+    text, members = _newest
+    raw = record.raw
+    if raw is not None and text is raw:
+        return members
+    return (read_members(raw) if raw else None) or _NOTHING
 
 
 def _read_header(data: bytes, at: int) -> dict[str, Any]:

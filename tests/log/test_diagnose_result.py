@@ -123,6 +123,13 @@ def test_lines_that_cannot_be_read_are_findings(tmp_path: Path) -> None:
     assert found[0].sentence == f"the log is not complete: {open_log(torn).faults[0]}"
 
 
+@pytest.mark.parametrize("ts", ["2026-11-21T22:40:01.soonZ", "yesterday"])
+def test_a_time_that_is_none_is_found_even_in_the_second_of_its_record(ts: str) -> None:
+    raw = json.dumps({"id": "m", "from": "a", "ts": ts, "kind": "chat", "payload": {"text": "hi"}})
+    record = Record(1, NOW, "received", participant="a", verdict="accepted", raw=raw)
+    assert [finding.rule for finding in diagnose([record])] == ["time-unreadable"]
+
+
 def test_many_findings_of_a_rule_are_counted_and_not_kept() -> None:
     records = [
         Record(n, NOW, "received", participant="a", verdict="accepted", raw=f'{{"id":"m{n}","from":"a","kind":"mcp/reject"}}')

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
-from mew_lab.log.line import read_line, read_members, write_line
+from mew_lab.log.line import members_of, read_line, read_members, write_line
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.space.events import Record
 
@@ -215,3 +215,26 @@ def test_the_usual_header_is_the_header() -> None:
                 usual = ("received", text, text, "c1", "memory", "accepted", "", text)
                 record = Record(seq, now, *usual, raw="{}", grant=grant)
                 assert write_line(record._replace(event=Unhashable("received"))) == write_line(record)
+
+
+@pytest.mark.parametrize("name", ['"seq"', '"\\u0073eq"', '"s\\u0065q"'])
+def test_of_a_member_that_a_header_states_twice_the_last_counts(name: str) -> None:
+    line = write_line(record())
+    for _ in range(2):  # a header that was read before is known
+        assert read_line(line) == record()
+        again = line.replace(b',"space":', f',{name}:99,"space":'.encode())
+        assert read_line(again) == record()._replace(seq=99)
+
+
+@given(st.lists(written, min_size=1, max_size=4), st.data())
+def test_the_members_of_a_record_are_its_own_whatever_was_read_since(
+    raws: list[str], data: st.DataObject
+) -> None:
+    lines = [write_line(record(raw)) for raw in raws]
+    read = [read_line(line) for line in lines]
+    for _ in range(3):
+        at = data.draw(st.integers(0, len(raws) - 1))
+        read[data.draw(st.integers(0, len(raws) - 1))] = read_line(lines[at])
+        for found in read:
+            assert found is not None
+            assert members_of(found) == (read_members(found.raw or "") or {})

@@ -308,7 +308,7 @@ class Diagnosis(Sequence[LogFinding]):
         )
 
 
-_HEAD = ("Severity", "Seq", "LogFinding", "Rule", "Requirement")
+_HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
 
 
 def _cells(finding: LogFinding) -> tuple[str, ...]:
@@ -357,15 +357,15 @@ def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tu
             messages += record.raw is not None
             judge.observe(record)
         judge.finish()
-    for fault in faults():
-        sentence = UNREADABLE.sentence.format(fault=fault)
-        keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
-    every = (finding for findings in kept.values() for finding in findings)
-    return Diagnosis(every, messages=messages, unkept=unkept)
+        for fault in faults():
+            sentence = UNREADABLE.sentence.format(fault=fault)
+            keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
+        every = (finding for findings in kept.values() for finding in findings)
+        return Diagnosis(every, messages=messages, unkept=unkept)
 
 
 def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
-    """The findings about messages, as they are found; those on what was left open come at the end."""
+    """The findings about messages in the order found; those on what was left open come at the end."""
     found: list[MessageFinding] = []
 
     def keep(finding: LogFinding) -> None:
@@ -373,10 +373,8 @@ def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
             found.append(MessageFinding(finding.place, finding.severity, finding.rule))
 
     judge = DiagnosisPass(keep)
-    for record in records:
-        judge.observe(record)
-        if found:
-            yield from found
-            found.clear()
-    judge.finish()
+    with rare_collection:
+        for record in records:
+            judge.observe(record)
+        judge.finish()
     yield from found

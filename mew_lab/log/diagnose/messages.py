@@ -96,8 +96,7 @@ class MessageRules(RuleFamily):
         if record.verdict != "accepted":
             return
         ts = members.get("ts")
-        # Most clocks agree to the second; a comparison of texts costs a tenth of reading the time.
-        if ts is not None and (not isinstance(ts, str) or _seconds_of(ts) != record.now.isoformat()[:19]):
+        if ts is not None:
             self._judge_time(entry, ts)
         elif self._skews:
             self._skews.pop(entry.sender, None)
@@ -160,11 +159,6 @@ class MessageRules(RuleFamily):
         owner = "another message" if known is None else word(known[0])
         mark = Mark(place, record.seq, record.now, entry.id, entry.sender, ())
         self.report(TAKEN, mark, **_about(entry), owner=owner)
-
-
-def _seconds_of(ts: str) -> str:
-    """A time in UTC as its gateways write it, to the second; empty for another form, which is read in full."""
-    return ts[:19] if ts[-1:] == "Z" and len(ts) >= 20 and ts[10] == "T" and ts[19] in ".Z" else ""
 
 
 def _about(entry: PlacedEntry) -> dict[str, object]:

@@ -73,6 +73,9 @@ class Verification(NamedTuple):
                 lines[-1] += f": {behind} of the decided requests stand there"
         return "\n".join([*lines, *self.faults, str(self.consents)])
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) -> Verification:
     """Verifies a log; see `Log.verify`.

@@ -272,6 +272,7 @@ class Log:
         Raises:
             JournalError: when it cannot be written.
         """
+        self._check_target(path)
         self.index.write_parquet(Path(path))
         return SavedLog(Path(path), len(self), UNSEEN if self.vantage == "participant" else "")
 
@@ -516,6 +517,7 @@ class Log:
         """
         from mew_lab.log.otlp import TracedLog, export_otlp
 
+        self._check_target(to)
         calls = [row for frame in (self.requests(), self.proposals()) for row in frame.to_dict("records")]
         source = TracedLog(self.space, self.vantage, len(self), *self.tree(), calls)
         return export_otlp(source, to, content=content, headers=headers)
@@ -661,7 +663,8 @@ class Log:
         Raises:
             JournalError: when it cannot be written.
         """
-        target = Path(path)
+        # A file is replaced by the same records; a journal that grows would lose those to come.
+        target = Path(path) if self._keep is None else self._check_target(path)
         unseen = UNSEEN if self.vantage == "participant" else ""
         try:
             if target.is_dir():
@@ -688,6 +691,22 @@ class Log:
                 path=str(target),
             ) from None
         return SavedLog(target, count, unseen)
+
+    def _check_target(self, path: str | os.PathLike[str]) -> Path:
+        """The path of a file to be written, which is none of those of the log.
+
+        Raises:
+            JournalError: when it is one.
+        """
+        target = Path(path)
+        for own in self.source.paths if self.source is not None else ():
+            with suppress(OSError, ValueError):
+                if own.samefile(target):
+                    raise JournalError(
+                        f"Cannot write to {target}: it is the journal of this log. Name another file.",
+                        path=str(target),
+                    )
+        return target
 
     def _saved_records(self, unseen: str) -> Iterator[Record]:
         """The records after a new first line that states the vantage of the log."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from mew_lab.log.files import JournalSource
 from mew_lab.log.integrity import Integrity, kept_heads, verify
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record, read_journal
+from mew_lab.log.reading import first_record, is_journal
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.space.events import Record
 
@@ -92,7 +92,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:
     """The first files of the journals of mew_lab among these files."""
-    own = [path for path in paths if path.stat().st_size and read_journal(path).format == "own"]
+    own = [path for path in paths if is_journal(path) and path.stat().st_size]
     return [path for path in own if path == own[0] or not _continues(path)]
 
 

@@ -492,7 +492,11 @@ class LogIndex:
         if len(files) > len(paths):
             return False
         for number, (state, path) in enumerate(zip(files, paths, strict=False)):
-            with path.open("rb") as file:
+            try:
+                file = path.open("rb")
+            except OSError:
+                return False
+            with file:
                 found = os.fstat(file.fileno())
                 same = (found.st_size, found.st_mtime_ns) == (state.size, state.changed)
                 if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):

@@ -644,6 +644,7 @@ def find_prying(tree: ast.Module, package: set[str]) -> Iterator[str]:
                 yield f"line {node.lineno} names {node.value}"
 
 
+@pytest.mark.timeout(300)
 def test_no_test_uses_a_private_name_of_the_package() -> None:
     """A test shows what is observed; what moves within a room breaks none."""
     package = set().union(*(private_names(tree_of(path)) for path in MODULES))

@@ -22,6 +22,7 @@ Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", "Resources", "Prompts"
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,6 +32,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
+from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.client_request import ClientRequest
 from mew_lab.bridge.offers import RESULT, WITHDRAW, OfferedTool, OfferedTools, offered_name
 from mew_lab.bridge.peer_lists import METHODS, PeerLists, offered_uri, own_uri
@@ -40,7 +42,7 @@ from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.results import ToolResult, raw_text
+from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.version import VERSION
 
@@ -87,6 +89,11 @@ _OWN_TOOLS = [
     },
 ]
 
+_NOT_KNOWN = (
+    "The gate ended while {what} waited, and proposal {id} is withdrawn now. Whether it was approved and executed "
+    "before is not known here; the log of the space tells. The same call made again is a new call"
+)
+
 
 class McpGate:
     """A space as one MCP server; `server` is the server of the MCP library, for any transport.
@@ -96,6 +103,7 @@ class McpGate:
         answer_after: seconds after which a request is answered as pending.
         decide_within: seconds after which a proposal that nobody decided is refused.
         grace: seconds that a call of a client that is gone still waits for it.
+        memory: what outlives a crash of this process; None keeps nothing.
 
     Raises:
         ConfigError: one of these times is not above 0, or is longer than 30 days.
@@ -108,6 +116,7 @@ class McpGate:
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
         grace: float = GRACE,
+        memory: CallMemory | None = None,
     ) -> None:
         limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
         for key, seconds in limits.items():
@@ -116,7 +125,10 @@ class McpGate:
                     f"{seconds!r} is no number of seconds above 0 and up to {MAX_SECONDS}", key=key
                 )
         self.participant = participant
-        self.calls = WaitingCalls(decide_within=decide_within, grace=grace)
+        self.calls = WaitingCalls(
+            participant.proposals, decide_within=decide_within, grace=grace, memory=memory
+        )
+        self._memory = memory
         self._answer_after = answer_after
         self._tools = OfferedTools()
         self.announcer = ListAnnouncer()
@@ -138,11 +150,23 @@ class McpGate:
         self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
         await self.participant.start()
         self.participant.discovery.enable_auto_discovery()
+        await self._restore()
         if not self.participant.can_send("mcp/request", {"method": "tools/list"}):
             name = self.participant.client.id
             logger.warning(
                 "%s may not send tools/list, so it has no tools to offer; the profile agent may", name
             )
+
+    async def _restore(self) -> None:
+        """Withdraws what waited when a gate was killed, and keeps what its client does not know yet."""
+        for call in self._memory.load(max_age=self.calls.decide_within) if self._memory is not None else ():
+            if call.waits:
+                with contextlib.suppress(MewError):  # it was a request, or the gateway does not take it
+                    await self.participant.sender.say_accepted(
+                        "mcp/withdraw", {"reason": "gate_restarted"}, about=call.id
+                    )
+                call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id))
+            self.calls.restore(call)
 
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""
@@ -241,7 +265,7 @@ class McpGate:
             text = f"{waiting.describe()}. Make the same request again to wait on"
             raise MCPError(PENDING, text, data={"proposal": waiting.id})
         if outcome.refusal or not isinstance(outcome.result, dict):
-            raise MCPError(outcome.code or REFUSED, outcome.refusal or f"{waiting.call.what} gave no result")
+            raise MCPError(outcome.code or REFUSED, outcome.refusal or f"{waiting.what} gave no result")
         return outcome.result
 
     async def get_prompt(
@@ -330,7 +354,7 @@ class McpGate:
         outcome = await self._outcome(request, waiting)
         if isinstance(outcome, types.InputRequiredResult):
             return outcome
-        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting.call)
+        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting)
 
     # --- the gate's own tools ---
 
@@ -348,7 +372,7 @@ class McpGate:
         return await self._withdraw(waiting, one_line(reason, MAX_SHOWN))
 
     async def _withdraw(self, waiting: WaitingCall, reason: str) -> types.CallToolResult:
-        what = waiting.call.what
+        what = waiting.what
         if waiting.decided:
             why = "has ended" if waiting.ended.is_set() else "is running"
             return _refused(f"{what} {why}, so it cannot be withdrawn; {RESULT} has its result")
@@ -450,19 +474,18 @@ def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _result_of(outcome: CallOutcome, call: Call) -> types.CallToolResult:
+def _result_of(outcome: CallOutcome, waiting: WaitingCall) -> types.CallToolResult:
     """The result for the client; that of another method than `tools/call` as JSON. One that MCP does not allow is an
     error."""
     if outcome.refusal:
         return _refused(outcome.refusal)
-    if call.payload.get("method") != "tools/call":
+    if not waiting.is_tool:
         return _text(raw_text(outcome.result)[0])
-    raw = outcome.result.raw if isinstance(outcome.result, ToolResult) else outcome.result
     try:
-        return types.CallToolResult.model_validate(raw)
+        return types.CallToolResult.model_validate(outcome.result)
     except ValueError as fault:  # of pydantic
         reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
-        return _refused(f"{call.what} was executed, but its result is none that MCP allows: {reason}")
+        return _refused(f"{waiting.what} was executed, but its result is none that MCP allows: {reason}")
 
 
 def _pending(waiting: WaitingCall, name: str) -> types.CallToolResult:

@@ -12,13 +12,15 @@ request that began it: requests attach to it and detach.
 
 1. A call is known by its key: method, target and arguments (`call_key`). A request with the key of a waiting call
    attaches to it, and nothing is sent to the space.
-2. A call that ended while nobody was attached keeps its outcome for the next request with its key. Once an outcome was
-   delivered, the next request with its key is a new call.
-3. A request that is cancelled, or whose client is gone, leaves its call alone. A call that stays alone for `grace`
-   seconds is withdrawn. An answer that the call is still pending leaves it waiting.
+2. A call that ended while nobody was attached keeps its outcome for the next request with its key, for `decide_within`
+   seconds. Once an outcome was delivered, the next request with its key is a new call.
+3. A request that is cancelled, or whose client is gone, leaves its call alone. A proposal that stays alone for `grace`
+   seconds is withdrawn; what runs goes on, and its outcome is kept. An answer that the call is still pending leaves it
+   waiting.
 4. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
 5. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
-   gets the rejection as soon as the space has the withdrawal, or the result if an approval came first.
+   gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
+   crosses the withdrawal cannot be undone; the client is told of it.
 
 Everything runs on one loop, so nothing is locked.
 
@@ -33,15 +35,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mew_lab.errors import (
-    MewError,
-    ProposalWithdrawn,
-    ToolFailed,
-)
-from mew_lab.ledger.calls import Change
+from mew_lab.bridge.call_memory import CallMemory, RememberedCall
+from mew_lab.errors import MewError, ProposalWithdrawn, ToolFailed
+from mew_lab.ledger.calls import CallIndex, Change, Proposal
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.results import ToolResult, raw_text
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 
@@ -50,6 +50,13 @@ MAX_OPEN = 200  # calls of one client at once
 MAX_ENDED = 500  # ended calls whose outcome is kept
 MAX_REASON = 300  # characters
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
+CROSSING = (
+    0.5  # seconds in which an approval that crossed a withdrawal arrives, so that the client is told of it
+)
+_MISSED = (
+    ". But the connection to the space was lost meanwhile, so it may have been approved and executed before; the log of "
+    "the space tells"
+)
 
 
 def call_key(participant: str, payload: Mapping[str, Any]) -> str:
@@ -62,7 +69,7 @@ def call_key(participant: str, payload: Mapping[str, Any]) -> str:
 
 
 class CallOutcome(NamedTuple):
-    """The end of a call: the `result` as the participant sent it, or the sentence why there is none.
+    """The end of a call: the `result` as the participant sent it (JSON), or the sentence why there is none.
 
     `code` is the JSON-RPC code of an error with which the participant answered.
     """
@@ -73,10 +80,13 @@ class CallOutcome(NamedTuple):
 
 
 class WaitingCall:
-    """One call for a client. `state` is that of the call in the space; `by` has rejected or approved it."""
+    """One call for a client: `id` is that of its proposal or request, `what` its name; `call` is None after a crash."""
 
-    def __init__(self, key: str, call: Call) -> None:
+    def __init__(self, key: str, *, id: str, what: str, is_tool: bool, call: Call | None = None) -> None:
         self.key = key
+        self.id = id
+        self.what = what
+        self.is_tool = is_tool
         self.call = call
         self.outcome: CallOutcome | None = None
         self.delivered = False
@@ -86,22 +96,18 @@ class WaitingCall:
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
     @property
-    def id(self) -> str:
-        """The id of its proposal or request."""
-        return self.call.id
-
-    @property
     def decided(self) -> bool:
         """Whether it may be running, so that it cannot be withdrawn."""
-        return self.call.kind == "mcp/request" or self.call.state == "fulfilled" or self.call.done
+        call = self.call
+        return call is None or call.kind == "mcp/request" or call.state == "fulfilled" or call.done
 
     def describe(self) -> str:
         """A sentence about a call that has not ended."""
-        what = one_line(self.call.what, MAX_REASON)
-        if self.call.kind == "mcp/request":
+        what, call = one_line(self.what, MAX_REASON), self.call
+        if call is None or call.kind == "mcp/request":
             return f"{what} is running"
-        if self.call.state == "fulfilled":
-            return f"{self.call.by} has approved {what}, and it is running"
+        if call.state == "fulfilled":
+            return f"{call.by} has approved {what}, and it is running"
         return f"{what} waits for a person's approval"
 
 
@@ -109,15 +115,27 @@ class WaitingCalls:
     """The calls of one client.
 
     Args:
+        proposals: those of the ledger of calls.
         decide_within: seconds after which an undecided proposal is withdrawn.
         grace: seconds after which a call that no request is attached to is withdrawn.
+        memory: what outlives a crash of this process; None keeps nothing.
         most: the number of calls that may wait at once.
     """
 
-    def __init__(self, *, decide_within: float, grace: float, most: int = MAX_OPEN) -> None:
+    def __init__(
+        self,
+        proposals: CallIndex[Proposal],
+        *,
+        decide_within: float,
+        grace: float,
+        memory: CallMemory | None = None,
+        most: int = MAX_OPEN,
+    ) -> None:
         self.decide_within = decide_within
+        self._proposals = proposals
         self.grace = grace
         self.most = most
+        self._memory = memory
         self._by_key: dict[str, WaitingCall] = {}  # waiting, or ended and not delivered
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
@@ -138,11 +156,21 @@ class WaitingCalls:
 
     def begin(self, key: str, call: Call) -> WaitingCall:
         """Keeps a call that was sent to the space."""
-        waiting = self._by_key[key] = self._by_id[call.id] = WaitingCall(key, call)
-        self._start(self._follow(waiting))
+        is_tool = call.payload.get("method") == "tools/call"
+        waiting = WaitingCall(key, id=call.id, what=call.what, is_tool=is_tool, call=call)
+        self._by_key[key] = self._by_id[call.id] = waiting
+        self._remember(waiting)
+        self._start(self._follow(waiting, call))
         if not waiting.decided:
             self._set_timer(waiting, "decide", self.decide_within, self._expire)
         return waiting
+
+    def restore(self, remembered: RememberedCall) -> None:
+        """Keeps the outcome of a call of before a crash for the next request with its key."""
+        call = remembered
+        waiting = WaitingCall(call.key, id=call.id, what=call.what, is_tool=call.is_tool)
+        self._by_key[call.key] = self._by_id[call.id] = waiting
+        self._end(waiting, CallOutcome(call.result, call.refusal))
 
     @contextmanager
     def attach(self, waiting: WaitingCall) -> Iterator[None]:
@@ -161,8 +189,7 @@ class WaitingCalls:
     def note_delivered(self, waiting: WaitingCall) -> None:
         """Notes that the client has the outcome, so the next request with its key is a new call."""
         waiting.delivered = True
-        if self._by_key.get(waiting.key) is waiting:
-            del self._by_key[waiting.key]
+        self._release(waiting)
 
     def note_rejected(self, change: Change) -> None:
         """Withdraws a proposal that was rejected."""
@@ -171,12 +198,12 @@ class WaitingCalls:
             return
         by, reason = change.proposal.rejections[-1]
         stated = f": {one_line(reason, MAX_REASON)}" if reason else ", without a reason"
-        waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.call.what}{stated}. It was not executed"
+        waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.what}{stated}. It was not executed"
         self._start(self._withdraw(waiting, "rejected"))
 
     async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> None:
-        """Withdraws a call that has not ended; `why` is the sentence with which it ends."""
-        if not waiting.ended.is_set():
+        """Withdraws an undecided call; `why` is the sentence with which it ends."""
+        if not waiting.decided:
             waiting.why = waiting.why or why
             await self._withdraw(waiting, reason)
 
@@ -192,11 +219,13 @@ class WaitingCalls:
             waiting for waiting in self._by_id.values() if not waiting.ended.is_set() and not waiting.decided
         ]
         for waiting in undecided:
-            self._start(self.withdraw(waiting, f"The gate ended, so {waiting.call.what} was withdrawn"))
+            self._start(self.withdraw(waiting, f"The gate ended, so {waiting.what} was withdrawn"))
         ends = [asyncio.ensure_future(waiting.ended.wait()) for waiting in undecided]
         if ends:
             await asyncio.wait(ends, timeout=SETTLE)
-        for waiting in self._by_id.values():
+        for waiting in tuple(self._by_id.values()):
+            if waiting.outcome is not None and waiting.outcome.refusal:
+                self._release(waiting)  # the next client need not hear of it
             for name in tuple(waiting.timers):
                 self._clear_timer(waiting, name)
         for task in (*ends, *self._tasks):
@@ -205,13 +234,14 @@ class WaitingCalls:
 
     # --- the life of a call ---
 
-    async def _follow(self, waiting: WaitingCall) -> None:
+    async def _follow(self, waiting: WaitingCall, call: Call) -> None:
         try:
-            outcome = CallOutcome(await waiting.call)
+            outcome = CallOutcome(self._with_edit(waiting.id, _json_of(await call)))
         except ToolFailed as fault:
             outcome = _outcome_of_failure(fault)
         except ProposalWithdrawn as fault:
-            outcome = CallOutcome(refusal=waiting.why or str(fault))
+            await asyncio.sleep(CROSSING)
+            outcome = CallOutcome(refusal=(waiting.why or str(fault)) + self._doubt(waiting.id))
         except MewError as fault:
             outcome = CallOutcome(refusal=str(fault))
         self._end(waiting, outcome)
@@ -220,16 +250,53 @@ class WaitingCalls:
         waiting.outcome = outcome
         for name in tuple(waiting.timers):
             self._clear_timer(waiting, name)
+        self._remember(waiting)
         self._ended[waiting.id] = waiting
         if len(self._ended) > MAX_ENDED:
             oldest = self._ended.pop(next(iter(self._ended)))
             self._by_id.pop(oldest.id, None)
-            self.note_delivered(oldest)
+            self._release(oldest)
+        if not waiting.delivered:
+            self._set_timer(waiting, "keep", self.decide_within, self._release)
         waiting.ended.set()
+
+    def _release(self, waiting: WaitingCall) -> None:
+        """Makes the next request with its key a new call."""
+        self._clear_timer(waiting, "keep")
+        if self._by_key.get(waiting.key) is waiting:
+            del self._by_key[waiting.key]
+            if self._memory is not None:
+                self._memory.drop(waiting.key)
+
+    def _doubt(self, id: str) -> str:
+        """What makes it doubtful that a withdrawn proposal was not executed; empty where nothing does."""
+        proposal = self._proposals.get(id)
+        if proposal is None or proposal.uncertain:
+            return _MISSED
+        for claim in proposal.claims:
+            if claim.kind == "mcp/request":
+                return f". But {one_line(claim.by, MAX_REASON)} sent the call all the same, so it may have been executed"
+        return ""
+
+    def _with_edit(self, id: str, result: Any) -> Any:
+        """The result of a call; where a person changed its arguments before the approval, it ends with what was sent."""
+        proposal = self._proposals.get(id)
+        content = result.get("content") if isinstance(result, dict) else None
+        if (
+            proposal is None
+            or proposal.request is None
+            or proposal.edited is False
+            or not isinstance(content, list)
+        ):
+            return result
+        params = proposal.request.payload.get("params")
+        arguments = params.get("arguments") if isinstance(params, dict) else None
+        text = f"{one_line(proposal.by, MAX_REASON)} approved this call with other arguments: {raw_text(arguments)[0]}"
+        return {**result, "content": [*content, {"type": "text", "text": text}]}
 
     def _expire(self, waiting: WaitingCall) -> None:
         if not waiting.decided:
-            what, within = waiting.call.what, self.decide_within
+            what, within = waiting.what, self.decide_within
             waiting.why = (
                 waiting.why
                 or f"Nobody decided on {what} within {within:g} s, so it was refused and not executed"
@@ -237,18 +304,24 @@ class WaitingCalls:
             self._start(self._withdraw(waiting, "timeout"))
 
     def _leave(self, waiting: WaitingCall) -> None:
-        if not waiting.ended.is_set() and not waiting.attached:
-            what = waiting.call.what
+        if not waiting.decided and not waiting.attached:
+            what = waiting.what
             waiting.why = waiting.why or f"The client was gone for {self.grace:g} s, so {what} was withdrawn"
             self._start(self._withdraw(waiting, "client_gone"))
 
     async def _withdraw(self, waiting: WaitingCall, reason: str) -> None:
+        if waiting.call is None or waiting.decided:  # an approval came first
+            return
         try:
             await waiting.call.withdraw(reason)
-        except (
-            MewError
-        ) as fault:  # not connected, or no right to withdraw: the call waits on, or ends with the connection
-            logger.warning("%s was not withdrawn: %s", waiting.call.what, fault)
+        except MewError as fault:  # not connected; `resume` sends it again
+            logger.warning("%s was not withdrawn: %s", waiting.what, fault)
+
+    def _remember(self, waiting: WaitingCall) -> None:
+        if self._memory is not None:
+            result, refusal, _ = waiting.outcome or CallOutcome()
+            call = RememberedCall(waiting.key, waiting.id, waiting.what, waiting.is_tool, result, refusal)
+            self._memory.put(call)
 
     # --- timers and tasks ---
 
@@ -265,6 +338,10 @@ class WaitingCalls:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _json_of(result: Any) -> Any:
+    return result.raw if isinstance(result, ToolResult) else result
 
 
 def _outcome_of_failure(fault: ToolFailed) -> CallOutcome:

@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mew_lab.cli import shell
-from mew_lab.errors import MewError
+from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import known_tokens
 from mew_lab.log.export import export_as_peers
 from mew_lab.log.integrity import keep_pruned, kept_heads, verify
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import Pruned, prune
-from mew_lab.log.reading import first_record, read_journal
+from mew_lab.log.reading import JournalReader, first_record, read_journal
 from mew_lab.log.replay import replay
+from mew_lab.log.unpacked import is_packed
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible_json
 
-__all__ = ["run", "run_audit", "run_diagnose", "run_export", "run_replay", "run_verify"]
+__all__ = ["opened_plain", "run", "run_audit", "run_diagnose", "run_export", "run_replay", "run_verify"]
 
 
 def run_replay(options: argparse.Namespace) -> None:
@@ -42,7 +43,10 @@ def run_audit(options: argparse.Namespace) -> None:
         MewError: There is no such envelope, or more than one.
     """
     with _verified_after(options.file, report=False):
-        shell.say(str(open_log(options.file).audit(options.id)))
+        log = open_log(options.file)
+        shell.say(str(log.audit(options.id)))
+        for fault in log.faults:
+            shell.warn(f"mew-lab audit: {fault}")
 
 
 def run_diagnose(options: argparse.Namespace) -> None:
@@ -66,6 +70,19 @@ def run_diagnose(options: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+def opened_plain(file: Path) -> JournalReader:
+    """A reader of a log in one plain file, at its beginning.
+
+    Raises:
+        JournalError: when there is none, or it is packed.
+    """
+    if is_packed(file):
+        raise JournalError(
+            f"Cannot read {file}: it is packed. Unpack it, or open it with mew_lab.open_log.", path=str(file)
+        )
+    return read_journal(file)
+
+
 @contextlib.contextmanager
 def _verified_after(file: Path, heads: Path | None = None, *, report: bool = True) -> Iterator[None]:
     """Verifies a journal after the work on it, and reports the result.
@@ -79,8 +96,10 @@ def _verified_after(file: Path, heads: Path | None = None, *, report: bool = Tru
     flaw = None
     try:
         yield
+        if report and is_packed(file):
+            shell.warn(f"{file} is packed, and its chain was not checked: mew-lab verify does that.")
     finally:
-        if file.is_file() and read_journal(file).format == "own":
+        if file.is_file() and not is_packed(file) and read_journal(file).format == "own":
             result = verify(file, kept_heads(file, heads))
             flaw = result.flaw
             if report or flaw is not None:
@@ -97,6 +116,12 @@ def run(options: argparse.Namespace) -> None:
         SystemExit: 1, when the journal was changed after it was written.
     """
     if options.action == "verify":
+        if opened_plain(options.file).format != "own":
+            raise JournalError(
+                f"Cannot verify {options.file}: it is a log file of the peers, whose lines carry no chain. Name the "
+                "journal of a mew_lab gateway.",
+                path=str(options.file),
+            )
         with _verified_after(options.file, options.heads):
             return
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
@@ -18,6 +19,8 @@ from mew_lab.cli import shell
 from mew_lab.errors import MewError
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
+from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.folder import hide
@@ -45,6 +48,7 @@ def run(options: argparse.Namespace) -> None:
             answer_after=options.answer_after,
             decide_within=options.decide_within,
             grace=options.grace,
+            memory=_memory(options.url, options.space, token, options.as_id),
         )
         await serve(
             gate,
@@ -88,6 +92,15 @@ async def serve(
                 await ended.wait()
     if isinstance(client.failure, MewError):
         raise client.failure
+
+
+def _memory(url: str, space: str, token: Token, as_id: str | None) -> CallMemory:
+    """What this participant's gate remembers over a crash, in a file below `.mew`."""
+    folder = Path.cwd() / ".mew"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    hide(folder)
+    name = digest([url, space, token.reveal(), as_id])[:16]
+    return CallMemory(folder / OFFERED / "calls" / f"{name}.json")
 
 
 def _token_file(participant: str) -> Path:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from mew_lab.cli import shell
+from mew_lab.cli.journal import opened_plain
 from mew_lab.cli.terminal import Console, row_line
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import close_all, connect
@@ -98,10 +99,11 @@ def journal_lines(
     while True:
         size = path.stat().st_size if follow else 0
         shown, read = read, 0
+        reading = opened_plain(path)
         facts = (
             collect_facts(lambda: read_journal(path), tree) if tree is not None and needs_facts(tree) else {}
         )
-        for record in read_journal(path):
+        for record in reading:
             read += 1
             # A journal that grew is read again from its beginning; the records that were shown are skipped.
             if read <= shown or record.raw is None:
@@ -113,6 +115,8 @@ def journal_lines(
             (row,) = rows.since(rows.last_seq - 1, 1)
             yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
         if not follow:
+            for fault in reading.faults:
+                shell.warn(f"mew-lab tail: {fault}")
             return
         while path.stat().st_size == size:
             time.sleep(POLL)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members, write_line
@@ -22,7 +22,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.space.events import Record
 
-__all__ = ["MOST_CHARACTERS", "MessageSelection", "markdown_of", "mermaid_of", "python_of"]
+__all__ = ["MOST_CHARACTERS", "CopiedMessages", "MessageSelection", "markdown_of", "mermaid_of", "python_of"]
 
 MOST_CHARACTERS: Final = 40_000  # of Markdown
 MOST_OF_ONE: Final = 8_000  # characters of one payload in it
@@ -31,17 +31,13 @@ _END = re.compile(r"\bend\b", re.IGNORECASE)  # a keyword of Mermaid, wherever i
 _BACKTICKS = re.compile(r"`+")
 
 
-class MessageSelection:
-    """Some messages of a log, to be copied elsewhere; iteration yields their records."""
+class CopiedMessages:
+    """Some messages that can be copied elsewhere; a subclass has them as `entries`."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.entries: tuple[NumberedEntry, ...] = tuple(numbered(records))
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __repr__(self) -> str:
-        return f"<MessageSelection of {count_of(len(self), 'message')}>"
+    @property
+    def entries(self) -> Sequence[NumberedEntry]:
+        """The messages in the order received, with their numbers."""
+        raise NotImplementedError
 
     def to_jsonl(self) -> str:
         """One record a line, as `log.save` writes them; `open_log` reads it from a file."""
@@ -49,7 +45,8 @@ class MessageSelection:
 
     def to_markdown(self, *, most: int = MOST_CHARACTERS) -> str:
         """Markdown for a reader or a language model, of about `most` characters at most."""
-        return markdown_of(self.entries, title=f"Log of {count_of(len(self), 'message')}", most=most)
+        entries = self.entries
+        return markdown_of(entries, title=f"Log of {count_of(len(entries), 'message')}", most=most)
 
     def to_mermaid(self) -> str:
         """A sequence diagram as Mermaid text."""
@@ -58,6 +55,31 @@ class MessageSelection:
     def to_python(self) -> str:
         """Python code that sends the same messages again, with new ids; it needs a `lab` with a seat for each sender."""
         return python_of(self.entries)
+
+
+class MessageSelection(CopiedMessages):
+    """The messages among some records, to be copied elsewhere."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._entries = tuple(numbered(records))
+
+    @classmethod
+    def of(cls, entries: Iterable[NumberedEntry]) -> Self:
+        """These messages, with numbers of their own."""
+        selection = cls(())
+        selection._entries = tuple(entries)
+        return selection
+
+    @property
+    def entries(self) -> tuple[NumberedEntry, ...]:
+        """The messages in the order received, with their numbers."""
+        return self._entries
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return f"<MessageSelection of {count_of(len(self), 'message')}>"
 
 
 # --- Markdown ---
@@ -184,6 +206,7 @@ def python_of(entries: Sequence[Entry]) -> str:
     if left_out:
         lines.append(f"# {count_of(left_out, 'message')} left out: refused, unreadable, or of the gateway.")
     lines += ["sent = {}"]
+    ids = {entry.id for entry in sendable}
     for entry in sendable:
         words = [_literal(entry.kind), _literal(_plain(entry.payload)), f"as_id={_literal(entry.sender)}"]
         if entry.to:
@@ -192,7 +215,8 @@ def python_of(entries: Sequence[Entry]) -> str:
             about = ", ".join(f"sent.get({_literal(id)}, {_literal(id)})" for id in entry.correlation_id)
             words.append(f"correlation_id=[{about}]")
         if entry.context:
-            words.append(f"context={_literal(entry.context)}")
+            name = _literal(entry.context)
+            words.append(f"context=sent.get({name}, {name})" if entry.context in ids else f"context={name}")
         lines.append(f"sent[{_literal(entry.id)}] = lab.send({', '.join(words)}).id")
     return "\n".join(lines) + "\n"
 

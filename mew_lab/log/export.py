@@ -18,6 +18,7 @@ from mew_lab.errors import JournalError, MewError
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
 from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.tail import JournalChanged, Tail
+from mew_lab.protocol.text import count_of
 
 __all__ = ["Exported", "export_as_peers"]
 
@@ -32,11 +33,18 @@ class Exported(NamedTuple):
     decisions: Path
     history_lines: int
     decisions_lines: int
+    torn: int = 0
+    """The bytes of the journal's last line, which has no end and was left out."""
 
     def __str__(self) -> str:
+        torn = (
+            f"; the last line, of {count_of(self.torn, 'byte')}, is torn and was left out"
+            if self.torn
+            else ""
+        )
         return (
-            f"wrote {self.history} ({_lines(self.history_lines)}) and {self.decisions} "
-            f"({_lines(self.decisions_lines)})"
+            f"wrote {self.history} ({count_of(self.history_lines, 'line')}) and {self.decisions} "
+            f"({count_of(self.decisions_lines, 'line')}){torn}"
         )
 
 
@@ -81,7 +89,7 @@ def export_as_peers(
                 partial.replace(target)
         except OSError as fault:
             raise MewError(f"cannot write to {place}: {fault.strerror or fault}") from None
-    return Exported(targets[0], targets[1], counts[0], counts[1])
+    return Exported(targets[0], targets[1], *counts)
 
 
 def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
@@ -112,7 +120,7 @@ def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
     return partial, stack.enter_context(os.fdopen(fd, "wb", buffering=1 << 20))
 
 
-def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> list[int]:
+def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> tuple[int, int, int]:
     counts, records = [0, 0], 0
     whole = sum(path.stat().st_size for path in list_files(first))
     report_at = time.monotonic() + EVERY
@@ -132,8 +140,4 @@ def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object
             raise JournalError(
                 f"{first} has changed while it was read. Try again.", path=str(first)
             ) from None
-    return counts
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count} lines"
+        return counts[0], counts[1], tail.unread

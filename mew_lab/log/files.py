@@ -14,13 +14,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
-from mew_lab.log.reading import JournalReader, list_files, read_journal
+from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.unpacked import Unpacked, is_packed
 from mew_lab.space.events import Record
 
@@ -64,11 +63,11 @@ class Files(NamedTuple):
                 history, decisions = read_journal(path), read_journal(paths.pop(0))
                 for seq, record in enumerate(merge_decisions(history, decisions), 1):
                     yield record._replace(seq=seq)
-                faults += chain(_faults(history), _faults(decisions))
+                faults += (*history.faults, *decisions.faults)
                 continue
             reading = read_journal(path, after=after)
             yield from reading
-            faults += _faults(reading)
+            faults += reading.faults
 
 
 def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
@@ -96,10 +95,9 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
 
 def _find(path: str | os.PathLike[str]) -> list[Path]:
     """The files that a path, a folder or a pattern names, each with the files that continue it."""
-    place = Path(path)
-    if place.is_dir():
+    place, name = Path(path), os.fspath(path)
+    if _is_folder(place):
         return _in_folder(place)
-    name = os.fspath(path)
     if not os.path.lexists(place) and glob.has_magic(name):
         paths = Path(place.anchor or ".").glob(str(place.relative_to(place.anchor)))
         found = [one for several in sorted(paths, key=_by_number) for one in _find_one(several)]
@@ -163,6 +161,12 @@ def _is_journal(path: Path) -> bool:
     return False
 
 
+def _is_folder(path: Path) -> bool:
+    with suppress(OSError):  # of a name that no file can have
+        return path.is_dir()
+    return False
+
+
 def _is_empty(path: Path) -> bool:
     with suppress(OSError, ValueError):
         return path.is_file() and path.stat().st_size == 0
@@ -174,11 +178,3 @@ def _by_number(path: Path) -> tuple[str, int]:
     stem = path.name.partition(".jsonl")[0]
     match = re.fullmatch(r"(.*?)(?:-([0-9]{1,9}))?", stem)
     return (str(path.parent / match[1]), int(match[2] or 1)) if match else (str(path), 1)
-
-
-def _faults(reading: JournalReader) -> Iterator[str]:
-    if reading.unreadable:
-        lines = "1 line" if reading.unreadable == 1 else f"{reading.unreadable} lines"
-        yield f"{reading.path.name}: {lines} could not be read"
-    if reading.torn:
-        yield f"{reading.path.name}: the last line is torn and was left out"

@@ -43,8 +43,8 @@ class FollowedExchange(MessageSelection):
 
     def __init__(self, exchange: Exchange, parents: dict[int, int]) -> None:
         super().__init__(())
+        self._entries = tuple(step for step in exchange.steps if isinstance(step, NumberedEntry))
         self.exchange = exchange
-        self.entries = tuple(step for step in exchange.steps if isinstance(step, NumberedEntry))
         self.selected = exchange.selected
         self.parents = parents
         self.left_out = exchange.left_out

@@ -60,7 +60,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
 from mew_lab.log.peers import PeerLine
-from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal
+from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
@@ -609,14 +609,16 @@ class LogIndex:
         """Sentences on lines that could not be read, a file each; only of what is indexed so far."""
         if self._faults is not None:
             return tuple(self._faults)
-        counts = dict(
-            self.query("SELECT file, count(*) FROM entries WHERE event = 'unreadable' GROUP BY file")
-        )
+        unread = {
+            file: (count, first)
+            for file, count, first in self.query(
+                "SELECT file, count(*), arg_min(detail, place) FROM entries WHERE event = 'unreadable' GROUP BY file"
+            )
+        }
         faults = list[str]()
         for number, state in enumerate(self._files):
-            if lines := counts.get(number):
-                said = "1 line" if lines == 1 else f"{lines} lines"
-                faults.append(f"{state.name}: {said} could not be read")
+            if number in unread:
+                faults.append(unread_lines(state.name, *unread[number]))
             if state.torn:
                 faults.append(f"{state.name}: the last line is torn and was left out")
         return tuple(faults)

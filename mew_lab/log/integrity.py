@@ -93,13 +93,15 @@ class Integrity(NamedTuple):
     def __str__(self) -> str:
         if self.flaw is not None:
             return str(self.flaw)
+        torn = "; the last line is torn, as when its gateway was killed" if self.torn else ""
         if not self.chained:
-            return f"{self.path.name} is unchained: its lines carry no chain, so nothing vouches for them"
+            return (
+                f"{self.path.name} is unchained: its lines carry no chain, so nothing vouches for them{torn}"
+            )
         text = f"{_lines(self.chained)} in one chain, head {self.head[:8]}"
         if self.unchained:
             text += f", behind {_lines(self.unchained)} that {_are(self.unchained)} unchained"
-        if self.torn:
-            text += "; the last line is torn, as when its gateway was killed"
+        text += torn
         if self.latest is None:
             return (
                 text

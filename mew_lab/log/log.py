@@ -14,6 +14,7 @@ import operator
 import os
 import secrets
 import weakref
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -207,6 +208,12 @@ class Log:
     def held(self) -> list[Record]:
         """The newest records, those in memory; none for a log of files."""
         return self._kept.records[:]
+
+    def held_after(self, seq: int, most: int) -> list[Record]:
+        """Of the records in memory, the first `most` after the record `seq`."""
+        records = self._kept.records
+        start = bisect_right(records, seq, key=operator.attrgetter("seq"))
+        return records[start : start + most]
 
     @property
     def df(self) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
 from mew_lab.log.what_if import BEFORE_RIGHTS, OtherRights, WhatIf, judge_alone, replay_changed
+from mew_lab.protocol.text import mend_surrogates
 from mew_lab.space.core import RULES
 from mew_lab.space.events import Record, outline
 
@@ -129,9 +130,8 @@ class Moments:
     def _named(self, id: str, paths: Sequence[Path]) -> Iterator[Record]:
         """The records whose message may have this id; where an index stands beside the journal, by the index."""
         index = self._log.index if has_index(paths[0]) else None
-        found = (
-            [index.record(int(place)) for place in index.rows("id = ?", [id])] if index is not None else []
-        )
+        places = index.rows("id = ?", [mend_surrogates(id)]) if index is not None else ()
+        found = [index.record(int(place)) for place in places] if index is not None else []
         return iter(found) if found else _lines_with(id, paths)
 
     def what_if(self, rights: OtherRights, *, exact: bool) -> WhatIf:

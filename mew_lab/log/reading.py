@@ -22,6 +22,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
+from mew_lab.protocol.text import count_of
 from mew_lab.space.events import Record
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "read_journal",
     "read_pruned_start",
     "successor",
+    "unread_lines",
 ]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
@@ -51,8 +53,8 @@ class JournalReader(Iterator[Record]):
     """The records of one file, read during iteration.
 
     A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
-    record, `torn` states whether the file ended within a line, and `unreadable` is the number of reported lines.
-    `format` is `own`, `history`, `decisions` or `otlp`.
+    record, `torn` states whether the file ended within a line, `unreadable` is the number of reported lines, and
+    `faults` are sentences on both. `format` is `own`, `history`, `decisions` or `otlp`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -60,6 +62,7 @@ class JournalReader(Iterator[Record]):
         self._after = after
         self.torn = False
         self.unreadable = 0
+        self._first_unreadable = ""
         self._file = _open(path)
         try:
             self.format = self._recognise()
@@ -76,6 +79,16 @@ class JournalReader(Iterator[Record]):
 
     def __repr__(self) -> str:
         return f"<JournalReader of {self.path}>"
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Sentences on what was left out so far: how many lines, and why."""
+        faults = list[str]()
+        if self.unreadable:
+            faults.append(unread_lines(self.path.name, self.unreadable, self._first_unreadable))
+        if self.torn:
+            faults.append(f"{self.path.name}: the last line is torn and was left out")
+        return tuple(faults)
 
     def close(self) -> None:
         """Stops reading; not needed after the last record."""
@@ -104,6 +117,7 @@ class JournalReader(Iterator[Record]):
         for record in READERS[self.format](self._lines()):
             if record.event == "unreadable":
                 self.unreadable += 1
+                self._first_unreadable = self._first_unreadable or record.detail
             yield record
 
     def _lines(self) -> Iterator[PeerLine]:
@@ -166,6 +180,12 @@ def _open(path: Path) -> IO[bytes]:
     raise JournalError(
         f"Cannot read the journal {path}: {why}. Name a file that a session was saved to.", path=str(path)
     )
+
+
+def unread_lines(name: str, count: int, first: str) -> str:
+    """The sentence on lines of a file that could not be read; `first` says which is the first and why."""
+    where = f": {first}" if count == 1 else f"; the first: {first}"
+    return f"{name}: {count_of(count, 'line')} could not be read{where}"
 
 
 def _place(line: bytes) -> float:

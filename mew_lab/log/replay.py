@@ -68,7 +68,8 @@ class Replayed(NamedTuple):
     `space` has the state after the last of `events` events, at `last`. `unwritten` are the records of the last event
     that the journal lacks, because its gateway ended while it wrote them. `void` names the participants whose tokens
     were void at the end; `connections` is the highest number in the name of a connection. `unknown` counts the refused
-    messages that could not be checked again, because only their beginning is kept.
+    messages that could not be checked again, because only their beginning is kept; `faults` are sentences on what of the
+    files was left out.
     """
 
     space: Space
@@ -80,6 +81,7 @@ class Replayed(NamedTuple):
     unknown: int = 0
     carried: Mapping[str, Any] = MappingProxyType({})
     """The data of pruned records besides the space: the enrolled capabilities, port and settings."""
+    faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"{self.events} event{'' if self.events == 1 else 's'}, no difference"
@@ -93,7 +95,7 @@ class Replayed(NamedTuple):
                 f"; {self.unknown} refused message{' was' if alone else 's were'} not checked again, since only "
                 f"{'its' if alone else 'their'} beginning is kept"
             )
-        return text
+        return "; ".join([text, *self.faults])
 
 
 def replay(
@@ -105,7 +107,9 @@ def replay(
         ReplayMismatch: at the first record that differs.
         JournalError: when there is no journal, or it cannot be replayed at all, such as one seen by a participant.
     """
-    return replay_records(files_of(path).read([]), name=str(path), observe=observe)
+    faults: list[str] = []
+    result = replay_records(files_of(path).read(faults), name=str(path), observe=observe)
+    return result._replace(faults=tuple(faults))
 
 
 def replay_records(

@@ -51,6 +51,11 @@ class Tail:
         """The current file."""
         return self._paths[-1]
 
+    @property
+    def unread(self) -> int:
+        """The bytes of the current file that follow the last complete record read."""
+        return max(0, os.fstat(self._fd).st_size - self._offset)
+
     def close(self) -> None:
         """Closes the file."""
         fd, self._fd = self._fd, -1

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mew_lab.errors import JournalError
+from mew_lab.log.reading import read_journal
 from mew_lab.protocol.filename import folder_name
 
 __all__ = ["ROOM", "Unpacked", "is_packed"]
@@ -29,6 +30,7 @@ ROOM = 256 * 1024 * 1024
 """Bytes that stay free on the disk."""
 
 _PIECE = 1 << 20
+_PACKED_PIECE = 512
 
 
 class Unpacked:
@@ -43,7 +45,7 @@ class Unpacked:
         """The path of the unpacked file; sentences on data that end early or are damaged are added to `faults`.
 
         Raises:
-            JournalError: when nothing can be unpacked, or the disk has no room for it.
+            JournalError: when nothing can be unpacked, the disk has no room for it, or it is no journal.
         """
         parent = self._folders.setdefault(path.parent, self.folder / str(len(self._folders)))
         target = parent / _plain_name(path)
@@ -71,6 +73,11 @@ class Unpacked:
             raise JournalError(
                 f"Cannot unpack {path}: {why}. Name a file that gzip or zstd wrote whole.", path=str(path)
             ) from None
+        if target.stat().st_size:
+            try:
+                read_journal(target).close()
+            except JournalError as fault:
+                raise JournalError(str(fault).replace(str(target), str(path)), path=str(path)) from None
         return target
 
 
@@ -100,14 +107,20 @@ def _unpack_zstd(packed: IO[bytes]) -> Iterator[bytes]:
             "A log compressed by zstd needs the package zstandard. Install mew_lab[log], or unpack the file by zstd -d.",
             path=str(getattr(packed, "name", "")),
         ) from None
-    reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-        packed, read_across_frames=True
-    )
+    decompressor, frame = zstandard.ZstdDecompressor(max_window_size=1 << 27), None
     try:
-        while piece := reader.read(_PIECE):
-            yield piece
+        # A stream reader of the package does not tell a cut file from a whole one. The pieces are small, because each
+        # byte of them may give 32 KiB.
+        while data := packed.read(_PACKED_PIECE):
+            while data:
+                frame = frame or decompressor.decompressobj()
+                if piece := frame.decompress(data):
+                    yield piece
+                data, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
     except zstandard.ZstdError as fault:
         raise _ZstdError(fault) from None
+    if frame is not None:
+        raise _ZstdError("its last frame has no end")
 
 
 def _unpack_parquet(packed: IO[bytes]) -> Iterator[bytes]:

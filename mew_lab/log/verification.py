@@ -89,7 +89,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:
     """The first files of the journals of mew_lab among these files."""
-    own = [path for path in paths if read_journal(path).format == "own"]
+    own = [path for path in paths if path.stat().st_size and read_journal(path).format == "own"]
     return [path for path in own if path == own[0] or not _continues(path)]
 
 

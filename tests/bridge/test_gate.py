@@ -193,6 +193,9 @@ async def test_a_pending_call_can_be_withdrawn(desk: Desk) -> None:
     async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
         id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
         await client.call_tool("proposal_withdraw", {"proposal": id, "reason": "changed my mind"})
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        await waiting.ended.wait()
         result = await client.call_tool("proposal_result", {"proposal": id})
         again = await client.call_tool("proposal_withdraw", {"proposal": id})
     assert result.is_error and text(result) == "calc/add was withdrawn on request, and not executed"

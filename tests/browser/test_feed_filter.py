@@ -71,3 +71,36 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
     book.click(feed.get_by_role("menuitem", name="Exclude"))
     book.page.until(lambda: set(cells(book, 1, "from")) == {"human"}, "without the bot")
     assert box.input_value() == "(kind == chat) and not (from == bot)"
+
+
+def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Notebook]) -> None:
+    code = "before = lab.rows.last_seq"
+    again = "print(json.dumps([[r.sender, r.what] for r in lab.rows.since(before, 99) if r.kind == 'chat']))"
+    book = notebook([UP, "lab.view.feed", ROWS, code, "", again]).run(0).run(1).run(2)
+    book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    last, rows = json.loads(book.text(2))
+    all_here(book, 1, last)
+    feed = view(book, 1)
+    chats = [int(seq) for seq, (kind, _) in rows.items() if kind == "chat"]
+    copy = feed.get_by_role("button", name="Copy the selected messages as")
+    assert not copy.is_visible()
+    feed.locator(f"tr[data-seq='{chats[0]}'] td.mew-kind").click()
+    for seq in chats[1:]:
+        feed.locator(f"tr[data-seq='{seq}'] td.mew-kind").click(modifiers=["ControlOrMeta"])
+    texts = {}
+    for name in ("JSONL", "Markdown", "Mermaid", "Python"):
+        book.click(copy)
+        book.click(feed.get_by_role("menuitem", name=name))
+        told = f"{len(chats)} messages copied as {name}."
+        book.page.until(lambda told=told: told in feed.locator(".mew-copied").inner_text(), told)
+        texts[name] = book.tab.evaluate("() => navigator.clipboard.readText()")
+    assert len(texts["JSONL"].splitlines()) == len(chats)
+    assert all(f"## #{seq} " in texts["Markdown"] for seq in chats)
+    assert texts["Mermaid"].startswith("sequenceDiagram")
+    # The Python runs, and says the same again.
+    book.run(3)
+    book.in_cell(f"cell.model.sharedModel.setSource({json.dumps(texts['Python'])});", 4)
+    book.run(4).run(5)
+    wanted = ["“Please read the file.”", "“I propose a call.”", "“It says: disk full.”"]
+    assert [what for _, what in json.loads(book.text(5))] == wanted
+    assert [sender for sender, _ in json.loads(book.text(5))] == ["human", "bot", "bot"]

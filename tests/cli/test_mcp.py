@@ -136,3 +136,75 @@ async def test_over_http_clients_need_the_token_in_the_file_that_is_printed(
             assert text(await call) == "5"
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
+
+
+class HttpGate:
+    """A gate over HTTP, as a process that a test can kill."""
+
+    def __init__(self, words: list[str], folder: Path) -> None:
+        self._words = words
+        self._folder = folder
+        self.url = ""
+
+    async def __aenter__(self) -> HttpGate:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, *self._words, env=ENVIRONMENT, cwd=self._folder, stdout=asyncio.subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        self.url = (await self.process.stdout.readline()).decode().split()[4]
+        return self
+
+    async def __aexit__(self, *fault: object) -> None:
+        if self.process.returncode is None:
+            self.process.terminate()
+        await self.process.wait()
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        bearer = f"Bearer {(self._folder / '.mew' / 'mcp' / 'coder.token').read_text().strip()}"
+        async with httpx2.AsyncClient(headers={"Authorization": bearer}, timeout=30) as web:
+            async with Client(streamable_http_client(self.url, http_client=web), mode="legacy") as client:
+                yield client
+
+
+async def gone(desk: OpenDesk) -> None:
+    await until(lambda: "coder" not in desk.human.client.participants)
+
+
+async def test_a_killed_gate_withdraws_what_waited_and_says_so_once(desk: OpenDesk, tmp_path: Path) -> None:
+    words = desk.words(tmp_path, "--answer-after", "0.2", "--http")
+    arguments = {"a": 2, "b": 3}
+    async with HttpGate(words, tmp_path) as gate, gate.client() as client:
+        await client.call_tool("calc_add", arguments)
+        id = await desk.proposed()
+        await gate.kill()
+    await gone(desk)
+    async with HttpGate(words, tmp_path) as gate, gate.client() as client:
+        await until(lambda: not desk.open)
+        told = await client.call_tool("calc_add", arguments)
+        assert told.is_error and f"The gate ended while calc/add waited, and proposal {id} is" in text(told)
+        again = await client.call_tool("calc_add", arguments)
+        assert again.meta["mew-lab/proposal"] == await desk.proposed() != id
+    assert desk.executed == []
+
+
+async def test_a_result_that_no_client_has_outlives_a_killed_gate(desk: OpenDesk, tmp_path: Path) -> None:
+    words = desk.words(tmp_path, "--http")
+    async with HttpGate(words, tmp_path) as gate, gate.client() as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await client.list_tools()  # after it, the cancellation has arrived
+        await desk.human.approve(id)
+        calls = tmp_path / ".mew" / "mcp" / "calls"
+        await until(lambda: any('"text":"5"' in file.read_text() for file in calls.glob("*.json")))
+        await gate.kill()
+    await gone(desk)
+    async with HttpGate(words, tmp_path) as gate, gate.client() as client:
+        assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1

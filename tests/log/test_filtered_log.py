@@ -178,3 +178,15 @@ def test_each_completed_value_is_a_filter_that_finds_its_messages() -> None:
         assert write_value(value) in values
         found = filter_records(lambda: records, parse_filter(f"payload.v == {write_value(value)}"))
         assert [each.seq for _, each in found] == [n], value
+
+
+def test_what_passes_is_copied_elsewhere_as_a_selection_of_it_would_be(log: Log, tmp_path: Path) -> None:
+    filtered, chosen = log.filter("from == agent and seq < 6"), log.select("r1", "r2")
+    for form in ("jsonl", "markdown", "mermaid", "python"):
+        assert getattr(filtered, f"to_{form}")() == getattr(chosen, f"to_{form}")()
+    (tmp_path / "some.jsonl").write_text(filtered.to_jsonl())
+    assert [message["id"] for message in open_log(tmp_path / "some.jsonl")] == ["r1", "r2"]
+    assert "3 messages" not in filtered.to_markdown(most=300) and "left out" in log.filter("").to_markdown(
+        most=300
+    )
+    assert log.filter("from == nobody").to_mermaid() == "sequenceDiagram\n"

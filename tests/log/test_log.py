@@ -127,11 +127,12 @@ def test_a_folder_without_a_journal_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.trap("T-27")
 def test_faults_are_told_as_sentences_and_the_rest_is_read(session: Path) -> None:
+    lines = len(session.read_bytes().splitlines())
     with session.open("ab") as file:
         file.write(b'garbage\n{"seq":9,"now')
     log = open_log(session)
     assert log.faults == (
-        "session.jsonl: 1 line could not be read",
+        f"session.jsonl: 1 line could not be read: line {lines + 1} is not a whole record",
         "session.jsonl: the last line is torn and was left out",
     )
     assert list(log.df["id"]) == ["m-2", "m-3"]

@@ -161,7 +161,7 @@ def test_a_log_that_lost_its_beginning_is_read(tmp_path: Path) -> None:
     (tmp_path / "half.jsonl").write_bytes(lines[2][30:] + b"\n" + b"".join(lines[3:]))
     log = open_log(tmp_path / "half.jsonl")
     assert list(log.df["seq"]) == [3, 4, 5]
-    assert log.faults == ("half.jsonl: 1 line could not be read",)
+    assert log.faults == ("half.jsonl: 1 line could not be read: line 1 is not a whole record",)
 
 
 def test_a_file_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:

@@ -424,7 +424,8 @@ def test_a_line_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"garbage\n")
     found = open_log(path).verify()
-    assert found.faults == ("j.jsonl: 1 line could not be read",)
+    last = len(path.read_bytes().splitlines())
+    assert found.faults == (f"j.jsonl: 1 line could not be read: line {last} is not a whole record",)
     assert not found.ok
 
 

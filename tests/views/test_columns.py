@@ -8,8 +8,9 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
+from mew_lab.log.diagnose.findings import LogFinding
 from mew_lab.views.feed.calls import CallState
-from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, select_columns
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, HOVERS, VALUES, FeedColumn, RowFacts, select_columns
 from mew_lab.views.ui.pictures import clock_time
 
 
@@ -50,13 +51,16 @@ def test_a_value_is_what_the_row_says() -> None:
     row = Row(
         3, 1764000000.0, "bot", ("git", "files"), "chat", "“hi”", "c/1", 2, "refused", "paused", "m3", 120
     )
-    shown = {name: value(row, lambda _: CallState("answered", 0.044)) for name, value in VALUES.items()}
+    finding = LogFinding("warn", "id-reuse", "C-15", "The id is taken.", 3, 3, None, "m3")
+    facts = RowFacts(lambda _: CallState("answered", 0.044), lambda _: (finding,))
+    shown = {name: value(row, facts) for name, value in VALUES.items()}
     assert shown == {
         "seq": "3",
         "time": clock_time(1764000000.0),
         "elapsed": clock_time(1764000000.0),
         "route": "bot → git, files",
         "took": "44 ms",
+        "finding": "warn: The id is taken.",
         "from": "bot",
         "to": "git, files",
         "kind": "chat",

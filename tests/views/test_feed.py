@@ -229,7 +229,7 @@ def test_the_columns_travel_with_the_snapshot_and_when_they_change(browser: Call
     view = FeedView(Rows_())
     page = browser(view)
     snapshot = page.appear()
-    assert snapshot["columns"] == ["seq", "time", "route", "what", "took"]
+    assert snapshot["columns"] == ["seq", "time", "route", "what", "took", "finding"]
     view.columns = ["what", "context"]  # type: ignore[assignment]
     [item] = page.until(lambda: page.of("columns"))
     assert (item["columns"], item["chosen"]) == (["what", "context"], True)
@@ -324,6 +324,36 @@ def test_copies_are_the_exact_text_and_a_line_of_python(browser: Callable[..., A
     log.add(raw="no envelope")
     failed = page.act("python", seq=2)
     assert failed["t"] == "failed" and "Copy it as JSON instead" in failed["said"]
+
+
+def test_selected_rows_are_copied_with_the_numbers_of_the_feed(browser: Callable[..., Any]) -> None:
+    log = Rows_()
+    for n in range(1, 4):
+        log.add(
+            raw=json.dumps({"id": f"m{n}", "kind": "chat", "from": "bot", "payload": {"text": f"no {n}"}})
+        )
+    page = browser(FeedView(log))
+    page.appear()
+    copied = {
+        form: page.act("copy", form=form, seqs=[3, 1, 3])
+        for form in ("jsonl", "markdown", "mermaid", "python")
+    }
+    assert copied["markdown"]["said"] == "2 messages copied as Markdown."
+    assert "## #1 " in copied["markdown"]["value"] and "## #3 " in copied["markdown"]["value"]
+    assert "no 2" not in "".join(one["value"] for one in copied.values())
+    assert [json.loads(line)["seq"] for line in copied["jsonl"]["value"].splitlines()] == [101, 103]
+    assert copied["mermaid"]["value"].startswith("sequenceDiagram\n") and "no 3" in copied["mermaid"]["value"]
+    assert copied["python"]["value"].count("lab.send(") == 2
+    for form, seqs in (
+        ("exec", [1]),
+        (None, [1]),
+        ("jsonl", []),
+        ("jsonl", "1"),
+        ("jsonl", [1] * 2001),
+        (["jsonl"], [1]),
+    ):
+        assert page.act("copy", form=form, seqs=seqs)["t"] == "failed"
+    assert page.act("copy", form="jsonl", seqs=[4, None, "1", 2.0])["value"] == ""
 
 
 def test_saving_says_where_the_file_is_or_why_there_is_none(browser: Callable[..., Any]) -> None:

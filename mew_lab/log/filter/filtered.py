@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mew_lab.log.copying import CopiedMessages
 from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.filter.facts import collect_facts, write_facts
 from mew_lab.log.filter.fields import NO_FACTS, Facts
@@ -16,6 +17,7 @@ from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import FilterTree
 from mew_lab.log.line import read_members
+from mew_lab.log.numbering import NumberedEntry, numbered
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
@@ -45,12 +47,13 @@ def filter_records(records: Callable[[], Iterable[Record]], tree: FilterTree) ->
             yield place, record
 
 
-class FilteredLog:
+class FilteredLog(CopiedMessages):
     """The records of a log that pass a filter. `Log.filter` returns one.
 
     Iteration yields the members of each message, `len` counts messages, `df` is their table, and `filter` narrows it
-    further. Nothing is kept: each use reads the log up to now. Times such as `-5m` count from the last record of a
-    file, or from now in a live log.
+    further. `to_jsonl`, `to_markdown`, `to_mermaid` and `to_python` give them as text for elsewhere. Nothing is kept:
+    each use reads the log up to now. Times such as `-5m` count from the last record of a file, or from now in a live
+    log.
 
     Attributes:
         text: The filter.
@@ -100,6 +103,11 @@ class FilteredLog:
         write_facts(index, self._tree)
         places = select_places(index, self._tree, events=events)
         return (index, places) if places is not None else None
+
+    @property
+    def entries(self) -> tuple[NumberedEntry, ...]:
+        """The messages that pass, in the order received, with their numbers in the log."""
+        return tuple(numbered(self.records))
 
     @property
     def df(self) -> pd.DataFrame:

@@ -30,9 +30,25 @@ export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, 
  * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string }} CellContext
  */
 
+// The severities of findings by their ranks; a message without a finding has rank 0.
+export const SEVERITIES = ["", "note", "warn", "error", "fatal"];
+const RANK_BITS = 7 << 2, ERROR_RANK = 3;
+
+// The rank of the highest severity that the diagnosis found about a row.
+/** @type {(row: Row) => number} */
+export function rankOf(row) {
+  return (row[FLAGS] & RANK_BITS) >> 2;
+}
+
+/** @type {(row: Row, rank: number) => void} */
+export function setRank(row, rank) {
+  row[FLAGS] = (row[FLAGS] & ~RANK_BITS) | ((rank << 2) & RANK_BITS);
+}
+
+// What only keeps the space running; a message with which something is wrong is none.
 /** @type {(row: Row) => boolean} */
 export function isPlumbing(row) {
-  return (row[FLAGS] & 1) === 1;
+  return (row[FLAGS] & 1) === 1 && rankOf(row) < ERROR_RANK;
 }
 
 /** @type {(row: Row) => boolean} */
@@ -94,6 +110,7 @@ const VALUES = {
   kind: (row) => row[KIND],
   what: (row) => row[WHAT],
   took: (row) => tookText(row),
+  finding: (row) => SEVERITIES[rankOf(row)] ?? "",
   context: (row) => row[CONTEXT],
   follows: (row, { followed }) => String(followed.get(row[SEQ])?.length ?? ""),
   verdict: (row) => row[VERDICT],
@@ -190,6 +207,10 @@ export function cellsOf({ followed, jump, look }) {
       cell.textContent = tookText(row);
       cell.classList.toggle("mew-waiting", row[CALL]?.[0] === "waiting");
     },
+    finding(cell, row) {
+      const severity = SEVERITIES[rankOf(row)];
+      if (severity) cell.append(make("span", { class: `mew-severity mew-at-${severity}`, text: severity }));
+    },
     follows: (cell, row) => fillFollows(cell, row[SEQ]),
   };
 
@@ -212,11 +233,11 @@ export function cellsOf({ followed, jump, look }) {
         line.append(cell);
       }
     },
-    // Draws the cells anew that depend on the call of the row.
+    // Draws the cells anew that depend on the call of the row, and on what is found about it.
     /** @type {(line: HTMLElement, row: Row, fit: Pick<Fit, "list">) => void} */
-    refreshCall(line, row, { list }) {
+    refresh(line, row, { list }) {
       list.forEach((column, n) => {
-        if (column.name !== "took" && column.name !== "what") return;
+        if (!["took", "what", "finding"].includes(column.name)) return;
         const cell = /** @type {HTMLElement} */ (line.children[n]);
         cell.replaceChildren();
         fillCell(cell, column, row);

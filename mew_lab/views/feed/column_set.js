@@ -9,11 +9,11 @@ import { isNatural, nextOrder, readOrder } from "./order.js";
 const STEP = 8, ECHO = 1000;
 
 // `room()` is the width of the view, `changed(what)` is called after a change of "order", "columns" or "widths", and
-// `keep(value)` keeps the reader's choice.
+// `keep(value)` keeps the reader's choice, and `empty` are the columns that have nothing to show yet.
 /** @typedef {{ shown?: string[], widths?: Record<string, number>, sort?: import("./order.js").Order }} KeptColumns */
 /** @typedef {"order" | "columns" | "widths"} ColumnChange */
-/** @param {{ table: HTMLTableElement, room: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void }} on */
-export function columnSet({ table, room, changed, keep }) {
+/** @param {{ table: HTMLTableElement, room: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void, empty: string[] }} on */
+export function columnSet({ table, room, changed, keep, empty }) {
   const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
   /** @type {import("./cells.js").Column[]} */
   let known = [];
@@ -25,10 +25,11 @@ export function columnSet({ table, room, changed, keep }) {
   let sizes = {};
   /** @type {import("./cells.js").Fit | null} */
   let fit = null;
+  const vacant = new Set(empty);
   let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1;
 
   const byName = (name) => known.find((column) => column.name === name);
-  const shownNames = () => readNames(own, known, names);
+  const shownNames = () => readNames(own, known, names).filter((name) => own || byCode || !vacant.has(name));
 
   function store() {
     const value = { ...(own ? { shown: own } : {}), ...(Object.keys(sizes).length ? { widths: sizes } : {}), ...(isNatural(order) ? {} : { sort: order }) };
@@ -146,6 +147,15 @@ export function columnSet({ table, room, changed, keep }) {
       }
       place();
       return fit;
+    },
+    // A column that has nothing to show is hidden, unless the reader or code has chosen the columns.
+    /** @type {(name: string, is: boolean) => void} */
+    setVacant(name, is) {
+      if (vacant.has(name) === is) return;
+      if (is) vacant.add(name);
+      else vacant.delete(name);
+      drawn = "";
+      changed("columns");
     },
     // The columns from Python.
     take(item) {

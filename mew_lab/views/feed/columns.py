@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row
+from mew_lab.log.diagnose.findings import LogFinding
 from mew_lab.log.drawing import lasted
 from mew_lab.views.feed.calls import CallState
 from mew_lab.views.ui.pictures import clock_time
 
-__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "select_columns"]
+__all__ = ["COLUMNS", "DEFAULT", "SIGNS", "VALUES", "FeedColumn", "RowFacts", "select_columns"]
 
 SIGNS = {"accepted": "✓", "refused": "✗", "sent": "·"}
 
@@ -55,33 +56,50 @@ COLUMNS: Mapping[str, FeedColumn] = {
         FeedColumn("kind", "Kind", 160, hover="kind", code=True, about="The kind, as in the protocol"),
         FeedColumn("what", "What", 0, hover="what", about="What the message says"),
         FeedColumn("took", "Took", 76, hover="took", narrow=60, about="Time to the answer or the decision"),
+        FeedColumn(
+            "finding",
+            "Finding",
+            80,
+            narrow=72,
+            least=640,
+            about="Faults and oddities that the diagnosis finds",
+        ),
         FeedColumn("context", "Context", 96, hover="context", code=True, about="The context of a reasoning"),
         FeedColumn("follows", "Answers", 72, "right", about="How many messages answer this one"),
         FeedColumn("verdict", "Verdict", 132, code=True, about="Why the gateway let it pass, or not"),
         FeedColumn("size", "Bytes", 72, "right", about="The size of its text"),
     )
 }
-DEFAULT = ("seq", "time", "route", "what", "took")
+DEFAULT = ("seq", "time", "route", "what", "took", "finding")
 
 HOVERS = ("moment", *COLUMNS)
 
-Calls = Callable[[int], CallState | None]
+
+class RowFacts(NamedTuple):
+    """What is known about rows besides their messages: the states of their calls, and the findings about them."""
+
+    call: Callable[[int], CallState | None]
+    findings: Callable[[int], Sequence[LogFinding]]
 
 
-def _took(row: Row, calls: Calls) -> str:
-    state = calls(row.seq)
+def _took(row: Row, facts: RowFacts) -> str:
+    state = facts.call(row.seq)
     if state is None or not state.state:
         return ""
     return "waiting" if state.state == "waiting" else lasted(state.seconds)
 
 
-def _what(row: Row, calls: Calls) -> str:
+def _finding(row: Row, facts: RowFacts) -> str:
+    return "; ".join(f"{finding.severity}: {finding.sentence}" for finding in facts.findings(row.seq))
+
+
+def _what(row: Row, _: RowFacts) -> str:
     what = f"{row.what} ⇠{row.correlates}" if row.correlates else row.what
     return f"Denied ({row.code}): {what}" if row.verdict == "refused" else what
 
 
 # The columns of a saved picture; `follows` changes later, so it is not among them.
-VALUES: Mapping[str, Callable[[Row, Calls], str]] = {
+VALUES: Mapping[str, Callable[[Row, RowFacts], str]] = {
     "seq": lambda row, _: str(row.seq),
     "time": lambda row, _: clock_time(row.t),
     "elapsed": lambda row, _: clock_time(row.t),
@@ -91,6 +109,7 @@ VALUES: Mapping[str, Callable[[Row, Calls], str]] = {
     "kind": lambda row, _: row.kind,
     "what": _what,
     "took": _took,
+    "finding": _finding,
     "context": lambda row, _: row.context,
     "verdict": lambda row, _: f"{SIGNS.get(row.verdict, '')} {row.code}".strip(),
     "size": lambda row, _: str(row.size),

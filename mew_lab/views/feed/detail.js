@@ -1,12 +1,13 @@
 // Shows an opened row: the reason of its verdict, its causes and effects, its exact text and its layout.
 
-import { atHand, doer, make } from "../ui/elements.js";
+import { doer, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
-import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, TIME, WHAT, answersOf } from "./cells.js";
+import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
-// `on.act(name, choices)` performs an act in Python, and `on.open(part, target)` shows a message in another part.
+// `on.act(name, choices)` performs an act in Python, `on.open(part, target)` shows a message in another
+// part, and `on.copied` is the place where it says what was copied.
 export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened message", hidden: true });
   let shown = null, tab = "pretty";
@@ -67,6 +68,17 @@ export function detailPane(on) {
     return [list, all.length > 1 ? all.at(-1)[1] - all[0][1] : null];
   }
 
+  // What the diagnosis finds about the message, the worst first.
+  function findingsOf(item) {
+    const list = make("ol", { class: "mew-findings", "aria-label": "Findings" });
+    for (const [severity, sentence, requirement, rule] of [...item.findings].sort((a, b) => SEVERITIES.indexOf(b[0]) - SEVERITIES.indexOf(a[0]))) {
+      const line = make("li", { title: rule }, make("span", { class: `mew-severity mew-at-${severity}`, text: severity }), " ", make("bdi", { class: "mew-found-sentence", text: sentence }));
+      if (requirement) line.append(" ", make("span", { class: "mew-small mew-code", text: requirement, title: "The requirement of the specification" }));
+      list.append(line);
+    }
+    return item.findings.length ? list : "";
+  }
+
   function lengthText(item, length) {
     const parts = [];
     if (length !== null) parts.push(`${item.causes.length + item.effects.length + 1} messages in ${seconds(length)}`);
@@ -78,29 +90,13 @@ export function detailPane(on) {
 
   async function copy(name) {
     const done = await on.act(name, { seq: shown.seq });
-    if (!done) return;
-    try {
-      await navigator.clipboard.writeText(done.value);
-      say(done.said);
-    } catch {
-      // No clipboard (plain HTTP, a frame without permission): the reader copies the text.
-      const text = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
-      text.value = done.value;
-      if (!atHand(pane)) return say("This page may not write to the clipboard: select this text and press Ctrl+C.", text);
-      say("This page may not write to the clipboard: press Ctrl+C, the text is selected.", text);
-      text.focus();
-      text.select();
-    }
-  }
-
-  function say(text, ...more) {
-    pane.querySelector(".mew-copied").replaceChildren(make("span", { text }), ...more);
+    if (done) await on.copied.copy(done.value, done.said);
   }
 
   function refresh(item) {
     const [list, length] = steps(item), story = pane.querySelector(".mew-story");
     const at = story.querySelector(":focus")?.getAttribute("data-seq");
-    story.replaceChildren(list, make("div", { class: "mew-small", text: lengthText(item, length) }));
+    story.replaceChildren(findingsOf(item), list, make("div", { class: "mew-small", text: lengthText(item, length) }));
     if (at) (list.querySelector(`[data-seq="${at}"]`) ?? textNode()).focus({ preventScroll: true });
   }
 
@@ -121,7 +117,8 @@ export function detailPane(on) {
     const pretty = make("pre", { class: "mew-code mew-pretty", dir: "ltr", tabindex: 0, "aria-label": "Laid out", text: item.pretty || "This text is no JSON." });
     for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
     const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${countOf(item.more, "character")}`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
-    pane.replaceChildren(bar, make("div", { class: "mew-copied", role: "status" }), why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
+    on.copied.clear();
+    pane.replaceChildren(bar, why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }
 
@@ -142,6 +139,7 @@ export function detailPane(on) {
       if (here && !same) textNode().focus({ preventScroll: true });
     },
     shut() {
+      on.copied.clear();
       pane.hidden = true;
       pane.replaceChildren();
     },

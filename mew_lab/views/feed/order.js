@@ -1,6 +1,6 @@
 // The order of the rows. Without a choice of the reader they stand as they came, the newest last.
 
-import { CALL, CONTEXT, FROM, KIND, SEQ, SIZE, TIME, TO, VERDICT, WHAT } from "./cells.js";
+import { CALL, CONTEXT, FROM, KIND, SEQ, SIZE, TIME, TO, VERDICT, WHAT, rankOf } from "./cells.js";
 
 /** @typedef {{ by: string, desc: boolean }} Order the column, and whether the greatest value comes first */
 /** @typedef {import("./cells.js").Row} OrderedRow */
@@ -21,6 +21,7 @@ const SORT_KEYS = {
   what: (row) => row[WHAT].toLowerCase(),
   // Rows without a call come first, what still waits comes last.
   took: (row) => { const [state, seconds] = row[CALL] ?? ["", 0]; return !state ? -1 : state === "waiting" ? Infinity : seconds; },
+  finding: (row) => rankOf(row),
   context: (row) => row[CONTEXT],
   follows: (row, followed) => followed.get(row[SEQ])?.length ?? 0,
   verdict: (row) => row[VERDICT],
@@ -32,12 +33,15 @@ export function isNatural(order) {
   return !order.desc && (order.by === "seq" || order.by === "time" || order.by === "elapsed");
 }
 
+// Columns whose greatest value is looked for first.
+const GREATEST_FIRST = ["seq", "took", "finding"];
+
 // The order after a click on a heading: upwards, downwards, then as the rows came.
 /** @type {(order: Order, name: string) => Order} */
 export function nextOrder(order, name) {
   if (!SORT_KEYS[name]) return order;
-  if (name !== order.by || isNatural(order)) return { by: name, desc: name === "seq" || name === "took" };
-  const first = name === "seq" || name === "took";
+  if (name !== order.by || isNatural(order)) return { by: name, desc: GREATEST_FIRST.includes(name) };
+  const first = GREATEST_FIRST.includes(name);
   return order.desc === first ? { by: name, desc: !first } : { ...NATURAL };
 }
 

@@ -6,7 +6,7 @@ anew; a new filter of a view takes the place of the one before, which then does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -17,10 +17,11 @@ from mew_lab.log.filter.complete import FilterSamples, complete_filter, write_va
 from mew_lab.log.filter.fields import FIELDS, NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.literals import FilterClock
-from mew_lab.log.filter.predicate import compile_predicate, needs_facts
+from mew_lab.log.filter.predicate import compile_predicate
 from mew_lab.log.filter.tree import references
 from mew_lab.log.ledger_rows import MessageStates
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.views.feed.findings import RowFindings
 
 __all__ = ["EXPRESSION_FIELDS", "FilterStep", "RowFilter", "condition_of", "suggest_filters"]
 
@@ -47,35 +48,49 @@ class RowFilter:
     Args:
         oldest: The first row that a view may hold.
         zone: The seconds by which the clock of the reader is ahead of UTC.
+        findings: The diagnosis of the rows; None where there is none.
 
     Raises:
         FilterError: the text is no filter.
     """
 
     def __init__(
-        self, source: Rows, text: str, *, oldest: int, now: Callable[[], datetime], zone: int
+        self,
+        source: Rows,
+        text: str,
+        *,
+        oldest: int,
+        now: Callable[[], datetime],
+        zone: int,
+        findings: RowFindings | None = None,
     ) -> None:
         tree = parse_filter(text, clock=FilterClock(now, timezone(timedelta(seconds=zone))))
-        if any(reference.field.name.startswith("diag.") for reference in references(tree)):
+        facts = {each.field.name for each in references(tree) if each.field.needs_facts}
+        diagnosed = {name for name in facts if name.startswith("diag.")}
+        if diagnosed and findings is None:
             raise MewError(
                 "The messages here have no diagnosis, so diag.severity and diag.rule are not known."
             )
         self._source = source
+        self._findings = findings if diagnosed else None
         self._predicate = compile_predicate(tree)
-        self._states = MessageStates() if needs_facts(tree) else None
+        self._states = MessageStates() if facts - diagnosed else None
         self._observed = oldest - 1
         self._places: list[int] = []  # the row of each record that the ledger has observed
         self._facts: BoundedDict[int, Facts] = BoundedDict(MOST_FACTS)
+        self._changed: set[int] = set()  # rows that may pass or fail now, and did not before
         self._oldest = oldest
         self._low = self._high = source.last_seq  # the rows behind the one, up to the other, are judged
 
-    def step(self, most: int) -> FilterStep:
-        """Judges about `most` further rows, the newest first."""
-        changed: list[int] = []
+    def step(self, most: int, diagnosed: Iterable[int] = ()) -> FilterStep:
+        """Judges about `most` further rows, the newest first, and those whose findings have changed."""
+        if self._findings is not None:
+            self._changed.update(diagnosed)
         if self._states is not None:
             if not self._observe(self._states, most):
                 return FilterStep([], [], False)
-            changed = self._take_states(self._states)
+            self._changed.update(self._take_states(self._states))
+        changed, self._changed = sorted(self._changed), set()
         passed: list[int] = []
         failed: list[int] = []
         for seq in changed:
@@ -96,7 +111,8 @@ class RowFilter:
             return False
         entry = RecordedEntry(record, seq)
         entry.seq = seq  # the number that the reader sees
-        return self._predicate(entry, self._facts.get(seq) or NO_FACTS)
+        facts = self._facts.get(seq) or NO_FACTS
+        return self._predicate(entry, self._findings.add_to(facts, seq) if self._findings else facts)
 
     def _observe(self, states: MessageStates, most: int) -> bool:
         """Passes further rows to the ledger; states whether it has all now."""
@@ -128,7 +144,7 @@ def suggest_filters(source: Rows, text: str) -> list[str]:
     return texts[:MOST_SUGGESTED]
 
 
-def condition_of(source: Rows, seq: int, column: str) -> str:
+def condition_of(source: Rows, seq: int, column: str, findings: RowFindings | None = None) -> str:
     """The condition that the messages satisfy which have in a column what the message in a row has.
 
     Raises:
@@ -143,6 +159,9 @@ def condition_of(source: Rows, seq: int, column: str) -> str:
         return f"time >= {record.now.astimezone(UTC).isoformat().replace('+00:00', 'Z')}"
     if column == "follows":
         return f"correlation_id == {write_value(entry.id)}"
+    if column == "finding":
+        rules = dict.fromkeys(finding.rule for finding in findings.get(seq)) if findings else {}
+        return " and ".join(f"diag.rule == {write_value(rule)}" for rule in rules) or "not diag.rule exists"
     if column == "took":
         raise MewError("A duration is no filter by itself: write latency > 2s.")
     names = {"route": ("from", "to"), "verdict": ("verdict", "code")}.get(column, (column,))

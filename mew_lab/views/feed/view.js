@@ -9,11 +9,12 @@ import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
-import { openMenu } from "../ui/menu.js";
+import { menuButton, openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
-import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing } from "./cells.js";
+import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing, rankOf, setRank } from "./cells.js";
 import { columnSet } from "./column_set.js";
+import { copyPlace } from "./copying.js";
 import { detailPane } from "./detail.js";
 import { SLOT, SLOTS, facet } from "./facets.js";
 import { compileFilter, completeFilter, isExpression, joinFilters } from "./filter.js";
@@ -23,6 +24,7 @@ import { findRows, nextMatch } from "./search.js";
 const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000;
 const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"], ["Menu", "Filter by a cell (or press the right button on it)"]];
 
+const COPIES = [["jsonl", "JSONL", "One record a line, as a saved log has them"], ["markdown", "Markdown", "For a reader or a language model"], ["mermaid", "Mermaid", "A sequence diagram"], ["python", "Python", "Code that sends the same messages again"]];
 const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
 function render({ model, el }) {
@@ -51,6 +53,8 @@ function render({ model, el }) {
   const scroller = make("div", { class: "mew-scroller" }, spacer, empty);
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
+  const copied = copyPlace(root);
+  const copyAs = menuButton("Copy as ▾", () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })), { class: "mew-quiet mew-away", "aria-label": "Copy the selected messages as", title: "Copies the selected messages" });
 
   const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
     look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }) });
@@ -59,7 +63,7 @@ function render({ model, el }) {
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
   const openers = [["Kind", families], ["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
-  const columns = columnSet({ table, room: () => scroller.clientWidth, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept) });
+  const columns = columnSet({ table, room: () => scroller.clientWidth, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept), empty: ["finding"] });
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
@@ -67,7 +71,7 @@ function render({ model, el }) {
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
-    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), follow), hint);
+    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), copyAs, follow), hint, copied.node);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
@@ -82,7 +86,7 @@ function render({ model, el }) {
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
   // The filter that the kernel evaluates: its text and number, and the rows that pass it.
   let fields = [], expressed = "", expression = 0, passing = new Set();
-  let hidesPlumbing = true, plumbings = 0, period = null, needle = "", found = [], searching = null, me = "";
+  let hidesPlumbing = true, plumbings = 0, findings = 0, period = null, needle = "", found = [], searching = null, me = "";
   /** @type {Pick<import("./cells.js").Fit, "key" | "list">} */
   let fitted = { key: "", list: [] };
   /** @type {Map<number, HTMLTableRowElement>} */
@@ -110,6 +114,7 @@ function render({ model, el }) {
         if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
+        takeFindings(item.findings);
         if (filter.value.trim()) {
           expressed = "";  // the kernel may be another one
           refilter();
@@ -118,6 +123,7 @@ function render({ model, el }) {
       } else if (item.t === "rows") take(item);
       else if (item.t === "earlier") precede(item.rows);
       else if (item.t === "calls") takeCalls(item.calls);
+      else if (item.t === "findings") takeFindings(item.findings);
       else if (item.t === "head") head = item;
       else if (item.t === "columns") columns.take(item);
       else if (item.view !== link.view) return;
@@ -125,6 +131,7 @@ function render({ model, el }) {
       else if (item.t === "passed" && item.n === expression) takePassed(item);
       else if (item.t === "unfit" && item.n === expression) refuseFilter(item);
       else if (item.t === "suggested" && item.n === expression) known.replaceChildren(...item.texts.map((value) => make("option", { value })));
+      else if (item.t === "finding") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-severity") ?? []) node.setAttribute("title", item.text);
       else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.setAttribute("title", item.text);
     },
     settings(settings) {
@@ -137,11 +144,11 @@ function render({ model, el }) {
     },
     done: paintSoon,
   });
-  const pane = detailPane({ jump, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const pane = detailPane({ jump, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
       if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
     } });
-  root.insertBefore(pane.node, hint.nextSibling);
+  root.append(pane.node);
   known.id = `${link.view}-known`;
   filter.setAttribute("list", known.id);
 
@@ -182,7 +189,7 @@ function render({ model, el }) {
     rows = [];
     held = [];
     followed.clear();
-    plumbings = 0;
+    plumbings = findings = 0;
     for (const facet of facets) facet.clear();
     last = at;
     oldest = at + 1;
@@ -215,12 +222,18 @@ function render({ model, el }) {
     } else admit(fresh);
   }
 
+  function count(row, by) {
+    if (isPlumbing(row)) plumbings += by;
+    if (rankOf(row)) findings += by;
+    columns.setVacant("finding", !findings);
+  }
+
   function admit(fresh) {
     let more = 0;
     const natural = isNatural(order());
     for (const row of fresh) {
       rows.push(row);
-      if (isPlumbing(row)) plumbings += 1;
+      count(row, 1);
       for (const facet of facets) facet.add(row);
       if (row[ANSWERS] || row[10]?.length) noteAnswer(row);
       if (shown === rows) more += 1;
@@ -240,7 +253,7 @@ function render({ model, el }) {
     const fresh = older.filter((row) => row[SEQ] < first).slice(-Math.max(0, ring - rows.length));
     if (!fresh.length) return;
     for (const row of fresh) {
-      if (isPlumbing(row)) plumbings += 1;
+      count(row, 1);
       for (const facet of facets) facet.add(row);
     }
     const more = shown === rows ? fresh : fresh.filter(matches);
@@ -274,14 +287,35 @@ function render({ model, el }) {
       if (!row) continue;
       row[CALL] = call;
       const line = lines.get(seq);
-      if (line) cells.refreshCall(line, row, fitted);
+      if (line) cells.refresh(line, row, fitted);
     }
     if (calls.length && order().by === "took") sortSoon();
   }
 
+  // What the diagnosis finds about rows. A row that is not here yet arrives with its severity.
+  function takeFindings(ranks) {
+    let kept = 0;
+    for (const [seq, rank] of ranks) {
+      const here = rowOf(seq), row = here ?? held.find((waiting) => waiting[SEQ] === seq);
+      if (!row) continue;
+      const was = isPlumbing(row);
+      if (here) findings += Number(rank > 0) - Number(rankOf(row) > 0);
+      setRank(row, rank);
+      // A row with which something is wrong is no plumbing any more.
+      if (here && was && !isPlumbing(row)) { plumbings -= 1; kept += 1; }
+      const line = lines.get(seq);
+      if (line) cells.refresh(line, row, fitted);
+      if (seq === pane.seq) refreshDetail();
+    }
+    columns.setVacant("finding", !findings);
+    if (kept && hidesPlumbing) sift();
+    if (ranks.length && order().by === "finding") sortSoon();
+    if (ranks.length) paintSoon();
+  }
+
   function drop(n) {
     for (const row of rows.slice(0, n)) {
-      if (isPlumbing(row)) plumbings -= 1;
+      count(row, -1);
       for (const facet of facets) facet.remove(row);
       followed.delete(row[SEQ]);
       passing.delete(row[SEQ]);
@@ -614,6 +648,7 @@ function render({ model, el }) {
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
     write(follow, waiting ? `${groupDigits(waiting)} new ▾` : "Newest ▾");
+    copyAs.classList.toggle("mew-away", !picked.size);
     clear.classList.toggle("mew-away", !filter.value && !isFiltered());
     write(plumbing, `${hidesPlumbing ? "✓ " : ""}Hide plumbing (${groupDigits(plumbings)})`);
     plumbing.setAttribute("aria-pressed", String(hidesPlumbing));
@@ -733,6 +768,11 @@ function render({ model, el }) {
   }
   const endOffer = onOpen(root, "feed", showTarget);
 
+  async function copySelected(form) {
+    const done = await link.act("copy", { form, seqs: [...picked] });
+    if (done) await copied.copy(done.value, done.said);
+  }
+
   function ask(seq, all = false) {
     wanted = seq;
     link.send({ t: "raw", view: link.view, seq, all });
@@ -767,17 +807,16 @@ function render({ model, el }) {
 
   function showCellMenu(line, cell, column) {
     const seq = Number(line.dataset.seq), at = cell.getBoundingClientRect(), within = root.getBoundingClientRect();
-    const anchor = make("span", { class: "mew-menu-anchor", "aria-label": `Filter by ${column.title}` });
+    const anchor = make("span", { class: "mew-menu-anchor", role: "button", "aria-label": `Filter by ${column.title}` });
     anchor.style.left = `${at.left - within.left}px`;
     anchor.style.top = `${at.bottom - within.top}px`;
-    for (const old of root.querySelectorAll(".mew-menu-anchor")) old.remove();
     root.append(anchor);
     const text = filter.value.trim();
     openMenu(anchor, [
       { text: "Apply as filter", about: `Only messages with this value: ${column.title}`, run: () => takeCondition(seq, column.name, (condition) => condition) },
       ...(text ? [{ text: "Add to the filter", about: "Of the messages that pass now, those with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, condition)) }] : []),
       { text: "Exclude", about: "Leaves out the messages with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, `not (${condition})`)) },
-    ]);
+    ], { back: table, closed: () => anchor.remove() });
   }
 
   table.addEventListener("contextmenu", (event) => {
@@ -793,11 +832,11 @@ function render({ model, el }) {
     showCellMenu(line, cell, column);
   });
 
-  // The reason of a verdict is requested when the mouse rests on it.
+  // The reason of a verdict, or the sentence of a finding, is requested when the mouse rests on it.
   body.addEventListener("mouseover", (event) => {
-    const cell = event.target.closest?.(".mew-verdict, .mew-prefix");
+    const cell = event.target.closest?.(".mew-verdict, .mew-prefix, .mew-severity");
     clearTimeout(pointing);
-    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: "why", view: link.view, seq: Number(cell.closest("tr").dataset.seq) }), 120);
+    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: cell.matches(".mew-severity") ? "finding" : "why", view: link.view, seq: Number(cell.closest("tr").dataset.seq) }), 120);
   });
 
   scroller.addEventListener("scroll", () => {

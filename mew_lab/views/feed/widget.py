@@ -25,13 +25,17 @@ from typing import Any, Protocol
 from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.rows import Row, Rows, members_of
 from mew_lab.lab.session import Session
+from mew_lab.log.copying import MessageSelection
+from mew_lab.log.diagnose.findings import LogFinding
+from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.views.feed.calls import CallState, CallStates
-from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, select_columns
+from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, RowFacts, select_columns
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
+from mew_lab.views.feed.findings import RowFindings, rank_of
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
@@ -47,11 +51,13 @@ FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
 MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
+COPIES = {"jsonl": "JSONL", "markdown": "Markdown", "mermaid": "Mermaid", "python": "Python"}
 MOST_ID = 80  # characters of an id that the views get
 PICTURED = 1000  # the newest rows, among which those of a saved picture are looked for
-ASKED = ("raw", "why")
+ASKED = ("raw", "why", "finding")
 MOST_FILTERS = 20  # views whose filters are evaluated here
 STEP = 1_500  # rows that each of them judges in one message
+JUDGED = 500  # records that the diagnosis judges in one message, once the rows are sent
 MOST_FILTER = 500  # characters, as in the box
 DAY = 86_400
 
@@ -80,7 +86,8 @@ class _SessionDesk:
 def view_of(session: Session, rows: Rows) -> FeedView:
     """Makes the view of this space."""
     calls = CallStates()
-    view = FeedView(rows, desk=_SessionDesk(session), calls=calls, me=session.me.name)
+    findings = RowFindings(session.log, rows, ring=RING, ended=lambda: session.closed)
+    view = FeedView(rows, desk=_SessionDesk(session), calls=calls, findings=findings, me=session.me.name)
     session.loop.call(lambda: session.following.add(calls))
     ended = view._leave
 
@@ -109,11 +116,13 @@ class FeedView(ActingWidget):
         *,
         desk: Desk | None = None,
         calls: CallStates | None = None,
+        findings: RowFindings | None = None,
         me: str = "",
         **traits: Any,
     ) -> None:
         self._source = source
         self._calls = calls or CallStates()
+        self._findings = findings
         self._me = me
         self._desk = desk
         # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
@@ -153,8 +162,9 @@ class FeedView(ActingWidget):
     def columns(self) -> tuple[FeedColumn, ...]:
         """The columns that are shown, as FeedColumns; may be set to names such as `["seq", "from", "what"]` too.
 
-        The names are seq, time, elapsed, route, from, to, kind, what, took, context, follows, verdict and size. Any
-        other name raises a MewError. What code sets here takes the place of the columns that a person has chosen.
+        The names are seq, time, elapsed, route, from, to, kind, what, took, finding, context, follows, verdict and
+        size. Any other name raises a MewError. What code sets here takes the place of the columns that a person has
+        chosen.
         """
         return self._columns
 
@@ -200,6 +210,9 @@ class FeedView(ActingWidget):
             "calls": [_pack_call(seq, state) for seq, state in self._calls.between(oldest + 1, start)]
             if start == asked
             else [],
+            "findings": self._pack_ranks(self._findings.between(oldest + 1, start))
+            if self._findings is not None and start == asked
+            else [],
         } | (self._pack_columns() | self._heading())
 
     def _heading(self) -> dict[str, Any]:
@@ -232,16 +245,30 @@ class FeedView(ActingWidget):
         if (head := self._source.title()) != self._head:
             self._head = head
             items.append({"t": "head"} | self._heading())
-        items += self._filter_items()
+        changed_findings: list[int] = []
+        if self._findings is not None:
+            all_sent = self._cursor == last and self._earlier[1] <= self._earlier[0]
+            if all_sent and not self._findings.step(JUDGED):
+                self.wake()
+            changed_findings = self._findings.take()
+            if changed_findings:
+                items.append({"t": "findings", "findings": self._pack_ranks(changed_findings)})
+        items += self._filter_items(changed_findings)
         while self._asked_for:
             items.append(self._answer(*self._asked_for.popleft()))
         return items
 
     def _pack_rows(self, rows: Iterable[Row]) -> list[list[Any]]:
         known = self._calls.get
-        return [_pack(row, known(row.seq)) for row in rows]
+        return [_pack(row, known(row.seq), rank_of(self._findings_of(row.seq))) for row in rows]
 
-    def _filter_items(self) -> Iterator[dict[str, Any]]:
+    def _findings_of(self, seq: int) -> tuple[LogFinding, ...]:
+        return self._findings.get(seq) if self._findings is not None else ()
+
+    def _pack_ranks(self, rows: Iterable[int]) -> list[tuple[int, int]]:
+        return [(seq, rank_of(self._findings_of(seq))) for seq in rows]
+
+    def _filter_items(self, changed_findings: list[int]) -> Iterator[dict[str, Any]]:
         for view in list(self._wanted_filters):
             number, text, zone = self._wanted_filters.pop(view)
             self._filters.pop(view, None)
@@ -252,7 +279,14 @@ class FeedView(ActingWidget):
                 yield {"t": "suggested", "texts": suggested} | about
             try:
                 oldest = max(1, self._source.last_seq - RING + 1)
-                row_filter = RowFilter(self._source, text, oldest=oldest, now=self.clock, zone=zone)
+                row_filter = RowFilter(
+                    self._source,
+                    text,
+                    oldest=oldest,
+                    now=self.clock,
+                    zone=zone,
+                    findings=self._findings,
+                )
             except MewError as fault:
                 start, end = (fault.start, fault.end) if isinstance(fault, FilterError) else (0, 0)
                 sentence = str(fault).split("\n", 1)[0]
@@ -261,7 +295,7 @@ class FeedView(ActingWidget):
                 self._filters[view] = (number, row_filter)
                 yield {"t": "passed", "seqs": [], "failed": [], "first": True} | about
         for view, (number, row_filter) in list(self._filters.items()):
-            step = row_filter.step(STEP)
+            step = row_filter.step(STEP, changed_findings)
             if not step.done:
                 self.wake()
             if step.passed or step.failed:
@@ -271,7 +305,11 @@ class FeedView(ActingWidget):
     def _answer(self, kind: str, view: str, seq: int, whole: bool) -> dict[str, Any]:
         item = {"t": kind, "view": view, "seq": seq}
         if kind == "raw":
-            return item | detail(self._source, seq, whole=whole)
+            found = [list(map(visible, _told(finding))) for finding in self._findings_of(seq)]
+            return item | detail(self._source, seq, whole=whole) | {"findings": found}
+        if kind == "finding":
+            told = (visible(f"{found.severity}: {found.sentence}") for found in self._findings_of(seq))
+            return item | {"text": "\n".join(told)}
         held = self._source.since(seq - 1, 1)
         sentence, pattern = why(self._source, held[0]) if held and held[0].seq == seq else ("", "")
         return item | {"text": f"{sentence}\n{pattern[:2000]}".strip()}
@@ -309,6 +347,7 @@ class FeedView(ActingWidget):
         return {
             "json": self._copy_json,
             "python": self._copy_python,
+            "copy": self._copy_selected,
             "save": self._save,
             "condition": self._make_condition,
         }
@@ -327,11 +366,31 @@ class FeedView(ActingWidget):
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
         return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
+    def _copy_selected(self, params: Mapping[str, Any]) -> ActResult:
+        seqs, form = params.get("seqs"), params.get("form")
+        if form not in COPIES or not isinstance(seqs, list) or not 0 < len(seqs) <= MOST_SELECTED:
+            raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
+        numbers = sorted(set(filter(self._is_row, seqs)))
+        held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
+        selection = MessageSelection.of(NumberedEntry(record, seq, seq) for seq, record in held.items())
+        text = str(getattr(selection, f"to_{form}")())
+        if len(text) > MOST_COPIED:
+            raise MewError(
+                f"That would be {len(text)} characters, which is too many to copy. Select fewer, or use "
+                f"lab.log.filter(…).to_{form}()."
+            )
+        gone = (
+            f" {count_of(len(numbers) - len(held), 'message')} no longer held."
+            if held.keys() ^ numbers
+            else ""
+        )
+        return ActResult(f"{count_of(len(held), 'message')} copied as {COPIES[form]}.{gone}", text)
+
     def _make_condition(self, params: Mapping[str, Any]) -> ActResult:
         seq, column = params.get("seq"), params.get("column")
         if not self._is_row(seq) or not isinstance(seq, int) or not isinstance(column, str):
             raise MewError("The view asked for the filter of no row. Run its cell again.")
-        condition = condition_of(self._source, seq, column)
+        condition = condition_of(self._source, seq, column, self._findings)
         return ActResult("The filter was taken from the message.", condition)
 
     def _held(self, params: Mapping[str, Any]) -> tuple[int, str]:
@@ -372,8 +431,14 @@ class FeedView(ActingWidget):
         rows = [row for row in recent if not row.plumbing][-MOST_ROWS:]
         first = rows[0].seq if rows else last + 1
         left_out = sum(row.plumbing for row in recent if row.seq >= first)
-        columns = [column for column in self._columns if column.name in VALUES]
-        cells = [tuple(VALUES[column.name](row, self._calls.get) for column in columns) for row in rows]
+        facts = RowFacts(self._calls.get, self._findings_of)
+        found = self._chosen or any(map(self._findings_of, (row.seq for row in rows)))
+        columns = [
+            column
+            for column in self._columns
+            if column.name in VALUES and (found or column.name != "finding")
+        ]
+        cells = [tuple(VALUES[column.name](row, facts) for column in columns) for row in rows]
         name, members = self._source.title()
         title = f"{name} · {count_of(members, 'participant')} · {count_of(last, 'message')}"
         notes = [
@@ -390,10 +455,14 @@ def _pack_call(seq: int, call: CallState) -> list[Any]:
     return [seq, call.state, round(call.seconds, 4), int(call.approves)]
 
 
-PLUMBING, FAILED = 1, 2
+PLUMBING, FAILED, RANK = 1, 2, 4
 
 
-def _pack(row: Row, call: CallState | None) -> list[Any]:
+def _told(finding: LogFinding) -> tuple[str, ...]:
+    return finding.severity, finding.sentence, finding.requirement, finding.rule
+
+
+def _pack(row: Row, call: CallState | None, rank: int) -> list[Any]:
     """The values of a row as the views get them, in the order of cells.js."""
     packed: list[Any] = [
         row.seq,
@@ -409,7 +478,7 @@ def _pack(row: Row, call: CallState | None) -> list[Any]:
         row.also,
         visible(row.id[:MOST_ID]),
         row.tool,
-        row.plumbing * PLUMBING + row.failed * FAILED,
+        row.plumbing * PLUMBING + row.failed * FAILED + rank * RANK,
     ]
     if call is not None:
         packed.append(_pack_call(row.seq, call)[1:])

@@ -31,8 +31,9 @@ export function menuButton(label, getItems, attributes = {}) {
   return button;
 }
 
-/** @type {(anchor: import("./popover.js").Opener, items: MenuItem[]) => void} */
-export function openMenu(anchor, items) {
+// `choices` are those of a popover.
+/** @type {(anchor: import("./popover.js").Opener, items: MenuItem[], choices?: { back?: HTMLElement, closed?: () => void }) => void} */
+export function openMenu(anchor, items, choices = {}) {
   if (anchor.mewClosePopover) return void anchor.mewClosePopover(true);
   if (anchor.getAttribute("aria-disabled") === "true") return;
   const menu = make("div", { class: "mew-menu-list", role: "menu", "aria-label": anchor.getAttribute("aria-label") || anchor.textContent.trim() });
@@ -65,5 +66,5 @@ export function openMenu(anchor, items) {
     event.preventDefault();
     nodes[(to + nodes.length) % nodes.length]?.focus();
   });
-  close = showPopover(menu, anchor);
+  close = showPopover(menu, anchor, choices);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, readNames, readWidths, routeText, tookText } from "../../../mew_lab/views/feed/cells.js";
+import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, rankOf, readNames, readWidths, routeText, setRank, tookText } from "../../../mew_lab/views/feed/cells.js";
 
 // The standard columns, with the widths of columns.py.
 const COLUMNS = [
@@ -65,6 +65,14 @@ test("the flags of a row tell plumbing and failures", () => {
   const told = (flags) => [isPlumbing(row({ 13: flags })), isFailure(row({ 13: flags }))];
   assert.deepEqual([0, 1, 2, 3].map(told), [[false, false], [true, false], [false, true], [true, true]]);
   assert.deepEqual([isDenied(row()), isDenied(row({ 8: "✗ paused" }))], [false, true]);
+});
+
+test("the severity of a finding is set and read, and an error is never hidden as plumbing", () => {
+  const one = row({ 13: 3 });
+  for (const rank of [1, 4, 0, 2]) {
+    setRank(one, rank);
+    assert.deepEqual([rankOf(one), isPlumbing(one), isFailure(one)], [rank, rank < 3, true]);
+  }
 });
 
 test("kept columns of another version give way to the standard ones, and a column stands once", () => {

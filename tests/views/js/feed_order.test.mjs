@@ -23,6 +23,12 @@ test("what waits longest stands first when the slowest come first", () => {
   assert.deepEqual(seqs(sortRows(ROWS, { by: "took", desc: false })), [1, 4, 2, 3]);
 });
 
+test("the worst findings stand first at the first click", () => {
+  const found = [0, 8, 0, 16].map((flags, n) => Object.assign(row(n + 1, "a", "chat"), { 13: flags }));
+  const worst = nextOrder({ by: "seq", desc: false }, "finding");
+  assert.deepEqual([worst.desc, seqs(sortRows(found, worst))], [true, [4, 2, 3, 1]]);
+});
+
 test("a heading sorts, turns the order round, and gives the order back that was", () => {
   const first = nextOrder({ by: "seq", desc: false }, "from"), second = nextOrder(first, "from");
   assert.deepEqual([first, second], [{ by: "from", desc: false }, { by: "from", desc: true }]);

@@ -1,0 +1,132 @@
+"""Judges the rows of the feed by the rules of the log's diagnosis, in steps, while somebody looks at the feed.
+
+The rules are those of `log.diagnose()` (`mew_lab.log.diagnose`). The first step begins before the oldest row that a view
+may hold, each later one goes on from there, so that no message is judged twice. In a longer session, a message that
+refers to one of 20 000 messages earlier may be taken for one that refers to nothing; `log.diagnose()` reads all.
+
+What the end of a log leaves open, such as a request without an answer, is reported when the space has stopped. Only the
+writer of the feed calls this.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Protocol
+
+from mew_lab.lab.rows import Rows
+from mew_lab.log.diagnose.diagnosis import DiagnosisPass
+from mew_lab.log.diagnose.findings import SEVERITIES, LogFinding
+from mew_lab.log.filter.fields import Facts
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.space.events import Record
+
+__all__ = ["GrowingLog", "RowFindings", "rank_of"]
+
+MOST_PLACES = 40_000  # messages whose rows are remembered
+MOST_OF_ONE = 8  # findings about one message
+
+
+class GrowingLog(Protocol):
+    """The log of a space, of which the newest records are in memory."""
+
+    @property
+    def held(self) -> list[Record]: ...
+    def held_after(self, seq: int, most: int) -> list[Record]: ...
+
+
+class RowFindings:
+    """The findings about the newest rows of a feed, by the numbers of the rows.
+
+    Args:
+        ring: How many rows a view holds.
+        ended: Returns whether the space has stopped, so that no message follows.
+    """
+
+    def __init__(self, log: GrowingLog, source: Rows, *, ring: int, ended: Callable[[], bool]) -> None:
+        self._log = log
+        self._source = source
+        self._ring = ring
+        self._ended = ended
+        self._changed: dict[int, None] = {}
+        self._found: BoundedDict[int, tuple[LogFinding, ...]] = BoundedDict(ring)
+        self._judge: DiagnosisPass | None = None
+
+    def _begin(self) -> None:
+        """Begins so many rows before the oldest one of a view as the view holds; most of what it refers to is there.
+
+        Of what came before, only the connections are needed.
+        """
+        oldest = max(0, self._source.last_seq - self._ring) + 1
+        first, held = self._source.record(oldest), self._log.held
+        at = bisect_left(held, first.seq, key=attrgetter("seq")) if first is not None else 0
+        start = max(0, at - self._ring)
+        self._row = oldest - 1 - sum(record.raw is not None for record in held[start:at])
+        self._last = held[start].seq - 1 if held else -1
+        self._judge = DiagnosisPass(self._keep)
+        self._rows: BoundedDict[int, int] = BoundedDict(MOST_PLACES)  # place in the pass -> row
+        self._finished = False
+        for record in held[:start]:
+            if record.event == "joined":
+                self._judge.observe(record)
+
+    def step(self, most: int) -> bool:
+        """Judges at most `most` further records; returns whether all rows are judged."""
+        if self._judge is None or not self._goes_on():
+            self._begin()
+        assert self._judge is not None
+        records = self._log.held_after(self._last, most)
+        for record in records:
+            if record.raw is not None:
+                self._row += 1
+                self._rows[self._judge.places + 1] = self._row
+            self._judge.observe(record)
+            self._last = record.seq
+        if len(records) == most:
+            return False
+        if self._ended() and not self._finished:
+            self._finished = True
+            self._judge.finish()
+        return True
+
+    def _goes_on(self) -> bool:
+        """Whether the next record is still in memory, and near enough to go on from there."""
+        oldest = self._log.held_after(-1, 1)
+        return self._source.last_seq - self._row <= 2 * self._ring and (
+            not oldest or oldest[0].seq <= self._last + 1
+        )
+
+    def _keep(self, finding: LogFinding) -> None:
+        row = self._rows.get(finding.place)
+        if row is None:
+            return
+        known = self._found.get(row, ())
+        if len(known) < MOST_OF_ONE:
+            self._found[row] = (*known, finding)
+            self._changed[row] = None
+
+    def take(self) -> list[int]:
+        """The rows whose findings have changed since the last time."""
+        changed, self._changed = self._changed, {}
+        return list(changed)
+
+    def get(self, row: int) -> tuple[LogFinding, ...]:
+        """The findings about a row, in the order in which they were found."""
+        return self._found.get(row, ())
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The rows from `first` to `last` with findings."""
+        return [row for row in self._found if first <= row <= last]
+
+    def add_to(self, facts: Facts, row: int) -> Facts:
+        """The facts about a row, for a filter, with what is found about it."""
+        if not (found := self.get(row)):
+            return facts
+        rules = tuple(dict.fromkeys(finding.rule for finding in found))
+        return facts._replace(severity=SEVERITIES[rank_of(found) - 1], rules=rules)
+
+
+def rank_of(findings: Sequence[LogFinding]) -> int:
+    """The rank of the highest severity, from 1 for a note to 4; 0 without findings."""
+    return max((SEVERITIES.index(finding.severity) + 1 for finding in findings), default=0)

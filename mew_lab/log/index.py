@@ -16,7 +16,8 @@ The journal is the truth, and the index is a copy of its columns that may be del
   are still the same; lines that were appended since are added. In any doubt it is built anew.
 - Where the folder cannot be written to, where the disk is full, or with `index=False`, the index is kept in memory, and
   `notes` says so. With a folder as `index`, index files are kept in that folder.
-- `build` may run in a thread: `rows` then sees the lines that were indexed so far.
+- `build` may run in a thread: `rows` then sees the lines that were indexed so far. The first filter need not wait for
+  it: `part` is an index of only those lines that may pass.
 
 The table `entries` has a row for each line that is not blank. Its columns have the names of the columns of `Log.df`;
 `to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
@@ -60,6 +61,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
+from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.peers import PeerLine
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
@@ -72,7 +74,8 @@ VERSION = 3
 SIDE_CAR = 16 * 1024 * 1024
 """A smaller journal has no index file: it is read in less time than the file would be looked for."""
 
-CHUNK = 8 * 1024 * 1024  # bytes that are parsed at a time
+CHUNK = 256 * 1024  # bytes that are read at a time
+BATCH = 8192  # rows that are inserted at a time, at least
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -198,6 +201,10 @@ def index_path(journal: Path, folder: Path | None = None) -> Path:
     return folder / f"{journal.name[:80]}-{digest}.idx"
 
 
+class _Stopped(Exception):
+    """The process ends while an index is built in a thread."""
+
+
 class LogIndex:
     """The index of a log, built from its files in their order; `build` adds what was appended to them since.
 
@@ -219,6 +226,8 @@ class LogIndex:
         self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
+        self._part = False
+        self._builder: threading.Thread | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -236,6 +245,64 @@ class LogIndex:
             index._begin(None)
             index._store_records(records)
         return index
+
+    def part(self, needles: Sequence[Needle]) -> LogIndex | None:
+        """An index in memory of the lines that may hold a text of each needle; None where a line is too long.
+
+        Its rows have the places that they have in the whole index.
+
+        Raises:
+            JournalError: when a file cannot be read.
+        """
+        index = LogIndex(self._source, keep=False)
+        try:
+            index._begin(None)
+            return index if index._add_found(needles) else None
+        except (duckdb.Error, OSError, MemoryError) as fault:
+            raise _cannot_index(self._source.paths, fault) from None
+
+    def _add_found(self, needles: Sequence[Needle]) -> bool:
+        self._part = True
+        self._lines = LineReader(self._source.paths)
+        before = 0
+        with _Inserter(self._opened()) as inserter:
+            for number, path in enumerate(self._source.paths):
+                columns, places = None, list[int]()
+                for found in find_lines(path, needles):
+                    if found is None:
+                        return False
+                    for row, start, line in found.lines:
+                        columns = self._parser.parse((line,), start, 0, columns)
+                        places.append(before + row + 1)
+                    before += found.rows
+                    if columns is not None and len(places) >= BATCH:
+                        inserter.put(columns, number, np.array(places))
+                        self._rows += len(places)
+                        columns, places = None, []
+                if columns is not None:
+                    inserter.put(columns, number, np.array(places))
+                    self._rows += len(places)
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it holds the log already, up to what was appended; takes the file of an earlier index."""
+        if not self._lock.acquire(blocking=False):
+            return False  # it is being built
+        try:
+            return self._store is not None or self._reopen()
+        finally:
+            self._lock.release()
+
+    def build_later(self) -> None:
+        """Builds the index in a thread, which ends with the main thread."""
+        if self._builder is None or not self._builder.is_alive():
+            self._builder = threading.Thread(target=self._build_quietly, name="log index builder")
+            self._builder.start()
+
+    def _build_quietly(self) -> None:
+        with suppress(JournalError, _Stopped):  # the next use of the index says what is wrong
+            self.build()
 
     def close(self) -> None:
         """Closes the index; an index file stays."""
@@ -259,6 +326,8 @@ class LogIndex:
         Raises:
             JournalError: when a file cannot be read any more, or is no journal any more.
         """
+        if self._part:
+            return self
         with self._lock:
             if self._store is None and not self._reopen():
                 self._begin(self._place_of_file())
@@ -342,15 +411,20 @@ class LogIndex:
         if sentence not in self.notes:
             self.notes = (*self.notes, sentence)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its files are journals that have an index file, unless that is forbidden."""
+        paths = self._source.paths
+        with suppress(OSError):
+            return all(map(is_journal, paths)) and sum(path.stat().st_size for path in paths) >= SIDE_CAR
+        return False
+
     def _place_of_file(self) -> Path | None:
         """The path that the index shall have; None where it is kept in memory."""
         paths = self._source.paths
-        if self._keep is False or not paths or not all(map(is_journal, paths)):
+        if self._keep is False or not self.is_large:
             return None
-        with suppress(OSError):
-            if sum(path.stat().st_size for path in paths) >= SIDE_CAR:
-                return index_path(paths[0], self._keep if isinstance(self._keep, Path) else None)
-        return None
+        return index_path(paths[0], self._keep if isinstance(self._keep, Path) else None)
 
     def _begin(self, target: Path | None) -> None:
         """Begins an empty index: in a private folder beside `target`, or in memory."""
@@ -466,7 +540,10 @@ class LogIndex:
             rest = b""
             tail = state.tail if state else 0
             torn = False
+            columns: Columns | None = None
             while True:
+                if threading.current_thread() is self._builder and not threading.main_thread().is_alive():
+                    raise _Stopped
                 data = file.read(CHUNK)
                 if not data:
                     break
@@ -475,12 +552,9 @@ class LogIndex:
                 if not cut:
                     if len(data) > LINE_LIMIT:
                         length = self._skip_line(file, start, len(data))
-                        inserter.put(
-                            self._parser.add_unreadable(PeerLine(count + 1, None), start, length),
-                            number,
-                            self._rows,
+                        columns = self._parser.add_unreadable(
+                            PeerLine(count + 1, None), start, length, columns
                         )
-                        self._rows += 1
                         start, count, rest = start + length, count + 1, b""
                         tail = 0
                         continue
@@ -488,9 +562,8 @@ class LogIndex:
                     continue
                 rest = data[cut:]
                 lines = data[: cut - 1].split(b"\n")
-                for columns in self._parse(lines, start, count + 1):
-                    inserter.put(columns, number, self._rows)
-                    self._rows += len(columns.seq)
+                columns = self._parse(lines, start, count + 1, columns)
+                columns = self._put(inserter, columns, number, BATCH)
                 start, count = start + cut, count + len(lines)
                 tail = len(lines[-1]) + 1
                 self._done = before + start
@@ -499,15 +572,14 @@ class LogIndex:
             if rest:
                 if len(rest) > LINE_LIMIT:
                     long = PeerLine(count + 1, None)
-                    inserter.put(self._parser.add_unreadable(long, start, len(rest)), number, self._rows)
-                    self._rows, start, count, tail = self._rows + 1, start + len(rest), count + 1, 0
+                    columns = self._parser.add_unreadable(long, start, len(rest), columns)
+                    start, count, tail = start + len(rest), count + 1, 0
                 elif read_members(rest) is None:
                     torn = True
                 else:
-                    columns = self._parser.parse([rest], start, count + 1)
-                    inserter.put(columns, number, self._rows)
-                    self._rows += len(columns.seq)
+                    columns = self._parser.parse([rest], start, count + 1, columns)
                     start, count, tail = start + len(rest), count + 1, len(rest)
+            self._put(inserter, columns, number)
             size = start + len(rest) if torn else start
             self._done = before + start
             tail = min(tail, 65536)
@@ -518,17 +590,26 @@ class LogIndex:
             done = done._replace(last=_digest_last(file, done))
             self._files[number:] = [done]
 
-    def _parse(self, lines: list[bytes], start: int, number: int) -> Iterator[Columns]:
-        """The rows of some lines; a line that is too long has a row that says so."""
+    def _parse(self, lines: list[bytes], start: int, number: int, rows: Columns | None) -> Columns | None:
+        """Adds the rows of some lines; a line that is too long has a row that says so."""
         if max(map(len, lines)) < LINE_LIMIT:
-            yield self._parser.parse(lines, start, number)
-            return
+            return self._parser.parse(lines, start, number, rows)
         for line in lines:
             if len(line) < LINE_LIMIT:
-                yield self._parser.parse([line], start, number)
+                rows = self._parser.parse([line], start, number, rows)
             else:
-                yield self._parser.add_unreadable(PeerLine(number, None), start, len(line))
+                rows = self._parser.add_unreadable(PeerLine(number, None), start, len(line), rows)
             start, number = start + len(line) + 1, number + 1
+        return rows
+
+    def _put(self, inserter: _Inserter, rows: Columns | None, file: int, least: int = 1) -> Columns | None:
+        """Inserts rows where there are at least so many; returns those that were not inserted."""
+        if rows is None or len(rows.seq) < least:
+            return rows
+        count = len(rows.seq)
+        inserter.put(rows, file, np.arange(self._rows + 1, self._rows + count + 1))
+        self._rows += count
+        return None
 
     @staticmethod
     def _skip_line(file: Any, start: int, length: int) -> int:
@@ -554,7 +635,7 @@ class LogIndex:
 
     def _store_batch(self, batch: list[Record], inserter: _Inserter) -> None:
         columns = record_columns(self._parser, batch)
-        inserter.put(columns, -1, self._rows, batch)
+        inserter.put(columns, -1, np.arange(self._rows + 1, self._rows + len(batch) + 1), batch)
         self._rows += len(batch)
 
     def _opened(self) -> _Store:
@@ -766,7 +847,7 @@ class LogIndex:
     @property
     def of_lines(self) -> bool:
         """Whether the rows are of lines of journals, so that their texts are read from there."""
-        return bool(self._files) or not self._rows
+        return self._part or bool(self._files) or not self._rows
 
     def changed(self, place: int) -> JournalError:
         """The error for a row whose line was changed since it was indexed."""
@@ -926,16 +1007,18 @@ class _Inserter:
         if kind is None:
             self._check()
 
-    def put(self, columns: Columns, file: int, before: int, records: Sequence[Record] = ()) -> None:
-        """Inserts rows behind so many others."""
+    def put(
+        self, columns: Columns, file: int, places: np.ndarray[Any, Any], records: Sequence[Record] = ()
+    ) -> None:
+        """Inserts the rows at some places."""
         self._check()
         if len(columns.seq) < 1000 and self._thread is None:
-            _insert(self._cursor, columns, file, before, records)
+            _insert(self._cursor, columns, file, places, records)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="log index", daemon=True)
             self._thread.start()
-        self._waiting.put((columns, file, before, records))
+        self._waiting.put((columns, file, places, records))
 
     def _check(self) -> None:
         if self._fault is not None:
@@ -951,7 +1034,11 @@ class _Inserter:
 
 
 def _insert(
-    cursor: duckdb.DuckDBPyConnection, columns: Columns, file: int, before: int, records: Sequence[Record]
+    cursor: duckdb.DuckDBPyConnection,
+    columns: Columns,
+    file: int,
+    places: np.ndarray[Any, Any],
+    records: Sequence[Record],
 ) -> None:
     """Inserts rows; the headers and subjects first, so that a row that can be read can be joined."""
     if columns.headers:
@@ -975,7 +1062,7 @@ def _insert(
         (ids[0] if ids else None for ids in columns.correlation_id), dtype=object, count=count
     )
     batch: dict[str, Any] = {
-        "place": np.arange(before + 1, before + count + 1),
+        "place": places,
         **numbers,
         **objects,
         "first": first,

@@ -131,14 +131,15 @@ class ColumnParser:
         self._known: dict[bytes, int] = {}  # bytes of a header from its event on: its number
         self._second, self._second_us = b"", 0
 
-    def parse(self, lines: Iterable[bytes], start: int, number: int) -> Columns:
+    def parse(self, lines: Iterable[bytes], start: int, number: int, rows: Columns | None = None) -> Columns:
         """The rows of lines without their line feeds, which follow each other in the file; blank lines have none.
 
         Args:
             start: The offset of the first line in its file.
             number: The number of the first line in its file, from 1.
+            rows: Rows to which these are added.
         """
-        rows = _new_columns()
+        rows = _new_columns() if rows is None else rows
         add_start, add_length, add_body, add_seq, add_time, add_header, add_subject, add_size = (
             column.append for column in rows[:8]
         )
@@ -224,9 +225,9 @@ class ColumnParser:
         self.last = _EPOCH + time * _MICROSECOND
         return rows
 
-    def add_unreadable(self, line: PeerLine, start: int, length: int) -> Columns:
-        """The row of a line that is too long to be read."""
-        rows = _new_columns()
+    def add_unreadable(self, line: PeerLine, start: int, length: int, rows: Columns | None = None) -> Columns:
+        """The row of a line that is too long to be read; added to `rows`, where there are some."""
+        rows = _new_columns() if rows is None else rows
         self._append_unreadable(line, start, length, rows)
         return rows
 

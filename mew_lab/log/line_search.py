@@ -1,18 +1,26 @@
 """Finds the lines of a journal that hold a text, without reading what they say.
 
-Lines are read, and never mapped into memory: a file may be cut while it is searched.
+A file is read in parts that end with a line, and is not mapped into memory: it may be cut while it is searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Needle", "find_in_lines"]
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import LINE_LIMIT
 
-_BACKSLASH = 92
+__all__ = ["FoundLine", "FoundLines", "LinePart", "Needle", "find_in_lines", "find_lines", "read_parts"]
+
+PART = 1 << 17  # bytes that are read at a time; they stay in the cache of the processor
+_LINE_FEED, _BACKSLASH = 10, 92
+_BLANK = np.zeros(256, dtype=bool)
+_BLANK[[*b" \t\n\r\x0b\x0c"]] = True
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 Find = Callable[[bytes, int], int]
@@ -58,6 +66,57 @@ def _lines_with(text: bytes, data: bytes, ends: Array) -> Array:
     return find_in_lines(data, ends, lambda data, at: data.find(text, at))[0]
 
 
+class LinePart(NamedTuple):
+    """A part of a file: whole lines, the offset of the first, and the offsets of their line feeds within the part."""
+
+    start: int
+    data: bytes
+    ends: Array
+
+    @property
+    def begins(self) -> Array:
+        """The offsets of the lines within the part."""
+        return np.concatenate(([0], self.ends[:-1] + 1)) if len(self.ends) else self.ends
+
+
+class FoundLine(NamedTuple):
+    """A line without its line feed: the number of its row among those of its part, from 0, and its offset."""
+
+    row: int
+    start: int
+    line: bytes
+
+
+class FoundLines(NamedTuple):
+    """The lines that were found in a part of a file, and the number of all rows of the part; blank lines have no row."""
+
+    lines: list[FoundLine]
+    rows: int
+
+
+def read_parts(path: Path) -> Iterator[LinePart | None]:
+    """The parts of a file, without a torn last line. None, as the last one, before a line that is too long."""
+    start, rest = 0, b""
+    with path.open("rb", buffering=0) as file:
+        while data := file.read(PART):
+            data = rest + data if rest else data
+            cut = data.rfind(b"\n") + 1
+            rest = data[cut:]
+            if cut:
+                part = data[:cut]
+                ends = np.flatnonzero(np.frombuffer(part, dtype=np.uint8) == _LINE_FEED)
+                if np.diff(ends, prepend=-1).max() > LINE_LIMIT:
+                    yield None
+                    return
+                yield LinePart(start, part, ends)
+                start += cut
+            if len(rest) > LINE_LIMIT:
+                yield None
+                return
+    if rest and read_members(rest) is not None:
+        yield LinePart(start, rest + b"\n", np.array([len(rest)]))
+
+
 def find_in_lines(data: bytes, ends: Array, find: Find) -> tuple[Array, Array]:
     """The numbers of the lines with a match, and the offset of the first match in each."""
     found, at = [], find(data, 0)
@@ -67,3 +126,24 @@ def find_in_lines(data: bytes, ends: Array, find: Find) -> tuple[Array, Array]:
         at = find(data, end) if end >= 0 else -1
     offsets = np.array(found, dtype=np.int64)
     return np.searchsorted(ends, offsets), offsets
+
+
+def find_lines(path: Path, needles: Sequence[Needle]) -> Iterator[FoundLines | None]:
+    """The lines that may hold a text of each needle, by parts of the file; None where it has a line that is too long."""
+    for part in read_parts(path):
+        if part is None:
+            yield None
+            return
+        data, begins = part.data, part.begins
+        blank = [
+            n
+            for n in np.flatnonzero(_BLANK[np.frombuffer(data, dtype=np.uint8)[begins]]).tolist()
+            if not data[begins[n] : part.ends[n]].strip()
+        ]
+        found = []
+        for n in needles[0].lines(data, part.ends).tolist():
+            begin = int(begins[n])
+            line = data[begin : part.ends[n]]
+            if n not in blank and all(needle.is_in(line) for needle in needles[1:]):
+                found.append(FoundLine(n - bisect_left(blank, n), part.start + begin, line))
+        yield FoundLines(found, len(part.ends) - len(blank))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mew_lab.log.copying import MessageSelection
     from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
+    from mew_lab.log.filter.tree import FilterTree
     from mew_lab.log.follow import ExchangeFinder, FollowedExchange
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog, FrameMaker
@@ -237,9 +238,7 @@ class Log:
         from mew_lab.log.index import LogIndex
 
         if self._source is not None:
-            if self._index is None:
-                self._index = LogIndex(self._source, keep=self._live_index(), progress=self._progress)
-            return self._index.build()
+            return self._opened_index().build()
         kept = self._kept
         upto = kept.dropped + len(kept.records)
         if self._index is None or self._indexed < kept.dropped:
@@ -249,9 +248,15 @@ class Log:
             self._indexed = upto
         return self._index
 
-    def _live_index(self) -> bool | Path:
-        """Where the index is kept; that of a journal which still grows is kept in memory."""
-        return self._keep_index if self._keep is None else False
+    def _opened_index(self) -> LogIndex:
+        """The index of the files, as far as it is built; that of a journal which still grows is kept in memory."""
+        from mew_lab.log.index import LogIndex
+
+        if self._index is None:
+            assert self._source is not None
+            keep = self._keep_index if self._keep is None else False
+            self._index = LogIndex(self._source, keep=keep, progress=self._progress)
+        return self._index
 
     def head(self, messages: int = 5000) -> pd.DataFrame:
         """The table of the first messages, at once: only so much of the log is read."""
@@ -478,14 +483,25 @@ class Log:
         """
         from mew_lab.log.filter.filtered import FilteredLog
 
-        return FilteredLog(
-            text, lambda: self.records, live=self._keep is not None, index=self._index_of_lines
-        )
+        return FilteredLog(text, lambda: self.records, live=self._keep is not None, index=self._index_for)
 
-    def _index_of_lines(self) -> LogIndex | None:
-        """The index of a log of journals; None for a live log, whose newest records are in memory."""
-        index = self.index if self._keep is None else None
-        return index if index is not None and index.of_lines else None
+    def _index_for(self, tree: FilterTree) -> LogIndex | None:
+        """An index of a log of journals that holds what may pass a filter; None for a live log.
+
+        As long as a large log has no index, it is one of the lines that may pass, and the whole is built in a thread.
+        """
+        from mew_lab.log.filter.needles import needles_of
+        from mew_lab.log.filter.predicate import needs_facts
+
+        if self._keep is not None or self._source is None:
+            return None
+        index = self._opened_index()
+        needles = [] if needs_facts(tree) else needles_of(tree)
+        if needles and index.is_large and not index.is_ready and (part := index.part(needles)) is not None:
+            index.build_later()
+            return part
+        index = index.build()
+        return index if index.of_lines else None
 
     # --- exchanges, and what goes out ---
 
@@ -772,9 +788,10 @@ def open_log(
     `Log.to_parquet`; each may be compressed by gzip or zstd. Only the first line of each file is read at once; a packed
     file is unpacked into a private temporary folder. Lines that cannot be read are left out and reported by `faults`.
 
-    The first use of `df` or `index` builds an index. For a journal of 16 MiB or more it is kept in one file beside the
-    journal, `<journal>.idx`, which its owner alone can read, and which may be deleted at any time. The next opening
-    takes it from there as long as the journal has only grown.
+    The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in one file
+    beside the journal, `<journal>.idx`, which its owner alone can read, and which may be deleted at any time. The next
+    opening takes it from there as long as the journal has only grown. The first filter of such a journal reads the lines
+    that may pass, and the index is built in a thread meanwhile.
 
     Args:
         index: False keeps the index in memory and writes nothing; a folder keeps index files there.

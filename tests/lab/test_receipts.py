@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from looking import approve, eventually
 
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import connect
+from mew_lab.log.log import open_log
 
 Adding = Callable[[int, int], Any]
 CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -60,3 +63,25 @@ def test_a_request_that_is_sent_around_the_card_has_none(lab: Lab, adding: Addin
         pending.id,
         "it has no receipt",
     )
+
+
+@pytest.mark.ruling("R29")
+def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_that_decided(
+    lab: Lab, adding: Adding, tmp_path: Path
+) -> None:
+    """The human sits in another lab, under another id; the gateway's journal has the request, and no receipt for it."""
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
+    bot = lab.join("bot")
+    pending = bot.call("notebook/add", a=1, b=2)
+    eventually(lambda: [one for one in far.decisions.pending() if one.id == pending.id])
+    approve(far, pending.id)
+    assert str(pending.result(10)) == "3"
+    eventually(lambda: far.log.verify().consents.consented)
+    far.save(tmp_path / "far.jsonl")
+    for log in (far.log, open_log(tmp_path / "far.jsonl")):
+        found = log.verify().consents
+        [one] = found.consented
+        assert one.receipt is not None
+        assert (one.proposal, one.receipt.how, found.without) == (pending.id, "typed", ())
+    [one] = lab.log.verify().consents.without
+    assert (one.proposal, one.why) == (pending.id, "it has no receipt")

@@ -27,7 +27,10 @@ ENROLLED = {
     "tool": [ANY],
     "dan": [{"kind": ["chat", "chat/acknowledge", "mcp/proposal", "mcp/withdraw", "capability/grant-ack"]}],
     "eve": [GUARDED, {"kind": "chat"}],
+    "fern": [ANY],
+    "gus": [ANY],
 }
+RUNTIME_IDS = {"fern": "fern-1"}  # of connections that have another id than their participant
 
 
 class Expected(NamedTuple):
@@ -47,7 +50,7 @@ class Conversation:
         for name, can in ENROLLED.items():
             self.stage.play(Enrolled(name, tuple(can)))
         for name in ENROLLED:
-            self.stage.play(Joined(f"c-{name}", name, name, "websocket"))
+            self.stage.play(Joined(f"c-{name}", name, RUNTIME_IDS.get(name, name), "websocket"))
 
     @property
     def records(self) -> list[Record]:
@@ -86,6 +89,9 @@ class Conversation:
 
     def propose(self, payload: dict[str, Any]) -> str:
         return self.send("dan", "mcp/proposal", payload, to=["tool"])
+
+    def rejoin(self, name: str) -> None:
+        self.stage.play(Left(f"c-{name}", "gone"), Joined(f"c-{name}", name, name, "websocket"))
 
     def frame(self, stream: str, sender: str) -> None:
         self.stage.play(FrameReceived(f"c-{sender}", f"#{stream}#data".encode(), False))
@@ -200,7 +206,7 @@ def pauses(c: Conversation) -> Steps:
 
 def returns(c: Conversation) -> Steps:
     """A participant that nobody talks to leaves and comes again."""
-    c.stage.play(Left("c-eve"), Joined("c-eve", "eve", "eve", "websocket"))
+    c.rejoin("eve")
     yield
 
 
@@ -377,7 +383,7 @@ def thought_without_context(c: Conversation) -> list[Expected]:
 
 
 def thought_without_start(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "reasoning/thought", {"message": "so"}, context="never")
+    id = c.send("anna", "reasoning/thought", {"message": "so"}, context="never-began")
     return [Expected("reasoning-without-start", id)]
 
 
@@ -601,7 +607,7 @@ def close_of_nothing(c: Conversation) -> list[Expected]:
 def shut_down(c: Conversation) -> list[Expected]:
     c.send("anna", "participant/shutdown", {}, to=["dan"])
     id = c.send("dan", "chat", {"text": "still here"})
-    c.stage.play(Left("c-dan"), Joined("c-dan", "dan", "dan", "websocket"))
+    c.rejoin("dan")
     return [Expected("sent-after-shutdown", id)]
 
 
@@ -643,6 +649,129 @@ def one_reference(c: Conversation) -> list[Expected]:
     first = c.send("anna", "chat", {"text": "hi"})
     id = c.send("bert", "chat/acknowledge", {"status": "read"}, correlation_id=first)
     return [Expected("correlation-no-list", id)]
+
+
+# --- the same rules, broken in another way ---
+
+
+def edited_by_a_further_argument(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    arguments = {**payload["params"]["arguments"], "force": True}
+    changed = {**payload, "params": {**payload["params"], "arguments": arguments}}
+    id = c.request("bert", changed, correlation_id=[proposal])
+    c.answer(id, payload, "bert")
+    return [Expected("edited-approval", id)]
+
+
+def approved_twice_by_the_same(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    first = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(first, payload, "anna")
+    second = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(second, payload, "anna")
+    return [Expected("approved-twice", second)]
+
+
+def withdrawn_by_its_target(c: Conversation) -> list[Expected]:
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    foreign = c.send("tool", "mcp/withdraw", {"reason": "busy"}, correlation_id=[proposal])
+    id = c.request("anna", payload, correlation_id=[proposal])
+    c.answer(id, payload, "anna")
+    return [Expected("foreign-withdraw", foreign)]
+
+
+def answer_to_a_chat(c: Conversation) -> list[Expected]:
+    said = c.send("anna", "chat", {"text": "hi"})
+    return [Expected("response-without-request", c.answer(said, {"id": 1}, "anna"))]
+
+
+def nobody_of_three_answers(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "mcp/request", c.call(), to=["tool", "bert", "fern"])
+    return [Expected("fan-out-unanswered", id)]
+
+
+def cancelled_by_another(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": payload["id"]}}
+    c.request("bert", told, correlation_id=[id])
+    return [Expected("unanswered-request", id)]
+
+
+def cancelled_one_of_two_alike(c: Conversation) -> list[Expected]:
+    """Two calls have the same JSON-RPC id: the newer one is cancelled, the other waits."""
+    payload = c.call()
+    id = c.request("anna", payload)
+    c.request("anna", {**c.call(), "id": payload["id"]})
+    told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": payload["id"]}}
+    c.request("anna", told)
+    return [Expected("unanswered-request", id)]
+
+
+def answered_in_a_way_that_nobody_reads(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    id = c.request("anna", payload)
+    error = {"jsonrpc": "2.0", "id": payload["id"], "error": {"code": "NOT_FOUND", "message": "no such tool"}}
+    answer = c.send("tool", "mcp/response", error, to=["anna"], correlation_id=[id])
+    return [Expected("unanswered-request", id), Expected("malformed-call", answer)]
+
+
+def thought_after_its_own_cancel(c: Conversation) -> list[Expected]:
+    start = c.send("cora", "reasoning/start", {"message": "why"})
+    c.send("cora", "reasoning/cancel", {"reason": "superseded"}, context=start)
+    c.send("anna", "reasoning/start", {"message": "mine"}, context=start, id=(mine := c.new_id()))
+    late = c.send("cora", "reasoning/thought", {"message": "so"}, context=start)
+    c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=mine)
+    return [Expected("thought-after-cancel", late)]
+
+
+def frame_after_its_owner_left(c: Conversation) -> list[Expected]:
+    stream, _ = c.stream("gus")
+    c.rejoin("gus")
+    c.frame(stream, "gus")
+    return [Expected("frame-after-close", "")]
+
+
+def status_with_a_text_for_a_count(c: Conversation) -> list[Expected]:
+    id = c.send("bert", "participant/status", {"tokens": 5, "max_tokens": 9, "messages_in_context": "3"})
+    return [Expected("status-without-counts", id)]
+
+
+def id_of_anothers_chat(c: Conversation) -> list[Expected]:
+    id = c.send("anna", "chat", {"text": "one"})
+    c.send("bert", "chat", {"text": "two"}, id=id)
+    return [Expected("id-reuse", id)]
+
+
+def denied_kind(c: Conversation) -> list[Expected]:
+    return [Expected("denied", c.request("dan", c.call()))]
+
+
+def dotdot_at_the_end(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    payload["params"]["arguments"]["path"] = c.dice.choice(["/srv/x/..", "/srv/..", "/srv/a/..\\b"])
+    id = c.request("eve", payload)
+    c.answer(id, payload, "eve")
+    return [Expected("dotdot-under-glob", id)]
+
+
+def loop_of_three(c: Conversation) -> list[Expected]:
+    """Each of three agents answers what another one said last."""
+    ids = [c.send("anna", "chat", {"text": "0"})]
+    for n in range(1, 13):
+        ids.append(c.send(("anna", "bert", "cora")[n % 3], "chat", {"text": str(n)}, correlation_id=ids[-1:]))
+    return [Expected("answer-loop", ids[9])]
+
+
+def loop_without_references(c: Conversation) -> list[Expected]:
+    ids = []
+    for n in range(12):
+        who, other = ("fern", "gus") if n % 2 else ("gus", "fern")
+        ids.append(c.send(who, "chat", {"text": str(n)}, to=[RUNTIME_IDS.get(other, other)]))
+    return [Expected("answer-loop", ids[9])]
 
 
 # --- what a real space never lets happen, and so is written into its records ---
@@ -719,28 +848,34 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(left_open, close_of_nothing, shut_down, status_without_tokens, never_compacted, grant_not_known),
     *(refused, slowed, cancelled_no_chat, unreadable_time, one_reference, false_sender, reserved_accepted),
     *(ack_forged, joined_twice, left_unseen, spoke_when_gone, not_announced, stream_not_opened),
+    *(edited_by_a_further_argument, approved_twice_by_the_same, withdrawn_by_its_target, answer_to_a_chat),
+    *(nobody_of_three_answers, cancelled_by_another, cancelled_one_of_two_alike),
+    answered_in_a_way_that_nobody_reads,
+    *(thought_after_its_own_cancel, frame_after_its_owner_left, status_with_a_text_for_a_count),
+    *(id_of_anothers_chat, denied_kind, dotdot_at_the_end, loop_of_three, loop_without_references),
 )
 
 
 def converse(
     seed: int,
     exchanges: int,
-    fault: Callable[[Conversation], list[Expected]] | None = None,
-    *,
+    *faults: Callable[[Conversation], list[Expected]],
     kinds: Sequence[Callable[[Conversation], Steps]] = CLEAN,
 ) -> tuple[list[Record], list[Expected]]:
-    """A conversation of so many exchanges, and what is to be found in it."""
+    """A conversation of so many exchanges with each of the faults at a random place, and what is to be found in it."""
     c = Conversation(seed)
     running: list[Steps] = []
     left = exchanges
-    planted_at = c.dice.randrange(exchanges) if fault else -1
+    planted_at: dict[int, list[Callable[[Conversation], list[Expected]]]] = {}
+    for fault in faults:
+        planted_at.setdefault(c.dice.randrange(exchanges), []).append(fault)
     expected: list[Expected] = []
     while left or running:
         c.wait(c.dice.choice([0.01, 0.3, 2.0]))
         if left and (not running or c.dice.random() < 0.4):
             left -= 1
-            if left == planted_at and fault is not None:
-                expected = fault(c)
+            for fault in planted_at.get(left, ()):
+                expected += fault(c)
             running.append(c.dice.choice(kinds)(c))
         at = c.dice.randrange(len(running))
         if next(running[at], "done") == "done":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,43 +12,63 @@ from hypothesis import strategies as st
 
 from mew_lab.log.diagnose.diagnosis import RULES, diagnose
 from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.space.events import Record
 
 from ..conftest import examples
-from .planted import CLEAN, FAULTS, Conversation, Expected, converse
+from .innocent import INNOCENT
+from .planted import CLEAN, FAULTS, Conversation, Expected, Steps, converse
 
-SEEDS = 6  # conversations for each planted fault
+SEEDS = 4  # conversations for each planted fault
+TOGETHER = 5  # faults in one conversation
+ALL = (*CLEAN, *INNOCENT)
+Fault = Callable[[Conversation], list[Expected]]
+
+
+def found_in(records: list[Record]) -> list[Expected]:
+    return sorted(Expected(finding.rule, finding.id) for finding in diagnose(records))
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(30), deadline=None)
 def test_a_clean_conversation_has_no_finding(seed: int) -> None:
-    records, _ = converse(seed, 40)
+    records, _ = converse(seed, 40, kinds=ALL)
     assert list(diagnose(records)) == []
 
 
+@pytest.mark.parametrize("exchange", ALL, ids=lambda exchange: exchange.__name__)
+def test_an_exchange_that_keeps_to_the_specification_has_no_finding(
+    exchange: Callable[[Conversation], Steps],
+) -> None:
+    for seed in range(6):
+        records, _ = converse(seed, 4, kinds=[exchange])
+        assert list(diagnose(records)) == []
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_planted_fault_is_found_and_nothing_else(fault: Callable[[Conversation], list[Expected]]) -> None:
+def test_a_planted_fault_is_found_and_nothing_else(fault: Fault) -> None:
     for seed in range(SEEDS):
-        records, expected = converse(seed, 25, fault)
-        found = [Expected(finding.rule, finding.id) for finding in diagnose(records)]
-        assert sorted(found) == sorted(expected), (seed, list(diagnose(records)))
+        records, expected = converse(seed, 25, fault, kinds=ALL)
+        assert found_in(records) == sorted(expected), (seed, list(diagnose(records)))
 
 
 def test_precision_and_recall_of_each_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    """Several faults in each conversation, among clean exchanges and such as look like faults."""
     planted, found, right = Counter[str](), Counter[str](), Counter[str]()
-    for at, fault in enumerate(FAULTS):
-        for seed in range(SEEDS):
-            records, expected = converse(1000 * at + seed, 25, fault)
-            findings = [Expected(finding.rule, finding.id) for finding in diagnose(records)]
+    dice = random.Random(16)
+    for seed in range(SEEDS):
+        faults = dice.sample(FAULTS, len(FAULTS))
+        for at in range(0, len(faults), TOGETHER):
+            records, expected = converse(1000 * seed + at, 40, *faults[at : at + TOGETHER], kinds=ALL)
+            findings = Counter(found_in(records))
             planted.update(one.rule for one in expected)
-            found.update(one.rule for one in findings)
-            right.update(one.rule for one in findings if one in expected)
+            found.update(one.rule for one in findings.elements())
+            right.update(one.rule for one in (findings & Counter(expected)).elements())
     with capsys.disabled():
-        print(f"\n{'rule':30} planted  precision  recall")
+        print(f"\n{'rule':30} planted  found  precision  recall")
         for rule in sorted(planted | found):
             precision = right[rule] / found[rule] if found[rule] else 0.0
             recall = right[rule] / planted[rule] if planted[rule] else 0.0
-            print(f"{rule:30} {planted[rule]:7}  {precision:9.2f}  {recall:6.2f}")
+            print(f"{rule:30} {planted[rule]:7} {found[rule]:6}  {precision:9.2f}  {recall:6.2f}")
     assert planted == found == right
 
 
@@ -58,7 +79,7 @@ def test_every_rule_is_planted_but_those_of_broken_files() -> None:
 
 
 def test_every_exchange_of_the_generator_is_used() -> None:
-    assert len(CLEAN) == 13
+    assert len({exchange.__name__ for exchange in ALL}) == len(ALL) == 43
     assert len({fault.__name__ for fault in FAULTS}) == len(FAULTS)
 
 

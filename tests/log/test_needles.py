@@ -1,13 +1,25 @@
-"""The texts that a filter needs in the line of each message that passes."""
+"""The lines in which a filter's messages are looked for: none that passes is left out, however it is spelt."""
 
 from __future__ import annotations
 
+import base64
+import json
+import random
+from pathlib import Path
+
 import pytest
 
+from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.files import Files
+from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.needles import needles_of
-from tests.log.filter_table import START
+from mew_lab.log.filter.predicate import compile_predicate, needs_facts
+from mew_lab.log.line import write_line
+from mew_lab.log.line_search import find_lines
+from tests.log.filter_table import START, random_filter, random_record, record
+from tests.log.hostile import hostile_journal
 
 CLOCK = FilterClock(lambda: START)
 
@@ -38,3 +50,92 @@ NEEDED = [
 def test_a_filter_needs_these_texts(text: str, meant: list[set[bytes]]) -> None:
     found = needles_of(parse_filter(text, clock=CLOCK))
     assert sorted(sorted(needle.texts) for needle in found) == sorted(map(sorted, meant))
+
+
+def check(path: Path, dice: random.Random, filters: int) -> int:
+    """Compares the lines that are found with all that pass; returns how many filters leave out most lines."""
+    records = [RecordedEntry(each, place) for place, each in enumerate(Files((path,)).read([]))]
+    narrow = 0
+    for _ in range(filters):
+        text = random_filter(dice, 2)
+        tree = parse_filter(text, clock=CLOCK)
+        needles = needles_of(tree)
+        if not needles or needs_facts(tree):
+            continue
+        predicate = compile_predicate(tree)
+        rows, before = list[int](), 0
+        for lines in find_lines(path, needles):
+            assert lines is not None
+            for line in lines.lines:
+                rows.append(before + line.row)
+                data = path.read_bytes()[line.start :]
+                assert data[: len(line.line)] == line.line and data[len(line.line) :][:1] in (b"\n", b"")
+            before += lines.rows
+        assert rows == sorted(set(rows)) and before == len(records)
+        assert {entry.place for entry in records if predicate(entry, NO_FACTS)} <= set(rows), text
+        narrow += len(rows) < len(records) / 2
+    return narrow
+
+
+@pytest.mark.parametrize("part", [1 << 17, 200])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_line_that_passes_is_left_out(
+    tmp_path: Path, seed: int, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.log.line_search.PART", part)
+    dice = random.Random(seed)
+    lines = [write_line(random_record(dice, seq)) for seq in range(1, 80)]
+    for n in range(0, 80, 9):
+        lines.insert(n, dice.choice([b"\n", b" \t\n", b"\x0b\x0c\r\n", b"{}\n"]))
+    (tmp_path / "j.jsonl").write_bytes(b"".join(lines))
+    assert check(tmp_path / "j.jsonl", dice, 150) > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_hostile_line_that_passes_is_left_out(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "j.jsonl").write_bytes(hostile_journal(seed))
+    check(tmp_path / "j.jsonl", random.Random(seed), 60)
+
+
+def test_a_message_in_any_spelling_is_found(tmp_path: Path) -> None:
+    message = json.dumps({"id": "x", "from": "bob", "kind": "mcp/request", "payload": {}})
+    odd = message.replace("mcp/request", "\\u006dcp\\/request")
+    head = json.dumps({"seq": 1, "now": "2026-11-21T22:40:01.123456Z", "event": "received"})[:-1]
+    exact = base64.b64encode(message.encode()).decode()
+    lines = [
+        write_line(record(1, message)).decode(),
+        write_line(record(2, odd)).decode(),
+        write_line(record(3, odd + "\n")).decode(),
+        f'{head},"base64":"{exact}"}}\n',
+        f'{head},"b\\u0061se64":"{exact}"}}\n',
+        f'{head},"text":{json.dumps(message)}}}\n',
+        f'{head},"text":{json.dumps(odd)}}}\n',
+        f'{head},"envelope" : {message}}}\n',
+        write_line(record(9, message.replace("mcp/request", "chat"))).decode(),
+        write_line(record(10, message)).decode().rstrip("\n"),
+    ]
+    path = tmp_path / "j.jsonl"
+    path.write_text("".join(lines))
+    tree = parse_filter("kind == mcp/request")
+    predicate = compile_predicate(tree)
+    passing = [
+        n for n, each in enumerate(Files((path,)).read([])) if predicate(RecordedEntry(each), NO_FACTS)
+    ]
+    assert passing == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    found, before = list[int](), 0
+    for part in find_lines(path, needles_of(tree)):
+        assert part is not None
+        found += [before + line.row for line in part.lines]
+        before += part.rows
+    assert found == passing and before == len(lines)
+
+
+def test_a_line_that_is_too_long_ends_the_search_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.log.line_search.LINE_LIMIT", 500)
+    path = tmp_path / "j.jsonl"
+    long = write_line(record(2, {"kind": "chat", "payload": {"text": "x" * 600}}))
+    for ending in (long, long[:-1], long + write_line(record(3, {"kind": "chat"}))):
+        path.write_bytes(write_line(record(1, {"kind": "chat"})) + ending)
+        assert [*find_lines(path, needles_of(parse_filter("kind == chat")))][-1] is None

@@ -9,6 +9,7 @@ Spec: §3.1 to §3.3, rulings R5, R17, R18.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 from mew_lab.ledger.calls import Change, Proposal, Request, method_of, tool_of
@@ -31,7 +32,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["CALL_RULES", "CallRules"]
 
 MAX_WAITING = 100_000  # requests without an answer, and as many undecided proposals
-MAX_COMPARED = 50  # open proposals of the same tool that a request is compared with
+MAX_COMPARED = 50  # open proposals of the same tool, or waiting requests, that a request is compared with
 REPEATED = 5  # equal calls in a row
 MAX_CALLERS = 2000
 MAX_REPEATED = 16 * 1024  # characters of a call that is compared with the one before it
@@ -248,6 +249,8 @@ class CallRules(RuleFamily):
         method = method_of(entry.payload)
         waits = not method.startswith("notifications/")
         self._check_rpc(entry, RPC_REQUEST, waits=waits)
+        if method == "notifications/cancelled":
+            self._forget_call(entry)
         for change in changes_of(changes, Change, "requested"):
             if waits and not entry.to:
                 self.report(TO_NOBODY, entry, sender=word(entry.sender), id=word(entry.id))
@@ -500,6 +503,28 @@ class CallRules(RuleFamily):
         )
 
     # --- storage ---
+
+    def _forget_call(self, entry: PlacedEntry) -> None:
+        """Forgets what a `notifications/cancelled` of its sender names, by envelope or, as in MCP, by JSON-RPC id."""
+        params = entry.payload.get("params")
+        called = params.get("requestId") if isinstance(params, dict) else None
+        for id in entry.correlation_id or self._find_called(entry.sender, called):
+            request = self.context.ledger.calls.requests.get(id)
+            if request is not None and request.sender == entry.sender:
+                self._waiting.pop(id, None)
+                self._fan_outs.pop(id, None)
+
+    def _find_called(self, sender: str, called: object) -> tuple[str, ...]:
+        """The id of the newest waiting request of a participant that has this JSON-RPC id; empty where there is none."""
+        if not isinstance(called, str | int):
+            return ()
+        for id in chain(
+            *(islice(reversed(table), MAX_COMPARED) for table in (self._waiting, self._fan_outs))
+        ):
+            request = self.context.ledger.calls.requests.get(id)
+            if request is not None and request.sender == sender and _equal(request.payload.get("id"), called):
+                return (id,)
+        return ()
 
     def _forget_proposal(self, id: str) -> None:
         mark = self._undecided.pop(id, None)

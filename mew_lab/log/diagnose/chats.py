@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import PlacedEntry, Rule, RuleContext, RuleFamily, word, words
 from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["CHAT_RULES", "LOOP_LENGTH", "LOOP_SECONDS", "ChatRules"]
 
-LOOP_LENGTH = 10  # answers in a row between the same two participants
+LOOP_LENGTH = 10  # answers in a row between the same few participants
+MAX_IN_LOOP = 4  # participants
 LOOP_SECONDS = 10.0  # within which each comes: people are slower
 MAX_MESSAGES = 10_000
 
@@ -23,7 +24,7 @@ LOOP = Rule(
     "answer-loop",
     "warn",
     "",
-    "{sender} and {other} have answered each other {count} times in a row, each within {seconds:.0f} s",
+    "{sender} and {others} have answered each other {count} times in a row, each within {seconds:.0f} s",
 )
 ACKNOWLEDGED_NOTHING = Rule(
     "acknowledge-without-chat",
@@ -42,10 +43,10 @@ CHAT_RULES: Final = (LOOP, ACKNOWLEDGED_NOTHING, CANCELLED_NOTHING)
 
 
 class _Link(NamedTuple):
-    """A chat message as the end of a chain of answers between two participants."""
+    """A chat message as the end of a chain of `length` answers; `people` are their senders, and the first addressee."""
 
     sender: str
-    other: str
+    people: frozenset[str]
     t: float
     length: int
 
@@ -64,13 +65,16 @@ class ChatRules(RuleFamily):
     def _on_chat(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         sender, to = entry.sender, entry.to
         before = next((self._links[id] for id in entry.correlation_id if id in self._links), None)
+        most = MAX_IN_LOOP
         if before is None and len(to) == 1:
             before = self._direct.pop((to[0], sender), None)
-        length, other = 1, to[0] if len(to) == 1 else ""
+            most = 2
+        length, people = 1, frozenset((sender, *to)) if len(to) == 1 else frozenset((sender,))
         if before is not None and before.sender != sender and entry.t - before.t <= LOOP_SECONDS:
-            other = before.sender
-            length = before.length + 1 if before.other in ("", sender) else 2
-        link = _Link(sender, other, entry.t, length)
+            length, people = before.length + 1, before.people | {sender}
+            if len(people) > most:
+                length, people = 2, frozenset((before.sender, sender))
+        link = _Link(sender, people, entry.t, length)
         if entry.id:
             self._links[entry.id] = link
         if len(to) == 1:
@@ -81,7 +85,7 @@ class ChatRules(RuleFamily):
                 entry,
                 *entry.correlation_id,
                 sender=word(sender),
-                other=word(other),
+                others=words(sorted(people - {sender})),
                 count=length,
                 seconds=LOOP_SECONDS,
             )

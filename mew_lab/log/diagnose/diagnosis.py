@@ -332,7 +332,7 @@ def _read_finding(row: tuple[int, str]) -> LogFinding:
     return LogFinding(severity, rule, requirement, sentence, place, seq, at, id, tuple(related))
 
 
-_HEAD = ("Severity", "Seq", "LogFinding", "Rule", "Requirement")
+_HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
 
 
 def _cells(finding: LogFinding) -> tuple[str, ...]:

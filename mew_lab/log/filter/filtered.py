@@ -60,7 +60,7 @@ class FilteredLog(CopiedMessages):
 
     Args:
         live: Whether times count from now.
-        index: Returns the index of the log where it has one; it must hold all records. What it can judge, it does.
+        index: Returns an index of the log that holds all records which may pass the filter; None where there is none.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FilteredLog(CopiedMessages):
         records: Callable[[], Iterable[Record]],
         *,
         live: bool = False,
-        index: Callable[[], LogIndex | None] = lambda: None,
+        index: Callable[[FilterTree], LogIndex | None] = lambda tree: None,
     ) -> None:
         self.text = text
         self._records = records
@@ -97,7 +97,7 @@ class FilteredLog(CopiedMessages):
 
     def _select(self, *, events: bool = True) -> tuple[LogIndex, Rows] | None:
         """The index and the places of the records that pass; None where no index can judge the filter."""
-        index = self._index()
+        index = self._index(self._tree)
         if index is None:
             return None
         write_facts(index, self._tree)

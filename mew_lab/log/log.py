@@ -426,7 +426,8 @@ class Log:
     def diagnose(self, severity: str = "note") -> Diagnosis:
         """The faults and oddities of the log of at least this severity: `note`, `warn`, `error` or `fatal`.
 
-        Printed, the worst come first; `.df` is their table.
+        Printed, the worst come first; `.df` is their table. The index beside a large journal keeps them: the log is read
+        for the first diagnosis alone.
 
         Raises:
             ConfigError: when there is no such severity.

@@ -439,6 +439,23 @@ def _fits(method: str, entry: Mapping[str, Any]) -> bool:
     return True
 
 
+_RESULT_MEMBERS = ("content", "structuredContent", "isError", "contents", "messages", "description", "_meta")
+
+
+def _known_members(result: Any) -> Any:
+    """A result without the members that are the gate's own to send, such as `resultType`.
+
+    Only the latest revision allows a structured content that is no object; it becomes text.
+    """
+    if not isinstance(result, dict):
+        return result
+    known = {name: result[name] for name in _RESULT_MEMBERS if name in result}
+    if not isinstance(known.get("structuredContent", {}), dict) and isinstance(known.get("content"), list):
+        text = raw_text(known.pop("structuredContent"))[0]
+        known["content"] = [*known["content"], {"type": "text", "text": text}]
+    return known
+
+
 def _model_of(model: Any, result: Any) -> Any:
     """The result of a participant as the library takes it.
 
@@ -448,7 +465,7 @@ def _model_of(model: Any, result: Any) -> Any:
     if isinstance(result, types.InputRequiredResult):
         return result
     try:
-        return model.model_validate(result)
+        return model.model_validate(_known_members(result))
     except ValueError as fault:  # of pydantic
         reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
         raise MCPError(
@@ -482,7 +499,7 @@ def _result_of(outcome: CallOutcome, waiting: WaitingCall) -> types.CallToolResu
     if not waiting.is_tool:
         return _text(raw_text(outcome.result)[0])
     try:
-        return types.CallToolResult.model_validate(outcome.result)
+        return types.CallToolResult.model_validate(_known_members(outcome.result))
     except ValueError as fault:  # of pydantic
         reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
         return _refused(f"{waiting.what} was executed, but its result is none that MCP allows: {reason}")

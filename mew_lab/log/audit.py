@@ -109,6 +109,9 @@ class Audit(NamedTuple):
             lines.append(self.doubt)
         return "\n  ".join(lines)
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 class _RecordedGrant(NamedTuple):
     """A grant in the journal: the capabilities that it conferred, and those that its giver held."""

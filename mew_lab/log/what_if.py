@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import ConfigError, JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.replay import CAUSED, event_of
+from mew_lab.log.replay import CAUSED, Player, event_of
 from mew_lab.log.state_replay import LineHeader, StateReplay, top_level
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import HANDLES
@@ -34,7 +34,6 @@ from mew_lab.protocol.text import count_of, parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import Enrolled, Event, Received, Record, RefusedBefore, outline
-from mew_lab.space.opening import reopen
 from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import Handle, Member
 
@@ -93,13 +92,23 @@ class WhatIf:
         judged: How many messages were judged: those of the participants whose rights are others; where `exact`, all.
         unknown: How many refused messages could not be judged, because only their beginning is kept.
         exact: Whether consequences were followed.
+        snapshot: Whether only those behind the snapshot with which the journal begins were followed.
     """
 
-    def __init__(self, rows: Sequence[OtherVerdict], *, judged: int, unknown: int, exact: bool) -> None:
+    def __init__(
+        self,
+        rows: Sequence[OtherVerdict],
+        *,
+        judged: int,
+        unknown: int,
+        exact: bool,
+        snapshot: bool = False,
+    ) -> None:
         self.rows = tuple(rows)
         self.judged = judged
         self.unknown = unknown
         self.exact = exact
+        self.snapshot = snapshot
 
     @property
     def allowed(self) -> tuple[OtherVerdict, ...]:
@@ -114,6 +123,11 @@ class WhatIf:
     @property
     def about(self) -> str:
         """How the answer was found, as one sentence."""
+        if self.exact and self.snapshot:
+            return (
+                "Exact from the snapshot on with which the journal begins: all events behind it were replayed under the "
+                "other rights, with every consequence in the space; what stood in it stands."
+            )
         if self.exact:
             return (
                 "Exact: all events were replayed under the other rights, with every consequence in the space."
@@ -310,6 +324,7 @@ class _Judge:
         self._rows: list[OtherVerdict] = []
         self._judged = self._unknown = 0
         self._grants: set[str] = set()
+        self._began = False
 
     def take(self, line: bytes) -> None:
         header, mark = self._replay.read_header(line)
@@ -359,6 +374,14 @@ class _Judge:
 
     def _sets_of(self, space: Space, name: str) -> _Sets | None:
         """The present and the other rights of a participant; None where they are the same ones."""
+        if not self._began:  # grants of a snapshot, before which there is no message
+            self._began = True
+            self._grants.update(
+                right.grant
+                for member in space.state.members.values()
+                for right in member.rights.held
+                if right.grant
+            )
         member = space.state.members.get(name)
         if member is None:
             return None
@@ -517,60 +540,122 @@ def _add_absent(rows: list[OtherVerdict], record: Record) -> None:
 def replay_changed(records: Iterable[Record], rights: OtherRights, *, name: str = "the journal") -> WhatIf:
     """Replays the events of a journal in a new space under other rights.
 
+    Where the journal begins with a snapshot, the replay begins with the state in it: who is named holds the other rights
+    from there on, and what stood by then stands.
+
     Raises:
         JournalError: when the journal does not begin with the opening of a space, or an event of it cannot be read.
+        ReplayMismatch: when the snapshot with which it begins cannot be read.
         ConfigError: when a participant or grant that is named does not occur in it.
     """
-    space: Space | None = None
-    rows: list[OtherVerdict] = []
-    judged = unknown = 0
-    grants: set[str] = set()
+    replay = _ChangedReplay(rights, name)
     for record in records:
-        if record.event == "opened":
-            about = read_members(record.detail) or {}
-            if "previous" in about and space is not None:
-                continue
-            if space is not None or about.get("vantage", "gateway") != "gateway" or "pruned" in about:
-                raise JournalError(
-                    f"{name} is not the whole journal of one gateway, so it cannot be replayed under other rights",
-                    path=name,
-                )
-            try:
-                space = reopen(record)
-            except MewError as fault:
-                raise JournalError(f"{name} cannot be replayed: {fault}", path=name) from None
-            continue
+        replay.take(record)
+    return replay.end()
+
+
+class _ChangedReplay:
+    """A replay under other rights, record by record."""
+
+    def __init__(self, rights: OtherRights, name: str) -> None:
+        self._rights = rights
+        self._name = name
+        self._opening: Player | None = None  # until the last part of the snapshot
+        self._space: Space | None = None
+        self._rows: list[OtherVerdict] = []
+        self._judged = self._unknown = 0
+        self._participants: set[str] = set()
+        self._grants: set[str] = set()
+        self._waiting = {*rights.configured, *rights.more}  # who does not hold the other rights yet
+        self._snapshot = False
+
+    def take(self, record: Record) -> None:
+        """Replays the next record."""
+        if record.event == "opened" or self._opening is not None:
+            self._open(record)
+            return
+        space = self._space
         if space is None:
             raise JournalError(
-                f"{name} cannot be replayed: it does not begin with the opening of a space", path=name
+                f"{self._name} cannot be replayed: it does not begin with the opening of a space",
+                path=self._name,
             )
         if record.event in CAUSED:
-            continue
+            return
+        self._note_names(record)
         try:
             event = event_of(record)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
+            if isinstance(event, RefusedBefore):
+                self._judged += 1
+                self._unknown += record.code not in BEFORE_RIGHTS
+                return
+            effects = space.step(self._rights.apply(event, record), record.now)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
             raise JournalError(
-                f"{name} cannot be replayed at record {record.seq}: {fault}", path=name
+                f"{self._name} cannot be replayed at record {record.seq}: {fault}", path=self._name
             ) from None
-        if isinstance(event, RefusedBefore):
-            judged, unknown = judged + 1, unknown + (record.code not in BEFORE_RIGHTS)
-            continue
-        if record.verdict == "accepted" and record.event == "received":
-            members = read_members(record.raw or "") or {}
-            if members.get("kind") in _GIVING and isinstance(members.get("id"), str):
-                grants.add(members["id"])
-        try:
-            effects = space.step(rights.apply(event, record), record.now)
-        except (ValueError, MewError) as fault:
-            raise JournalError(
-                f"{name} cannot be replayed at record {record.seq}: {fault}", path=name
-            ) from None
+        if isinstance(event, Enrolled):
+            self._waiting.discard(event.participant)
+        self._give(space)
         if isinstance(event, Received):
-            judged += 1
-            _compare(rows, record, effects)
+            self._judged += 1
+            _compare(self._rows, record, effects)
             if record.verdict == "accepted" and not any(type(effect) is Record for effect in effects):
-                _add_absent(rows, record)
-    if space is None:
-        raise JournalError(f"{name} holds no record", path=name)
-    rights.check_names(space.state.members, grants)
-    return WhatIf(rows, judged=judged, unknown=unknown, exact=True)
+                _add_absent(self._rows, record)
+
+    def _open(self, record: Record) -> None:
+        """Takes the first records: the opening of the space, and its snapshot where it has one."""
+        if self._opening is None:
+            about = read_members(record.detail) or {}
+            if "previous" in about and self._space is not None:
+                return
+            if self._space is not None or about.get("vantage", "gateway") != "gateway":
+                raise JournalError(
+                    f"{self._name} is not the whole journal of one gateway, so it cannot be replayed under other rights",
+                    path=self._name,
+                )
+            self._opening = Player(self._name)
+            self._snapshot = "pruned" in about or "branched" in about
+        self._opening.take(record)
+        if not self._opening.between:
+            return
+        space, self._opening = self._opening.space, None
+        self._space = space
+        for member in space.state.members.values():
+            self._grants.update(right.grant for right in member.rights.held if right.grant)
+            if self._rights.concerns(member):
+                member.rights = self._rights.of(space, member)
+                self._waiting.discard(member.name)
+
+    def _give(self, space: Space) -> None:
+        """Gives the other rights to who came by an invitation, which enrols nobody by an event."""
+        for name in [name for name in self._waiting if name in space.state.members]:
+            member = space.state.members[name]
+            member.rights = self._rights.of(space, member)
+            self._waiting.discard(name)
+
+    def _note_names(self, record: Record) -> None:
+        """Keeps the participants and grants of the log, which the changed space may never have."""
+        self._participants.add(record.participant)
+        if record.verdict != "accepted" or record.event != "received":
+            return
+        members = read_members(record.raw or "") or {}
+        kind, id, payload = (members.get(name) for name in ("kind", "id", "payload"))
+        if kind in _GIVING and isinstance(id, str):
+            self._grants.add(id)
+            if kind == "space/invite" and isinstance(payload, dict):
+                self._participants.add(str(payload.get("participant_id", "")))
+
+    def end(self) -> WhatIf:
+        """The answer.
+
+        Raises:
+            ConfigError: when a participant or grant that is named does not occur in the journal.
+        """
+        if self._space is None:
+            raise JournalError(f"{self._name} holds no record", path=self._name)
+        self._participants.update(self._space.state.members)
+        self._rights.check_names(self._participants - {""}, self._grants)
+        return WhatIf(
+            self._rows, judged=self._judged, unknown=self._unknown, exact=True, snapshot=self._snapshot
+        )

@@ -425,6 +425,86 @@ async def test_a_flood_of_changes_is_told_a_few_times(desk: Desk) -> None:
     assert told.count("notifications/resources/list_changed") < 10
 
 
+# --- participants that answer badly ---
+
+
+class Odd:
+    """Lists one tool, and answers its calls with whatever it is told to."""
+
+    def __init__(self) -> None:
+        self.answers: Any = {}
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        return {"tools": [{"name": "odd"}]} if method == "tools/list" else self.answers
+
+
+ODD_RESULTS: list[Any] = [
+    {},
+    [],
+    "text",
+    3,
+    {"content": "text"},
+    {"content": [3]},
+    {"content": [{"type": "text"}]},
+    {"content": [{"type": "unknown", "x": 1}]},
+    {"content": [], "isError": "perhaps"},
+    {"content": [{"type": "text", "text": "fine"}], "x-own": {"a": 1}, "_meta": 3},
+    {"resultType": "input_required", "requestState": "forged"},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_RESULTS, ids=str)
+async def test_a_result_that_mcp_does_not_allow_is_an_error_and_the_gate_goes_on(
+    desk: Desk, mode: str, odd: Any
+) -> None:
+    answerer = Odd()
+    answerer.answers = odd
+    participant = MEWParticipant(desk.site.client("odd", "tool"), tools=answerer)
+    desk.site.seated.append(participant)
+    await participant.start()
+    may = [*PROPOSER, {"kind": "mcp/request"}]
+    async with desk.gate(may) as gate, Client(gate.server, mode=mode) as client:
+        await client.list_tools()
+        result = await client.call_tool("odd_odd", {})
+        assert result.is_error and text(result).startswith(
+            "odd/odd was executed, but its result is none that MCP"
+        )
+        assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ({"content": [], "structuredContent": [1]}, "[1]"),
+        ({"content": [{"type": "text", "text": "a"}], "resultType": "task", "x-own": 1}, "a"),
+        (
+            {"content": [{"type": "text", "text": "a"}], "resultType": "input_required", "requestState": "s"},
+            "a",
+        ),
+    ],
+    ids=str,
+)
+async def test_a_participant_cannot_send_what_is_the_gates_own(
+    desk: Desk, mode: str, odd: Any, said: str
+) -> None:
+    answerer = Odd()
+    answerer.answers = odd
+    participant = MEWParticipant(desk.site.client("odd", "tool"), tools=answerer)
+    desk.site.seated.append(participant)
+    await participant.start()
+    async with desk.gate([*PROPOSER, {"kind": "mcp/request"}]) as gate:
+        async with Client(gate.server, mode=mode) as client:
+            result = await client.call_tool("odd_odd", {})
+    assert (text(result), result.is_error, result.result_type) == (said, False, "complete")
+    assert result.structured_content is None
+
+
+async def test_arguments_that_are_too_large_for_the_space_are_a_sentence(desk: Desk, mode: str) -> None:
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        result = await client.call_tool("calc_fail", {"a": "x" * 3_000_000})
+    assert result.is_error and not list(desk.human.proposals)
+
+
 # --- over HTTP ---
 
 TOKEN = Token("canary-of-a-gate-0123456789abcdef")

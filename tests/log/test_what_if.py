@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,15 +11,18 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import ConfigError, JournalError
+from mew_lab.log.branching import begin_branch
+from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
-from mew_lab.log.replay import CAUSED, Player, event_of
+from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, event_of, replay
 from mew_lab.log.what_if import WhatIf
 from mew_lab.protocol.permit import Capability
-from mew_lab.space.core import Space
-from mew_lab.space.events import Enrolled, Joined, Received, Record, outline
+from mew_lab.space.core import Space, resumption_note
+from mew_lab.space.events import Enrolled, Event, Joined, Left, Received, Record, outline
 from mew_lab.space.opening import reopen
 from mew_lab.space.rights import Held, Rights
 
+from .sessions import session
 from .stage import Stage, hostile, keep, says
 
 LESS: list[dict[str, Any]] = [{"kind": "chat"}, {"kind": "mcp/request", "payload": {"method": "tools/list"}}]
@@ -117,6 +121,131 @@ def test_exact_is_a_replay_with_other_enrolments(seed: int) -> None:
                 expected[record.seq] = verdict
     assert expected
     assert told(live(stage.records).what_if(capabilities=supposed, exact=True)) == expected
+
+
+def branch_of(stage: Stage, folder: Path, *, seed: int, until: int, events: int = 150) -> Path:
+    """A journal that branched from one of a session and went on; its gateway was resumed twice meanwhile."""
+    target = folder / "branch.jsonl"
+    begin_branch([keep(stage.records, folder / "first.jsonl")], until, target=target, now=stage.now)
+    now = stage.now
+    for part in range(3):
+        space = replay(target).space
+        journal = Journal.resume(target, rotate_at=60_000)
+        resumed: list[Event] = [resumption_note("anna"), *map(Left, space.state.connections)]
+        for event in (*resumed, *session(space, 100 * seed + part, events // 3)):
+            now += timedelta(milliseconds=7)
+            journal.append([one for one in space.step(event, now) if type(one) is Record])
+        journal.close()
+    return target
+
+
+def opened(records: list[Record]) -> tuple[Space, list[Record]]:
+    """The space with which a journal begins, and the records behind its opening and snapshot."""
+    player, at = Player("whole"), 0
+    while not at or records[at].event == SNAPSHOT:
+        player.take(records[at])
+        at += 1
+    return player.space, records[at:]
+
+
+def replayed_alike(records: list[Record], supposed: dict[str, list[dict[str, Any]]]) -> Verdicts:
+    """Each message as a space decides it in which the participants came with the other rights."""
+    space, behind = opened(records)
+    base = Held(Capability.of({"kind": "mcp/response"}))
+    given: set[str] = set()
+
+    def give() -> None:
+        for name in supposed.keys() & space.state.members.keys() - given:
+            given.add(name)
+            member = space.state.members[name]
+            own = [Held(Capability.of(pattern)) for pattern in supposed[name]]
+            member.rights = Rights([*own, base, *(right for right in member.rights.held if right.grant)])
+
+    give()
+    found: Verdicts = {}
+    for record in behind:
+        if record.event in CAUSED or record.event == "opened" or outline(record) is not None:
+            continue
+        event = event_of(record)
+        if isinstance(event, Enrolled) and event.participant in supposed:
+            event = event._replace(capabilities=tuple(supposed[event.participant]))
+            given.add(event.participant)
+        effects = space.step(event, record.now)
+        give()
+        made = next((effect for effect in effects if type(effect) is Record), None)
+        if record.event == "received":
+            verdict = (made.verdict, made.code) if made is not None else ("refused", "absent")
+            if verdict[0] != record.verdict:
+                found[record.seq] = verdict
+    return found
+
+
+EXACTLY = {"anna": LESS, "bert": MORE, "guest-1": MORE, "guest-2": MORE, "guest-3": [{"kind": "*"}]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_journal_that_branched_and_was_resumed_is_judged_from_its_snapshot_on(
+    seed: int, tmp_path: Path
+) -> None:
+    stage = hostile(seed, 300)
+    until = Random(seed).randrange(100, len(stage.records))
+    log = open_log(branch_of(stage, tmp_path, seed=seed, until=until))
+    records = list(log.records)
+    names = {record.participant for record in records} | {"anna"}
+    supposed = {name: rights for name, rights in EXACTLY.items() if name in names}
+    exact = log.what_if(capabilities=supposed, exact=True)
+    assert told(exact) == replayed_alike(records, supposed) != {}
+    assert exact.snapshot and "from the snapshot on" in str(exact)
+    for rights in SUPPOSED:
+        known = {name: patterns for name, patterns in rights.items() if name in names}
+        alone = log.what_if(capabilities=known)
+        assert (told(alone), alone.judged) == brute_force(records, known)
+        assert not alone.snapshot
+
+
+@pytest.mark.parametrize("seed", range(3, 9))
+def test_exact_is_what_a_space_decides_with_invited_guests_too(seed: int) -> None:
+    records = hostile(seed, 400).records
+    names = {record.participant for record in records}
+    supposed = {name: rights for name, rights in EXACTLY.items() if name in names}
+    found = live(records).what_if(capabilities=supposed, exact=True)
+    assert told(found) == replayed_alike(records, supposed) != {}
+    assert not found.snapshot
+
+
+def test_a_guest_that_was_invited_holds_the_other_rights_too(stage: Stage) -> None:
+    stage.play(
+        Received(says("space/invite", "i-1", {"participant_id": "gus"}), "c-anna"),
+        Joined("c-gus", "gus", "gus", "memory"),
+        Received(says("mcp/request", "m-5", {"method": "tools/list"}), "c-gus"),
+    )
+    log, at = live(stage.records), seqs(stage)
+    for exact in (False, True):
+        assert told(log.what_if(more={"gus": [{"kind": "mcp/request"}]}, exact=exact)) == {
+            at["m-5"]: ("accepted", "")
+        }
+    # Where the invitation itself is refused, the guest never comes, and is known all the same.
+    supposed = {"anna": [{"kind": "chat"}], "gus": [{"kind": "mcp/request"}]}
+    assert told(log.what_if(capabilities=supposed, exact=True)) == {
+        at["g-1"]: ("refused", "capability_violation"),
+        at["m-2"]: ("refused", "capability_violation"),
+        at["i-1"]: ("refused", "capability_violation"),
+    }
+
+
+def test_a_grant_of_the_snapshot_is_one_of_the_log(stage: Stage, tmp_path: Path) -> None:
+    path = keep(stage.records, tmp_path / "first.jsonl")
+    begin_branch([path], seqs(stage)["g-1"] + 1, target=tmp_path / "b.jsonl", now=stage.now)
+    space = replay(tmp_path / "b.jsonl").space
+    journal = Journal.resume(tmp_path / "b.jsonl")
+    message = says("mcp/request", "m-9", {"method": "tools/list"})
+    made = space.step(Received(message, "c-bert"), stage.now + timedelta(seconds=1))
+    journal.append([one for one in made if type(one) is Record])
+    journal.close()
+    log = open_log(tmp_path / "b.jsonl")
+    for exact in (False, True):
+        found = log.what_if(grants={"g-1": None}, exact=exact)
+        assert [(row.id, row.was, row.would) for row in found.rows] == [("m-9", "accepted", "refused")]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ __all__ = [
     "PrunedStart",
     "first_record",
     "goes_on",
+    "holds_opening",
     "is_journal",
     "list_files",
     "missing",
@@ -290,6 +291,11 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
     return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+
+
+def holds_opening(about: Mapping[str, Any]) -> bool:
+    """Whether a journal with this first line holds its space from the start: it was not pruned, and is no branch."""
+    return read_pruned_start(about) is None and "branched" not in about
 
 
 def list_files(first: Path) -> tuple[Path, ...]:

@@ -4,7 +4,8 @@ How it works
 ------------
 `DiagnosisPass.observe` takes every record of a log, in order. A record with a message becomes a `PlacedEntry`. The
 ledger observes it, and then the steps of its kind and of each change judge it. Findings come out at once; `finish` adds
-what the end of the log leaves open. Each record costs the same, however long the log is, and all tables are bounded.
+what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
+however long the log is, and all tables are bounded.
 
 `diagnose` keeps at most 10,000 findings of each rule; it counts all. `diagnose_columns` keeps none.
 
@@ -43,6 +44,8 @@ from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
 from mew_lab.log.ledger_rows import rare_collection
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -110,16 +113,21 @@ class DiagnosisPass:
     def __init__(self, emit: Callable[[LogFinding], None]) -> None:
         self.places = 0
         self._emit = emit
-        self._names: dict[str, str] = {}  # id of a connection -> participant
-        self._whole = False
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
-        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        self._seq = 0  # of the newest message
+        self._begin()
+
+    def _begin(self, *, whole: bool = False) -> None:
+        """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
+        self._names: dict[str, str] = {}  # id of a connection -> participant
+        names, self._whole = self._names, whole
+        self._ledger = Ledger(logical=lambda id: names.get(id, id))
         context = RuleContext(
             self._report,
             self._ledger,
             RecentIds(MAX_IDS),
-            self._names,
+            names,
             lambda: self._now,
             lambda: self._whole,
         )
@@ -144,12 +152,18 @@ class DiagnosisPass:
     def observe(self, record: Record) -> None:
         """Judges the next record of the log."""
         self.places += 1
+        if record.event == "opened":
+            self._open(record)
+        elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
+            self.finish()
+            self._begin()
         self._now = record.now
         if self._told:
             self._told.clear()
         if record.raw is None:
             self._on_event(record)
             return
+        self._seq = record.seq
         entry = PlacedEntry(record, self.places)
         changes = self._ledger.observe(entry)
         if entry.refused:
@@ -165,15 +179,22 @@ class DiagnosisPass:
             step(entry, changes)
 
     def finish(self) -> None:
-        """Reports what the end of the log leaves open. Nothing may be observed afterwards."""
+        """Reports what the end of the log, or of a session in it, leaves open."""
         for family in self._families:
             self._told.clear()
             family.finish()
 
+    def _open(self, record: Record) -> None:
+        about = read_members(record.detail) or {}
+        if "previous" in about:  # a later file of the same session
+            return
+        if self.places > 1:
+            self.finish()
+        self._seq = 0
+        self._begin(whole=holds_opening(about))
+
     def _on_event(self, record: Record) -> None:
-        if record.event == "opened":
-            self._whole = self._whole or self.places == 1
-        elif record.event == "joined" and record.verdict != "refused" and record.detail:
+        if record.event == "joined" and record.verdict != "refused" and record.detail:
             self._names[record.detail] = record.participant
         if record.verdict == "refused":
             for refusal in self._refusals:

@@ -178,7 +178,11 @@ def _open(path: Path) -> IO[bytes]:
         why = "it is no regular file"
     except (OSError, ValueError) as fault:
         why = str(getattr(fault, "strerror", None) or fault)
-    raise JournalError(
+    raise _cannot_read(path, why)
+
+
+def _cannot_read(path: Path, why: str) -> JournalError:
+    return JournalError(
         f"Cannot read the journal {path}: {why}. Name a file that a session was saved to.", path=str(path)
     )
 
@@ -248,9 +252,16 @@ class LineReader:
 
 
 def is_journal(path: Path) -> bool:
-    """Whether a file is a journal of mew_lab, or still empty."""
-    if not path.stat().st_size:
-        return True
+    """Whether a file is a journal of mew_lab, or still empty.
+
+    Raises:
+        JournalError: when it cannot be read, or is no log.
+    """
+    try:
+        if not path.stat().st_size:
+            return True
+    except OSError as fault:
+        raise _cannot_read(path, fault.strerror or str(fault)) from None
     reader = JournalReader(path)
     reader.close()
     return reader.format == "own"

@@ -338,7 +338,10 @@ class McpGate:
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
         if not await request.wait(self.calls, waiting, seconds=self._answer_after):
-            return request.next_round(waiting) if request.may_return else None
+            if not request.may_return:
+                return None
+            self.calls.expect_return(waiting)
+            return request.next_round(waiting)
         request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return waiting.outcome
 

@@ -82,7 +82,7 @@ def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Note
     all_here(book, 1, last)
     feed = view(book, 1)
     chats = [int(seq) for seq, (kind, _) in rows.items() if kind == "chat"]
-    copy = feed.get_by_role("button", name="Copy the selected messages as")
+    copy = feed.get_by_role("button", name="Copy as ▾")
     assert not copy.is_visible()
     feed.locator(f"tr[data-seq='{chats[0]}'] td.mew-kind").click()
     for seq in chats[1:]:

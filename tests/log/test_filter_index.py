@@ -211,12 +211,12 @@ def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked: list[str] = []
     write = LogIndex.write_facts
 
-    def count(self: LogIndex, table: str, rows_of: Any) -> None:
+    def count(self: LogIndex, tables: Sequence[str], rows_of: Any) -> None:
         def noted(records: Iterable[Record]) -> Any:
-            asked.append(table)
+            asked.extend(tables)
             return rows_of(records)
 
-        write(self, table, noted)
+        write(self, tables, noted)
 
     monkeypatch.setattr(LogIndex, "write_facts", count)
     for _ in range(2):
@@ -224,7 +224,8 @@ def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for _ in range(2):
             assert len(log.filter("state exists")) > 0
             len(log.filter("latency > 1 and diag.severity >= warn"))
-    assert asked == ["states", "findings"]
+            log.diagnose()
+    assert asked == ["states", "findings", "diagnosis"]
 
 
 def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) 
         yield from ()
 
     with pytest.raises(JournalError, match="was changed while it was read"):
-        index.write_facts("states", cut)
+        index.write_facts(("states",), lambda records: (cut(records),))
     assert not index.known_facts
 
 

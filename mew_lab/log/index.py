@@ -330,7 +330,11 @@ class LogIndex:
         if self._part:
             return self
         with self._lock:
-            if self._store is not None and not self._still_holds(self._files):
+            try:
+                changed = self._store is not None and not self._still_holds(self._files)
+            except OSError as fault:
+                raise _cannot_index(self._source.paths, fault) from None
+            if changed:
                 self._note(f"{self._source.paths[0]} was changed since it was indexed; it is indexed anew.")
                 self._drop()
                 self._reset()
@@ -376,6 +380,11 @@ class LogIndex:
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
                 self._write_rows(rows)
+
+    @property
+    def last_time(self) -> datetime | None:
+        """The time of the last row of an index of journals; None where there is none."""
+        return self._parser.last if self._rows else None
 
     @property
     def known_facts(self) -> frozenset[str]:

@@ -494,7 +494,16 @@ class Log:
         """
         from mew_lab.log.filter.filtered import FilteredLog
 
-        return FilteredLog(text, lambda: self.records, live=self._keep is not None, index=self._index_for)
+        return FilteredLog(text, lambda: self.records, last=self._last_time, index=self._index_for)
+
+    def _last_time(self) -> datetime | None:
+        """The time of the last record of a log of files; None for a live log."""
+        if self._keep is not None:
+            return None
+        if self._source is not None and (index := self.index).of_lines:
+            return index.last_time
+        last = deque(self.records, maxlen=1)
+        return last[0].now if last else None
 
     def _index_for(self, tree: FilterTree) -> LogIndex | None:
         """An index of a log of journals that holds what may pass a filter; None for a live log.

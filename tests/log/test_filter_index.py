@@ -139,6 +139,25 @@ def test_a_filtered_log_with_an_index_is_that_without(tmp_path: Path) -> None:
             assert list(indexed.df[name]) == list(plain.df[name]), (text, name)
 
 
+@pytest.mark.usefixtures("blocks")
+def test_a_text_search_reads_the_message_and_not_the_line_around_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(n, {"kind": "x", "payload": {"t": "ab" * n}}) for n in range(1, 30)])
+    journal.close()
+    assert (tmp_path / "j.jsonl").read_bytes().count(b'"}},"chain":"') == 29
+    index = LogIndex(Files((tmp_path / "j.jsonl",)), keep=False).build()
+    for text, meant in [
+        ('"envelope"', 0),
+        ('"\\"}},\\"chain"', 0),
+        ('"}},"', 0),
+        ('"{\\"kind"', 29),
+        ('"\\"}}"', 29),
+        ("bababababababa", 22),
+    ]:
+        found = select_places(index, parse_filter(text))
+        assert found is not None and len(found) == meant, text
+
+
 FACT_FILTERS = [
     "state exists",
     "state == answered",

@@ -54,8 +54,8 @@ CROSSING = (
     0.5  # seconds in which an approval that crossed a withdrawal arrives, so that the client is told of it
 )
 _MISSED = (
-    ". But the connection to the space was lost meanwhile, so it may have been approved and executed before; the log of "
-    "the space tells"
+    "Whether {what} was executed is not known: the connection to the space was lost while it waited. It is withdrawn "
+    "now, and the log of the space tells whether it was approved before"
 )
 
 
@@ -241,7 +241,7 @@ class WaitingCalls:
             outcome = _outcome_of_failure(fault)
         except ProposalWithdrawn as fault:
             await asyncio.sleep(CROSSING)
-            outcome = CallOutcome(refusal=(waiting.why or str(fault)) + self._doubt(waiting.id))
+            outcome = CallOutcome(refusal=self._describe_withdrawal(waiting, str(fault)))
         except MewError as fault:
             outcome = CallOutcome(refusal=str(fault))
         self._end(waiting, outcome)
@@ -268,15 +268,16 @@ class WaitingCalls:
             if self._memory is not None:
                 self._memory.drop(waiting.key)
 
-    def _doubt(self, id: str) -> str:
-        """What makes it doubtful that a withdrawn proposal was not executed; empty where nothing does."""
-        proposal = self._proposals.get(id)
+    def _describe_withdrawal(self, waiting: WaitingCall, fault: str) -> str:
+        """A sentence for the client about a withdrawn proposal, with what makes it doubtful that it was not executed."""
+        proposal = self._proposals.get(waiting.id)
         if proposal is None or proposal.uncertain:
-            return _MISSED
+            return _MISSED.format(what=waiting.what)
         for claim in proposal.claims:
             if claim.kind == "mcp/request":
-                return f". But {one_line(claim.by, MAX_REASON)} sent the call all the same, so it may have been executed"
-        return ""
+                by = one_line(claim.by, MAX_REASON)
+                return f"{waiting.why or fault}. But {by} sent the call all the same, so it may have been executed"
+        return waiting.why or fault
 
     def _with_edit(self, id: str, result: Any) -> Any:
         """The result of a call; where a person changed its arguments before the approval, it ends with what was sent."""

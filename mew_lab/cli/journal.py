@@ -13,7 +13,8 @@ from mew_lab.cli import shell
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import known_tokens
 from mew_lab.log.export import export_as_peers
-from mew_lab.log.integrity import keep_pruned, kept_heads, verify
+from mew_lab.log.integrity import verify_chain
+from mew_lab.log.kept_heads import keep_pruned, kept_heads
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import JournalReader, first_record, read_journal
@@ -100,7 +101,7 @@ def _verified_after(file: Path, heads: Path | None = None, *, report: bool = Tru
             shell.warn(f"{file} is packed, and its chain was not checked: mew-lab verify does that.")
     finally:
         if file.is_file() and not is_packed(file) and read_journal(file).format == "own":
-            result = verify(file, kept_heads(file, heads))
+            result = verify_chain(file, kept_heads(file, heads))
             flaw = result.flaw
             if report or flaw is not None:
                 shell.say(str(result))

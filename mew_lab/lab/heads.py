@@ -3,7 +3,7 @@
 A journal proves by itself that no record within it was changed. Only a head that was kept elsewhere proves that its end
 is complete and that it was not rewritten. The file is readable by its owner alone and only grows.
 
-Runs on the loop; log/integrity.py reads the file.
+Runs on the loop; log/kept_heads.py reads the file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mew_lab.log.integrity import KeptHead, heads_path, keep_head
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import KeptHead, heads_path, keep_head
 
 __all__ = ["EVERY", "HeadKeeper"]
 

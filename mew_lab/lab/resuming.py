@@ -22,8 +22,9 @@ from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
-from mew_lab.log.integrity import kept_heads, verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.replay import CAUSED, Replayed, replay
 from mew_lab.log.resumption import goes_quickly, resume_quickly
 from mew_lab.protocol.envelope import compact
@@ -106,7 +107,7 @@ class Past:
         self, observe: Callable[[Record], None], pass_over: Callable[[int, int, int], None], *, reads: bool
     ) -> Replayed:
         paths = self.journal.paths
-        integrity = verify(self.path, kept_heads(self.path))
+        integrity = verify_chain(self.path, kept_heads(self.path))
         if integrity.flaw is not None:
             raise JournalError(
                 f"Cannot go on with the journal {self.path}: {integrity.flaw}. Examine it with mew-lab verify, and "

@@ -42,6 +42,7 @@ from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 
 __all__ = [
     "CALL_KINDS",
+    "RPC_MEMBERS",
     "CallIndex",
     "CallLedger",
     "Change",
@@ -49,6 +50,8 @@ __all__ = [
     "Proposal",
     "Rejection",
     "Request",
+    "error_text",
+    "is_failure",
     "method_of",
     "other_call",
     "shown",
@@ -57,6 +60,7 @@ __all__ = [
 ]
 
 CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
+RPC_MEMBERS = ("jsonrpc", "id")  # of the payload of a request: its sender's own, so no part of the call
 MAX_CALLS = 10_000  # requests, and as many proposals
 MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
 OF_REQUESTS = 4  # requests may take 1/4 of it: they are needed until they are answered
@@ -138,7 +142,7 @@ class TrackedCall:
     @property
     def failed(self: _Tracked) -> bool:
         """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
-        return _is_failure(self.response)
+        return is_failure(self.response)
 
 
 # Fields and members stand in two classes each, because a NamedTuple takes no other base.
@@ -662,7 +666,7 @@ def _too_late(proposal: Proposal) -> str:
 
 
 def _without_rpc_members(payload: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in payload.items() if key not in ("jsonrpc", "id")}
+    return {key: value for key, value in payload.items() if key not in RPC_MEMBERS}
 
 
 def _reason(entry: Entry) -> str:
@@ -675,8 +679,22 @@ def _weigh(remarks: tuple[Rejection, ...] | tuple[Claim, ...]) -> int:
     return sum(OVERHEAD + sum(map(len, remark)) for remark in remarks) if remarks else 0
 
 
-def _is_failure(response: Entry | None) -> bool:
+def is_failure(response: Entry | None) -> bool:
+    """Whether an answer is an error: of the protocol, or of the tool (`isError`)."""
     if response is None:
         return False
     result = response.payload.get("result")
     return "error" in response.payload or (isinstance(result, dict) and result.get("isError") is True)
+
+
+def error_text(response: Entry) -> str:
+    """The message of an answer that is an error; empty where it has none. For an error of a tool its first text."""
+    if "error" in response.payload:
+        error = response.payload["error"]
+        message = error.get("message") if isinstance(error, dict) else error
+        return message if isinstance(message, str) else ""
+    result = response.payload.get("result")
+    content = result.get("content") if isinstance(result, dict) else None
+    parts = [part for part in (content if isinstance(content, list) else ()) if isinstance(part, dict)]
+    texts = (part.get("text") for part in parts)
+    return next((text for text in texts if isinstance(text, str) and text), "")

@@ -15,8 +15,9 @@ from datetime import datetime
 from pathlib import Path
 
 from mew_lab.errors import JournalError
-from mew_lab.log.integrity import kept_heads, verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record
 from mew_lab.log.replay import SNAPSHOT
@@ -44,7 +45,7 @@ def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime
         ReplayMismatch: when a fresh space would have recorded something else.
     """
     first = paths[0]
-    integrity = verify(first, kept_heads(first))
+    integrity = verify_chain(first, kept_heads(first))
     if integrity.flaw is not None or not goes_quickly(paths, integrity):
         why = str(
             integrity.flaw or "it has no chain from its first line on, so nothing vouches for its state"

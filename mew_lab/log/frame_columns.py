@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from operator import attrgetter as _get  # of many rows, in half the time of a lambda
 from typing import Any, NamedTuple
 
-from mew_lab.ledger.calls import method_of, tool_of
+from mew_lab.ledger.calls import error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
@@ -99,26 +99,13 @@ def _sender_of(entry: Entry | None) -> str:
 
 def _failure_of(response: Entry | None) -> str:
     """The text of an answer that is an error, in one line; empty for any other."""
-    if response is None or ("error" not in response.payload and _is_good(response.payload.get("result"))):
+    if response is None or not is_failure(response):
         return ""
-    error, result = response.payload.get("error"), response.payload.get("result")
-    if "error" in response.payload:
-        message = error.get("message") if isinstance(error, dict) else error
-        return one_line(message, MAX_VALUE) if isinstance(message, str) and message else "error"
-    content = result.get("content") if isinstance(result, dict) else None
-    parts = [
-        part.get("text") for part in (content if isinstance(content, list) else ()) if isinstance(part, dict)
-    ]
-    text = next((part for part in parts if isinstance(part, str) and part), "")
-    return one_line(text, MAX_VALUE) if text else "error"
-
-
-def _is_good(result: Any) -> bool:
-    return not isinstance(result, dict) or result.get("isError") is not True
+    return one_line(error_text(response), MAX_VALUE) or "error"
 
 
 def _failed(response: Entry | None) -> bool | None:
-    return None if response is None else bool(_failure_of(response))
+    return None if response is None else is_failure(response)
 
 
 def _tool_of_call(entry: Entry) -> str:
@@ -405,7 +392,7 @@ def _outcome(row: DecisionRow) -> str:
         return "rejected"
     response = row.request.response
     if response is not None:
-        return "failed" if _failure_of(response) else "answered"
+        return "failed" if is_failure(response) else "answered"
     return row.request.state if row.request.state in ("sent", "claimed") else "waiting"
 
 

@@ -182,8 +182,9 @@ class _Store:
 
     def close(self) -> None:
         """Closes the database and deletes the folder."""
-        with suppress(duckdb.Error):
+        with suppress(duckdb.Error, AttributeError):
             self.connection.close()
+            del self.connection  # DuckDB reports it as leaked where a thread still holds the index at the end
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -323,6 +324,11 @@ class LogIndex:
         if self._part:
             return self
         with self._lock:
+            if self._store is not None and not self._still_holds(self._files):
+                self._note(f"{self._source.paths[0]} was changed since it was indexed; it is indexed anew.")
+                self._drop()
+                self._reset()
+                self.path, self._lines = None, LineReader(())
             if self._store is None and not self._reopen():
                 self._begin(self._place_of_file())
             try:
@@ -443,8 +449,16 @@ class LogIndex:
     def _reopen(self) -> bool:
         """Takes an index file that is still of these files; false where there is none."""
         target = self._place_of_file()
-        if target is None:
+        if target is None or not os.path.lexists(target):
             return False
+        if self._take(target):
+            return True
+        self._note(
+            f"The index {target} is of another version or of another state of the journal; it is built anew."
+        )
+        return False
+
+    def _take(self, target: Path) -> bool:
         try:
             found = target.lstat()
             mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
@@ -572,6 +586,7 @@ class LogIndex:
                     start, count, tail = start + len(rest), count + 1, len(rest)
             self._put(inserter, columns, number)
             size = start + len(rest) if torn else start
+            found = os.fstat(file.fileno())  # a file that grew while it was read was changed at another time
             self._done = before + start
             tail = min(tail, 65536)
             done = _FileState(
@@ -794,30 +809,30 @@ class LogIndex:
             'place, file, start, length, body, seq, epoch_us("time") AS time, header, subject, size, id, ts, context, '
             "correlation_id[1] AS first"
         )
-        # Rows stand in the table in their order, so a frame of all rows needs no sorting.
-        rest = f"FROM entries WHERE message AND ({where}) ORDER BY place" if where else "FROM lines"
+        rest, values = f"FROM entries WHERE message AND ({where}) ORDER BY place", parameters
+        if not where:
+            # Rows stand in the table in their order. A scan keeps it, a join does not, and sorting takes longer than all
+            # else. So the headers of messages are the bits of a parameter.
+            rest = "FROM lines WHERE get_bit(?::BIT, header) = 1"
+            values = ["".join("01"[message] for message in self.numbered()[0]["message"]) + "0"]
         rows: dict[str, Any]
         if find_spec("pyarrow") is not None:
-            table = cursor.sql(f"SELECT {terms} {rest}", params=parameters).to_arrow_table()
-            if not where:
-                messages = np.array(self.numbered()[0]["message"], dtype=bool)
-                table = table.filter(messages[table.column("header").to_numpy()])
+            table = cursor.sql(f"SELECT {terms} {rest}", params=values).to_arrow_table()
             rows = {name: table.column(name) for name in ("id", "ts", "context")}
-            first = table.column("first").to_pylist()
+            first = table.column("first")
+            present = np.flatnonzero(first.is_valid().to_numpy())
+            answers = first.drop_null().to_pylist()
             for name in table.column_names[:10]:
                 rows[name] = table.column(name).to_numpy()
         else:
-            found = dict(cursor.execute(f"SELECT {terms} {rest}", parameters).fetchnumpy())
-            if not where:
-                messages = np.array(self.numbered()[0]["message"], dtype=bool)[found["header"]]
-                found = {name: values[messages] for name, values in found.items()}
-            answers: Any = found.pop("first")
-            first = np.ma.filled(np.ma.asarray(answers, dtype=object), None).tolist()
+            found = dict(cursor.execute(f"SELECT {terms} {rest}", values).fetchnumpy())
+            texts: Any = np.ma.filled(np.ma.asarray(found.pop("first"), dtype=object), None)
+            present = np.flatnonzero(texts != None)  # noqa: E711 - of each element
+            answers = texts[present].tolist()
             rows = {name: np.ma.getdata(values) for name, values in found.items()}
-        none: tuple[str, ...] = ()
-        about = np.fromiter(
-            (none if one is None else (one,) for one in first), dtype=object, count=len(first)
-        )
+        about = np.empty(len(rows["place"]), dtype=object)
+        about.fill(())
+        about[present] = np.fromiter(((id,) for id in answers), dtype=object, count=len(answers))
         several = f"SELECT place, correlation_id FROM entries WHERE ({where or 'message'}) AND len(correlation_id) > 1"
         for place, ids in cursor.execute(several, parameters).fetchall():
             at = np.searchsorted(rows["place"], place)

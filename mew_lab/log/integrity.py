@@ -1,9 +1,8 @@
 """Verifies the chain of a journal's lines, and compares it with heads that were kept elsewhere.
 
 An intact chain shows that each line is unchanged and follows the line that it followed when it was written. It does not
-show that the end is complete, or that the whole journal was not rewritten; the owner of the file can do both. Heads
-that were kept elsewhere while the journal grew show these too: in the lab's own file, in a welcome that its owner
-received, or on paper.
+show that the end is complete, or that the whole journal was not rewritten; heads that were kept elsewhere while the
+journal grew show these too (kept_heads.py).
 
 This module reads lines as bytes. It does not check the content of records; replay.py does.
 
@@ -14,46 +13,23 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from mew_lab.errors import JournalError
+from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, read_pruned_start
-from mew_lab.protocol.filename import folder_name
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
-from mew_lab.transport.folder import open_below
 
-__all__ = [
-    "PRUNED",
-    "Flaw",
-    "Integrity",
-    "KeptHead",
-    "heads_path",
-    "keep_head",
-    "keep_pruned",
-    "kept_heads",
-    "read_heads",
-    "verify",
-]
+__all__ = ["PRUNED", "Flaw", "Integrity", "verify_chain"]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 _CHAIN, _CLOSE = b',"chain":"', b'"}\n'  # of a line as a gateway writes it
 PRUNED = "pruned"  # the note of a snapshot
-MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
-LONGEST = 256  # bytes of a line there
-
-
-class KeptHead(NamedTuple):
-    """A head of a journal's chain that was kept elsewhere: its time, and the record that it followed."""
-
-    at: datetime
-    seq: int
-    chain: str
 
 
 class Flaw(NamedTuple):
@@ -98,9 +74,10 @@ class Integrity(NamedTuple):
             return (
                 f"{self.path.name} is unchained: its lines carry no chain, so nothing vouches for them{torn}"
             )
-        text = f"{_lines(self.chained)} in one chain, head {self.head[:8]}"
+        text = f"{count_of(self.chained, 'line')} in one chain, head {self.head[:8]}"
         if self.unchained:
-            text += f", behind {_lines(self.unchained)} that {_are(self.unchained)} unchained"
+            unchained = "is unchained" if self.unchained == 1 else "are unchained"
+            text += f", behind {count_of(self.unchained, 'line')} that {unchained}"
         text += torn
         if self.latest is None:
             return (
@@ -108,17 +85,9 @@ class Integrity(NamedTuple):
                 + "; no head was kept elsewhere, so a journal that was cut or rewritten would look the same"
             )
         return (
-            f"{text}; {self.kept} kept head{'' if self.kept == 1 else 's'} found, the last of "
-            f"{self.latest:%Y-%m-%d %H:%M:%S}Z, {_lines(self.behind)} before the end"
+            f"{text}; {count_of(self.kept, 'kept head')} found, the last of "
+            f"{self.latest:%Y-%m-%d %H:%M:%S}Z, {count_of(self.behind, 'line')} before the end"
         )
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count} lines"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 class _ChainedLine(NamedTuple):
@@ -128,7 +97,7 @@ class _ChainedLine(NamedTuple):
     whole: bool
 
 
-def verify(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
+def verify_chain(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
     """Verifies the chain through all files of a journal, and looks up the kept heads in it.
 
     Args:
@@ -156,9 +125,8 @@ class _ChainVerifier:
         self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
         self._must = False  # from here on each line has a chain
         self._snapshot = ""  # the chain of a snapshot
-        self._noted: dict[
-            object, str
-        ] = {}  # the chains of snapshots that notes state, by the last record that each snapshot replaces
+        # The chains of snapshots that notes state, by the last record that each snapshot replaces.
+        self._noted: dict[object, str] = {}
         self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head follows
         self._any = bool(heads)
         self._flaw: Flaw | None = None
@@ -315,137 +283,3 @@ def _lines_of(path: Path) -> Iterator[_ChainedLine]:
         while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
             number += 1
             yield _ChainedLine(path, number, data, data.endswith(b"\n"))
-
-
-# --- heads kept elsewhere ---
-
-
-def heads_path(folder: Path, space: str) -> Path:
-    """The file of the heads that a lab keeps of the journals of a space; `folder` is the folder that holds `.mew`."""
-    place = folder / ".mew" / "tokens"
-    there = [entry.name for entry in place.iterdir()] if place.is_dir() else []
-    return place / folder_name(space, among=there) / "journal.heads"
-
-
-def heads_file(path: Path, file: Path | None = None) -> Path | None:
-    """The file of the heads that were kept of a journal: `file`, or that of a lab; None where no lab keeps any.
-
-    The lab's file is looked for above the journal, else below the current folder.
-
-    Raises:
-        JournalError: when the journal cannot be read, or `file` is not there.
-    """
-    if file is not None:
-        if not file.exists():
-            raise JournalError(
-                f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
-            )
-        return file
-    record = first_record(path)
-    if record is None or record.event != "opened":
-        return None
-    above = next((folder.parent for folder in path.resolve().parents if folder.name == ".mew"), None)
-    kept = heads_path(above or Path.cwd(), record.space)
-    return kept if above is not None or kept.exists() else None
-
-
-def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
-    """The heads that were kept of a journal, in `file` or in the file of a lab.
-
-    Raises:
-        JournalError: when the journal or the file cannot be read.
-    """
-    first = Path(path)
-    kept, epoch = heads_file(first, file), _epoch(first)
-    return tuple(read_heads(kept, epoch)) if kept is not None and epoch is not None else ()
-
-
-def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
-    """Appends a head to a file of heads; a missing file is made, readable by its owner alone.
-
-    Raises:
-        OSError: when it cannot be written.
-    """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    fd = open_below(path, flags, make=True)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is no regular file")
-        if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
-            os.fchmod(fd, 0o600)
-        at = max(0, status.st_size - LONGEST)
-        os.lseek(fd, at, os.SEEK_SET)
-        whole = os.read(fd, LONGEST).rfind(b"\n") + 1
-        if at + whole < status.st_size:  # a killed process left a line half written
-            os.ftruncate(fd, at + whole)
-        os.write(fd, f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain}\n".encode("ascii"))
-    finally:
-        os.close(fd)
-
-
-def keep_pruned(path: Path, file: Path | None, head: KeptHead) -> Path | None:
-    """Appends the head of a pruned journal to the file of its heads; returns that file, None where there is none.
-
-    Raises:
-        JournalError: when it cannot be written.
-    """
-    kept, epoch = heads_file(path, file), _epoch(path)
-    if kept is None or epoch is None:
-        return None
-    try:
-        keep_head(kept, epoch, head)
-    except OSError as fault:
-        raise JournalError(
-            f"The journal was pruned, but its head could not be kept in {kept} ({fault.strerror or fault}), so nothing "
-            f"vouches for the snapshot. It is {head.chain}, behind record {head.seq}.",
-            path=str(kept),
-        ) from None
-    return kept
-
-
-def _epoch(path: Path) -> int | None:
-    record = first_record(path)
-    if record is None or record.event != "opened":
-        return None
-    epoch = (read_members(record.detail) or {}).get("epoch")
-    return epoch if type(epoch) is int else None
-
-
-def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
-    """The heads that were kept of the journal of the run `epoch`; none where there is no such file.
-
-    Raises:
-        JournalError: when the file cannot be read, or holds anything else.
-    """
-    try:
-        if not path.exists():
-            return []
-        if not path.is_file():
-            raise ValueError("it is no regular file")
-        if path.stat().st_size > MAX_HEADS:
-            raise JournalError(
-                f"Cannot read the heads in {path}: it is longer than any such file", path=str(path)
-            )
-        text = path.read_text("ascii")
-    except (OSError, ValueError) as fault:
-        why = getattr(fault, "strerror", None) or fault
-        raise JournalError(f"Cannot read the heads in {path}: {why}", path=str(path)) from None
-    heads = []
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if number == len(lines):
-            break  # a line that a killed process left half written, or nothing
-        try:
-            at, run, seq, chain = line.split(" ")
-            if not re.fullmatch("[0-9a-f]{64}", chain):
-                raise ValueError
-            if epoch is not None and int(run, 16) == epoch:
-                heads.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
-        except ValueError:
-            raise JournalError(
-                f"Cannot read the heads in {path}: line {number} is no time, run, record and head. Take that line out "
-                "if you know why it is there.",
-                path=str(path),
-            ) from None
-    return heads

@@ -137,7 +137,7 @@ def _repeated(values: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 def _texts(reader: LineReader, rows: dict[str, Any]) -> dict[str, Any]:
-    spans = np.column_stack([rows[name] for name in ("file", "start", "length", "body", "size")])
+    spans = np.array([rows[name] for name in ("file", "start", "length", "body", "size")]).T
 
     def read(span: Sequence[int]) -> str | None:
         return reader.text(*span)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.integrity import PRUNED, KeptHead, verify
+from mew_lab.log.integrity import PRUNED, verify_chain
 from mew_lab.log.journal import Head, Journal
+from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
 from mew_lab.log.reading import first_record, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
@@ -38,7 +39,7 @@ SERVED = "served"  # the note with a port and settings
 class Pruned(NamedTuple):
     """The files to be deleted, or deleted: their bytes, records and last time; and the files that are kept.
 
-    `head` is the head of the chain after the deletion, None before; integrity.keep_head keeps it elsewhere.
+    `head` is the head of the chain after the deletion, None before; kept_heads.keep_head keeps it elsewhere.
     """
 
     files: tuple[Path, ...]
@@ -115,7 +116,7 @@ class _Work:
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
                 f"newest {keep} stay. Use --keep 0 to keep only the snapshot"
             )
-        integrity = verify(files[0], heads)
+        integrity = verify_chain(files[0], heads)
         if integrity.flaw is not None:
             raise self._cannot(f"{integrity.flaw}. A snapshot would hide this for ever; examine it first")
         self._player = Player(str(files[0]))

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CallLedger, Proposal, other_call, shown
+from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
@@ -42,7 +42,6 @@ __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "re
 DECIDED = "decided"
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
 MAX_LISTED = 50  # requests of one place in the text of a result
-_OWN = ("jsonrpc", "id")  # members of a request that are its sender's own
 _WAYS = {"click": "by a click", "typed": "typed", "policy": "by the policy"}
 FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"
 
@@ -129,7 +128,7 @@ class Consents(NamedTuple):
         lines += _listed(self.without, "for proposals, without a receipt that fits:")
         lines += _listed(self.unknown, "that may be for proposals from before this log:")
         if self.unused:
-            names = ", ".join(quote(one.request) for one in self.unused[:3])
+            names = ", ".join(quote(receipt.request) for receipt in self.unused[:3])
             more = f" and {len(self.unused) - 3} more" if len(self.unused) > 3 else ""
             approvals = count_of(len(self.unused), "approval")
             lines.append(f"{approvals} whose request was not relayed: {names}{more}")
@@ -149,16 +148,16 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
         assert request.receipt is not None
         receipts.setdefault(request.receipt.decider, []).append(request.receipt)
     lines = []
-    for decider, of_one in sorted(receipts.items(), key=lambda item: -len(item[1])):
-        counts = Counter(one.how for one in of_one)
+    for decider, given in sorted(receipts.items(), key=lambda item: -len(item[1])):
+        counts = Counter(receipt.how for receipt in given)
         ways = [f"{counts[how]} {text}" for how, text in _WAYS.items() if counts[how]]
-        times = [one.on_screen / 1000 for one in of_one if one.on_screen is not None]
+        times = [receipt.on_screen / 1000 for receipt in given if receipt.on_screen is not None]
         if times:
             ways.append(f"on screen {min(times):.1f} to {max(times):.1f} s")
-        edited = sum(one.edited for one in of_one)
+        edited = sum(receipt.edited for receipt in given)
         if edited:
             ways.append(f"{edited} edited")
-        lines.append(f"{len(of_one)} by {decider}: {', '.join(ways)}")
+        lines.append(f"{len(given)} by {decider}: {', '.join(ways)}")
     return lines
 
 
@@ -287,12 +286,12 @@ class _ConsentCheck:
     def _find_receipt(self, entry: RecordedEntry, proposal: Proposal) -> ConsentReceipt | str:
         """The receipt that covers the request, or the reason why none does."""
         receipts = self._receipts.get(proposal.id, [])
-        mine = [one for one in receipts if one.request == entry.id and one.decision == "approve"]
-        if not mine:
+        fitting = [one for one in receipts if one.request == entry.id and one.decision == "approve"]
+        if not fitting:
             if entry.id in self._used.get(proposal.id, ()):
                 return "its receipt covers an earlier request with this id"
             return _describe_missing(receipts, self._used.get(proposal.id, ()))
-        receipt = mine[-1]
+        receipt = fitting[-1]
         sender = _sender(entry)
         if receipt.record.participant != sender:
             return f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it"
@@ -324,7 +323,7 @@ def _find_difference(entry: RecordedEntry, proposal: Proposal, receipt: ConsentR
     if tuple(entry.to) != (to or receipt.to):
         return "it was sent to others than those that were shown"
     edited = {**before, "payload": {**proposed, "params": sent["params"]}} if "params" in sent else before
-    for name in (*_OWN, "params"):
+    for name in (*RPC_MEMBERS, "params"):
         sent.pop(name, None)
         proposed.pop(name, None)
     if sent != proposed or ("params" in before["payload"]) > ("params" in entry.payload):

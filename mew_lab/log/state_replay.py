@@ -6,7 +6,7 @@ Of a long session few records change members, rights, streams, pauses or connect
 of a journal in order, reads no more of a line than it must to see that it changes nothing, and gives the others to a
 `Player`. The verdicts are those of the journal: an accepted message that changes nothing is not judged again. The
 result is that of a full replay at a small part of its cost, as long as the journal is what a gateway wrote;
-`integrity.verify` shows that.
+`integrity.verify_chain` shows that.
 
 These records change the state:
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mew_lab.log.files import JournalSource
-from mew_lab.log.integrity import Integrity, kept_heads, verify
+from mew_lab.log.integrity import Integrity, verify_chain
+from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record, read_journal
 from mew_lab.log.receipts import Consents, check_consents
@@ -85,7 +86,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     """
     kept = None if heads is None else Path(heads)
     paths = log.source.paths if log.source is not None else ()
-    integrity = tuple(verify(path, kept_heads(path, kept)) for path in _beginnings(paths))
+    integrity = tuple(verify_chain(path, kept_heads(path, kept)) for path in _beginnings(paths))
     consents = check_consents(log.records, complete=log.vantage != "participant")
     return Verification(integrity, consents, log.faults)
 

@@ -13,8 +13,9 @@ from mew_lab.errors import JournalError
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
-from mew_lab.log.integrity import heads_path, keep_pruned, kept_heads, verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import heads_path, keep_pruned, kept_heads
 from mew_lab.log.prune import prune
 from mew_lab.space.events import Noted, Record
 
@@ -43,7 +44,7 @@ def test_a_lab_keeps_heads_that_a_verification_finds_again(tmp_path: Path) -> No
     file = heads_path(tmp_path, "demo")
     assert file.stat().st_mode & 0o777 == 0o600 and file.parent == tmp_path / ".mew" / "tokens" / "demo"
     heads = kept_heads(journal)
-    found = verify(journal, heads)
+    found = verify_chain(journal, heads)
     assert found.flaw is None and found.kept == len(heads) >= 2
     assert found.behind == 0, "the last head is that of the end"
     assert welcomed in journal.read_text()
@@ -117,7 +118,7 @@ async def test_a_head_is_kept_each_while_and_only_when_it_changed(tmp_path: Path
     append()
     keeper.stop()
     assert [len(line.split(" ")) for line in file.read_text().splitlines()] == [4, 4, 4]
-    assert verify(journal.path, kept_heads(journal.path, file)).kept == 3
+    assert verify_chain(journal.path, kept_heads(journal.path, file)).kept == 3
 
 
 async def test_a_file_that_cannot_be_written_is_told_once_and_hinders_nothing(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
         again.chat("after")
     finally:
         again.down()
-    assert verify(journal, kept_heads(journal)).flaw is None
+    assert verify_chain(journal, kept_heads(journal)).flaw is None
     assert main(["replay", str(journal)]) == 0
 
 

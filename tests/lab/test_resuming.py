@@ -26,7 +26,7 @@ from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
-from mew_lab.log.integrity import heads_path, keep_pruned
+from mew_lab.log.kept_heads import heads_path, keep_pruned
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.log.reading import read_journal

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import LocalProtocolError
-from mew_lab.ledger.calls import CallLedger, Change, Claim, Proposal, Rejection, shown
+from mew_lab.ledger.calls import CallLedger, Change, Claim, Proposal, Rejection, error_text, is_failure, shown
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import ABSENT, Difference
 from mew_lab.protocol.envelope import Envelope, digest
@@ -546,3 +546,30 @@ def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
     book.observe(sent)
     after = book.proposals.get("p1")
     assert after is not None and after.state == "fulfilled" and not after.edited
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ({"error": {"code": -32000, "message": "no such file"}}, "no such file"),
+        ({"error": "as a text"}, "as a text"),
+        ({"error": {"code": -32000, "message": 7}}, ""),
+        ({"error": None}, ""),
+        ({"result": {"isError": True, "content": [7, {"type": "image"}, {"text": ""}, {"text": "broken"}]}}, "broken"),
+        ({"result": {"isError": True, "content": {"text": "x"}}}, ""),
+        ({"result": {"isError": True}}, ""),
+    ],
+)  # fmt: skip
+def test_the_message_of_a_failed_answer_is_that_of_the_error_or_the_first_text_of_the_tool(
+    payload: dict[str, Any], text: str
+) -> None:
+    members = {"id": "s-1", "from": "fs", "kind": "mcp/response", "payload": payload}
+    response = Entry(1, 0.0, "", "accepted", "", "", "fs", members)
+    assert is_failure(response)
+    assert error_text(response) == text
+
+
+def test_an_answer_that_is_no_error_has_no_message() -> None:
+    members = {"payload": {"result": {"content": [{"text": "fine"}]}}}
+    assert not is_failure(Entry(1, 0.0, "", "accepted", "", "", "fs", members))
+    assert not is_failure(None)

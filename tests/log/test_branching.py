@@ -11,7 +11,7 @@ import pytest
 
 from mew_lab.errors import JournalError
 from mew_lab.log.branching import begin_branch
-from mew_lab.log.integrity import verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.log.replay import Player, replay
@@ -40,7 +40,7 @@ def test_a_branch_begins_with_the_state_of_its_place(seed: int, tmp_path: Path) 
         assert json.loads(snapshot(begun.space)) == json.loads(snapshot(player.space))
         assert begun.space.epoch != stage.space.epoch, "no id of the gateway comes twice"
         assert (begun.void, begun.connections) == (player.end().void, player.end().connections)
-        assert verify(target).flaw is None
+        assert verify_chain(target).flaw is None
         quick = resume_quickly([target], name="branch")
         assert quick is None or json.loads(snapshot(quick.replayed.space)) == json.loads(
             snapshot(begun.space)

@@ -234,6 +234,51 @@ CHANGES: list[Callable[[Path], object]] = [
 ]
 
 
+def cut(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def cut_and_append(path: Path) -> None:
+    """As a gateway that resumes a journal removes a torn line and writes another one."""
+    data = path.read_bytes()
+    cut(path)
+    with path.open("ab") as file:
+        file.write(b"\n" + data)
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("change", [flip, replace, cut, cut_and_append])
+def test_a_journal_that_is_changed_while_its_index_is_in_use_is_indexed_anew(
+    large: Path, change: Callable[[Path], object], kept: bool
+) -> None:
+    index = LogIndex(Files((large,)), keep=kept).build()
+    with large.open("ab") as file:
+        file.write(b'{"seq":1,"now":"2026')  # a torn line
+    check(large, index.build())
+    assert index.notes == ()
+    change(large)
+    check(large, index.build())
+    assert "was changed since it was indexed" in index.notes[0]
+
+
+def test_a_torn_line_that_is_completed_becomes_a_row(large: Path) -> None:
+    data = large.read_bytes()
+    last = data.rstrip(b"\n").rfind(b"\n") + 1
+    for end in (last + 5, last + 50, len(data) - 2, len(data)):
+        large.write_bytes(data[:last])
+        index = LogIndex(Files((large,))).build()
+        rows = len(index)
+        with large.open("ab") as file:
+            file.write(data[last:end])
+        check(large, index.build())
+        with large.open("ab") as file:
+            file.write(data[end:])
+        check(large, index.build())
+        assert len(index) == rows + 1
+
+
 @pytest.mark.threat(27, 32)
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_index_in_doubt_is_built_anew(
@@ -244,6 +289,7 @@ def test_an_index_in_doubt_is_built_anew(
     counts = parsed(monkeypatch)
     index = LogIndex(Files((large,))).build()
     assert sum(counts) > 100, "the whole journal was read"
+    assert len(index.notes) == 1 and index.notes[0].endswith("it is built anew.")
     check(large, index)
 
 
@@ -282,6 +328,57 @@ index = module.LogIndex(Files((path,))).build()
 print(len(index), index.path, [one.name for one in path.parent.iterdir()])
 print(*index.notes)
 """
+
+
+NO_ROOM_FOR_FACTS = """
+import resource, signal, sys
+from pathlib import Path
+import mew_lab.log.index as module
+from mew_lab.log.log import open_log
+module.SIDE_CAR = 10_000
+log = open_log(sys.argv[1])
+log.index
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+print(len(log.filter("state exists")), len(log.filter("diag.severity exists")), len(log.index))
+print(*log.index.notes)
+"""
+
+
+def test_facts_that_find_no_room_on_the_disk_are_kept_in_memory(large: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM_FOR_FACTS, str(large)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    counted, told = done.stdout.splitlines()
+    log = open_log(large, index=False)
+    expected = [len(log.filter(text)) for text in ("state exists", "diag.severity exists")]
+    assert counted.split() == [*map(str, expected), str(len(log.index))] and expected[0] > 0
+    assert "cannot be written" in told and "kept in memory" in told
+
+
+HELD = """
+import sys, threading
+from mew_lab.log.log import open_log
+held = threading.Event()
+def hold():
+    log = open_log(sys.argv[1])
+    log.index
+    held.set()
+    threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+"""
+
+
+def test_an_index_that_a_thread_holds_at_the_end_is_closed(large: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, str(large)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
 
 
 def test_a_disk_without_room_is_told_and_the_index_is_in_memory(large: Path) -> None:

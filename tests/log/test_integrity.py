@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from mew_lab.errors import JournalError
-from mew_lab.log.integrity import KeptHead, read_heads, verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import KeptHead, read_heads
 from mew_lab.log.line import write_line
 from mew_lab.log.log import open_log
 from mew_lab.log.reading import read_journal
@@ -220,7 +221,7 @@ def test_a_line_that_was_tampered_with_is_named(tmp_path: Path, name: str) -> No
         folder = tmp_path / str(seed)
         folder.mkdir()
         kept = write(folder, seed)
-        assert verify(kept.path, kept.heads).flaw is None
+        assert verify_chain(kept.path, kept.heads).flaw is None
         random = Random(seed)
         file = random.choice(kept.files[:-1])
         whole = file.read_bytes()
@@ -228,7 +229,7 @@ def test_a_line_that_was_tampered_with_is_named(tmp_path: Path, name: str) -> No
         for at in random.sample(range(1, len(lines) - 2), 4):
             changed, behind = TAMPERINGS[name](lines, at)
             file.write_bytes(b"".join(changed))
-            flaw = verify(kept.path).flaw
+            flaw = verify_chain(kept.path).flaw
             assert flaw is not None, (name, at)
             assert (flaw.path, flaw.line) == (file, at + 1 + behind), (name, flaw)
             assert file.name in str(flaw) and f"line {at + 1 + behind} " in str(flaw)
@@ -252,7 +253,7 @@ def test_what_a_replay_cannot_see_the_chain_shows(tmp_path: Path, old: bytes, ne
             if old in line:
                 file.write_bytes(b"".join([*lines[:at], line.replace(old, new), *lines[at + 1 :]]))
                 replay(kept.path)
-                flaw = verify(kept.path).flaw
+                flaw = verify_chain(kept.path).flaw
                 assert flaw is not None and (flaw.path, flaw.line) == (file, at + 1)
                 return
     raise AssertionError("it stands nowhere in this journal")
@@ -264,10 +265,10 @@ def test_a_normalised_text_is_another_text(tmp_path: Path) -> None:
     raw = json.dumps({"id": "m", "kind": "chat", "payload": {"text": "caf\u00e9 \u212b"}}, ensure_ascii=False)
     journal.append(stage.play(Received(raw, "c1")).records)
     text = journal.path.read_text()
-    assert verify(journal.path).flaw is None and unicodedata.normalize("NFD", text) != text
+    assert verify_chain(journal.path).flaw is None and unicodedata.normalize("NFD", text) != text
     for form in ("NFC", "NFD"):
         journal.path.write_text(unicodedata.normalize(form, text))  # type: ignore[arg-type]
-        flaw = verify(journal.path).flaw
+        flaw = verify_chain(journal.path).flaw
         assert flaw is not None and flaw.line == len(text.splitlines())
 
 
@@ -276,8 +277,8 @@ def test_a_tail_that_was_cut_is_seen_by_the_heads_alone(tmp_path: Path) -> None:
     last = kept.files[-1]
     lines = lines_of(last)
     last.write_bytes(b"".join(lines[:-1]))
-    assert verify(kept.path).flaw is None
-    flaw = verify(kept.path, kept.heads).flaw
+    assert verify_chain(kept.path).flaw is None
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (last, len(lines)) and "the end" in flaw.why
 
 
@@ -285,7 +286,7 @@ def test_a_missing_file_in_the_middle_is_named(tmp_path: Path) -> None:
     kept = write(tmp_path)
     lines = lines_of(kept.files[0])
     kept.files[1].unlink()
-    flaw = verify(kept.path).flaw
+    flaw = verify_chain(kept.path).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (kept.files[0], len(lines) + 1)
     assert kept.files[2].name in flaw.why and "missing" in flaw.why
 
@@ -294,15 +295,15 @@ def test_missing_last_files_are_seen_by_the_heads_alone(tmp_path: Path) -> None:
     kept = write(tmp_path)
     for file in kept.files[2:]:
         file.unlink()
-    assert verify(kept.path).flaw is None
-    flaw = verify(kept.path, kept.heads).flaw
+    assert verify_chain(kept.path).flaw is None
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and flaw.path == kept.files[1] and flaw.line == len(lines_of(kept.files[1])) + 1
 
 
 def test_a_file_emptied_in_the_middle_is_named(tmp_path: Path) -> None:
     kept = write(tmp_path)
     kept.files[1].write_bytes(b"")
-    flaw = verify(kept.path, kept.heads).flaw
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and flaw.path == kept.files[0]
 
 
@@ -310,7 +311,7 @@ def test_an_emptied_journal_is_none(tmp_path: Path) -> None:
     kept = write(tmp_path)
     kept.path.write_bytes(b"")
     with pytest.raises(JournalError, match="is not a journal"):
-        verify(kept.path, kept.heads)
+        verify_chain(kept.path, kept.heads)
 
 
 def test_a_chain_made_anew_as_a_whole_is_seen_by_the_heads_alone(tmp_path: Path) -> None:
@@ -323,8 +324,8 @@ def test_a_chain_made_anew_as_a_whole_is_seen_by_the_heads_alone(tmp_path: Path)
         lines = rechained(lines, before)
         before = lines[-1][-67:-3].decode()
         file.write_bytes(b"".join(lines))
-    assert verify(kept.path).flaw is None
-    flaw = verify(kept.path, kept.heads).flaw
+    assert verify_chain(kept.path).flaw is None
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and "rewritten" in flaw.why
     vouched = [one for one in kept.heads if one.chain.encode() in b"".join(map(Path.read_bytes, kept.files))]
     last = vouched[-1].seq if vouched else 0
@@ -337,10 +338,10 @@ def test_files_of_two_runs_put_together_are_no_chain(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     one, other = write(tmp_path / "a", 1), write(tmp_path / "b", 2)
     one.files[1].write_bytes(other.files[1].read_bytes())
-    flaw = verify(one.path).flaw
+    flaw = verify_chain(one.path).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (one.files[1], 1)
     one.path.write_bytes(one.path.read_bytes() + other.path.read_bytes())
-    flaw = verify(one.path).flaw
+    flaw = verify_chain(one.path).flaw
     assert flaw is not None and flaw.path == one.path
 
 
@@ -348,8 +349,8 @@ def test_chains_taken_off_throughout_are_told_as_unchained(tmp_path: Path) -> No
     kept = write(tmp_path, events=10, rotate_at=6000)
     for file in kept.files:
         file.write_bytes(b"".join(line[:-77] + b"}\n" for line in lines_of(file)))
-    assert "unchained" in str(verify(kept.path))
-    assert verify(kept.path, kept.heads).flaw is not None
+    assert "unchained" in str(verify_chain(kept.path))
+    assert verify_chain(kept.path, kept.heads).flaw is not None
 
 
 # --- what is no tampering ---
@@ -367,7 +368,7 @@ def test_rotation_and_resumption_carry_the_chain_on(tmp_path: Path) -> None:
             journal = Journal.resume(path, rotate_at=5000)
             assert journal.head == head
     journal.close()
-    found = verify(path)
+    found = verify_chain(path)
     assert found.flaw is None and found.chained == len(stage.records) + len(journal.paths) - 1
     assert found.head.encode() == journal.head.chain
 
@@ -384,12 +385,12 @@ def test_a_torn_tail_is_no_tampering_and_what_follows_goes_on_from_the_last_whol
     end = whole.rfind(b"\n", 0, len(whole) - 1) + 1
     for cut in range(end, len(whole)):
         path.write_bytes(whole[:cut])
-        found = verify(path)
+        found = verify_chain(path)
         assert found.flaw is None and found.torn == (end < cut < len(whole) - 1)
         again = Journal.resume(path)
         again.append([stage.records[-1]])
         again.close()
-        assert verify(path).flaw is None and not verify(path).torn
+        assert verify_chain(path).flaw is None and not verify_chain(path).torn
 
 
 def test_what_the_disk_did_not_take_leaves_the_chain_as_it_was(
@@ -405,20 +406,20 @@ def test_what_the_disk_did_not_take_leaves_the_chain_as_it_was(
                 journal.append([record])
             monkeypatch.setattr(os, "write", take)
         journal.append([record])
-    assert verify(journal.paths[0]).flaw is None and len(journal.paths) > 1
+    assert verify_chain(journal.paths[0]).flaw is None and len(journal.paths) > 1
 
 
 def test_an_old_journal_opens_replays_goes_on_and_is_said_to_be_unchained(tmp_path: Path) -> None:
     stage = a_stage(Random(7), 10)
     path = tmp_path / "old.jsonl"
     path.write_bytes(b"".join(write_line(one) for one in stage.records))
-    old = verify(path)
+    old = verify_chain(path)
     assert old.flaw is None and not old.chained and "unchained" in str(old)
     events = replay(path).events
     journal = Journal.resume(path)
     journal.append(Stage(epoch=1).play(Noted("resumed", "", "")).records[1:])
     journal.close()
-    found = verify(path)
+    found = verify_chain(path)
     assert found.flaw is None and (found.unchained, found.chained) == (len(stage.records), 1)
     assert "that are unchained" in str(found)
     assert len(list(open_log(path).records)) == len(stage.records) + 1 and events
@@ -442,12 +443,12 @@ def test_a_message_that_looks_like_a_chained_line_is_read_to_the_byte(tmp_path: 
     stage.play(Noted("x", "ada", ',"chain":"' + "0" * 64 + '"}'))
     journal = Journal(tmp_path / "j.jsonl")
     journal.append(stage.records)
-    assert verify(journal.path).flaw is None
+    assert verify_chain(journal.path).flaw is None
     raws = [one.raw for one in read_journal(journal.path)]
     assert [one.raw for one in stage.records][1:] == raws[1:]
     (tmp_path / "old.jsonl").write_bytes(b"".join(write_line(one) for one in stage.records))
     assert [one.raw for one in read_journal(tmp_path / "old.jsonl")][1:] == raws[1:]
-    assert verify(tmp_path / "old.jsonl").unchained == len(stage.records)
+    assert verify_chain(tmp_path / "old.jsonl").unchained == len(stage.records)
 
 
 # --- the file of heads ---

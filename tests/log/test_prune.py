@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
-from mew_lab.log.integrity import verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
 from mew_lab.log.log import open_log
@@ -59,7 +59,7 @@ def test_what_is_left_replays_to_the_same_space(tmp_path: Path, keep: int) -> No
     assert changed == {"records"}  # by the note of it
     left = [one for one in open_log(kept.path).records if one.seq]
     assert left[:-1] == records[len(records) - len(left) + 1 :] and left[-1].event == "pruned"
-    assert verify(kept.path, kept.heads).flaw is None
+    assert verify_chain(kept.path, kept.heads).flaw is None
     assert kept.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -85,7 +85,7 @@ def test_it_is_gone_on_with_and_cut_again(
             journal.append([one for one in space.step(event, now) if hasattr(one, "seq")])
             heads.append(KeptHead(now, journal.head.seq, journal.head.chain.decode()))
         journal.close()
-        found = verify(kept.path, heads)
+        found = verify_chain(kept.path, heads)
         assert found.flaw is None, found
         assert snapshot(replay(kept.path).space) == snapshot(space)
         names = [path.name for path in journal.paths]
@@ -155,7 +155,7 @@ def test_an_old_journal_without_a_chain_can_be_cut(tmp_path: Path) -> None:
     prune(kept.path, agree=yes, clock=lambda: NOW)
     after = state_of(kept.path)
     assert {key for key in before if before[key] != after[key]} == {"records"}
-    found = verify(kept.path)
+    found = verify_chain(kept.path)
     assert found.flaw is None and found.unchained > 0 and found.chained > 0
 
 
@@ -165,7 +165,7 @@ def test_a_snapshot_that_was_changed_is_named(tmp_path: Path) -> None:
     cut(kept)
     lines = lines_of(kept.path)
     kept.path.write_bytes(b"".join([lines[0], lines[1].replace(b"chat", b"chut", 1), *lines[2:]]))
-    flaw = verify(kept.path).flaw
+    flaw = verify_chain(kept.path).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 2)
 
 
@@ -179,7 +179,7 @@ def test_a_snapshot_written_anew_with_a_chain_is_named_by_the_note_of_it(tmp_pat
     chain = json.loads(json.loads(lines[0])["detail"])["pruned"]["chain"]
     lines[1] = lines[1].replace(b"chat", b"chut", 1)
     kept.path.write_bytes(b"".join(rechained(lines, chain)))
-    flaw = verify(kept.path).flaw
+    flaw = verify_chain(kept.path).flaw
     assert flaw is not None and flaw.path == kept.path and "snapshot" in flaw.why
 
 
@@ -190,7 +190,7 @@ def test_a_snapshot_of_something_else_does_not_fit_what_follows(tmp_path: Path) 
     lines = lines_of(kept.path)
     chain = json.loads(json.loads(lines[0])["detail"])["pruned"]["chain"]
     kept.path.write_bytes(kept.path.read_bytes().replace(chain.encode(), b"0" * 64))
-    assert verify(kept.path).flaw is not None
+    assert verify_chain(kept.path).flaw is not None
 
 
 @pytest.mark.threat(44)
@@ -198,7 +198,7 @@ def test_a_snapshot_of_something_else_does_not_fit_what_follows(tmp_path: Path) 
 def test_the_head_that_a_prune_gives_vouches_for_what_is_left(tmp_path: Path, keep: int) -> None:
     kept = write(tmp_path, 3)
     cut(kept, keep)
-    found = verify(kept.path, kept.heads)
+    found = verify_chain(kept.path, kept.heads)
     assert (found.flaw, found.behind, found.latest) == (None, 0, NOW)
     assert "kept head" in str(found)
 
@@ -209,7 +209,7 @@ def test_a_snapshot_that_somebody_else_made_is_not_vouched_for(tmp_path: Path, k
     """The very files that a prune makes, of another state, by a writer of the journal that has no place for heads."""
     kept = write(tmp_path, 3)
     cut(kept._replace(heads=list(kept.heads)), keep)
-    flaw = verify(kept.path, kept.heads).flaw
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1) and "none after it" in flaw.why
 
 
@@ -227,7 +227,7 @@ def test_a_snapshot_that_says_it_stands_for_all_heads_is_not_vouched_for(tmp_pat
     kept.path.write_bytes(
         b"".join(rechained([forged, lines[1].replace(b"chat", b"chut", 1), *lines[2:]], chain))
     )
-    flaw = verify(kept.path, kept.heads).flaw
+    flaw = verify_chain(kept.path, kept.heads).flaw
     assert flaw is not None and flaw.path == kept.path
 
 
@@ -237,7 +237,7 @@ def test_a_snapshot_without_a_note_of_it_is_not_vouched_for(tmp_path: Path) -> N
     whole = kept.files[-1].read_bytes()
     cut(kept)
     kept.files[-1].write_bytes(whole)  # as it was: nothing in it tells of a snapshot
-    flaw = verify(kept.path).flaw
+    flaw = verify_chain(kept.path).flaw
     assert flaw is not None and flaw.path == kept.path and "no later note" in flaw.why
 
 
@@ -255,9 +255,9 @@ def test_a_kill_before_the_snapshot_takes_its_place_leaves_what_was_there(
         patch.setattr(Path, "replace", killed)
         cut(kept, keep)
     assert all(path.exists() for path in kept.files)
-    assert verify(kept.path, kept.heads).flaw is None
+    assert verify_chain(kept.path, kept.heads).flaw is None
     cut(kept, keep)
-    assert verify(kept.path, kept.heads).flaw is None
+    assert verify_chain(kept.path, kept.heads).flaw is None
 
 
 def test_a_kill_between_snapshot_and_deletion_leaves_a_journal_that_goes_on(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_kill_between_snapshot_and_deletion_leaves_a_journal_that_goes_on(tmp_
         path.write_bytes(data)
     after = state_of(kept.path)
     assert {key for key in before if before[key] != after[key]} == {"records"}
-    assert verify(kept.path, kept.heads).flaw is None
+    assert verify_chain(kept.path, kept.heads).flaw is None
     journal = Journal.resume(kept.path, rotate_at=1000)
     stage = Stage(epoch=2).play(*[Noted("x", "", "a" * 300)] * 5)
     for record in stage.records[1:]:
@@ -284,7 +284,7 @@ def test_what_a_killed_gateway_left_unwritten_is_written_first(tmp_path: Path) -
     last.write_bytes(b"".join(lines[:-1]) + lines[-1][:30])
     cut(kept._replace(heads=[]))
     replay(kept.path)
-    assert verify(kept.path).flaw is None and not verify(kept.path).torn
+    assert verify_chain(kept.path).flaw is None and not verify_chain(kept.path).torn
 
 
 def test_a_snapshot_longer_than_a_line_stands_in_several(
@@ -318,7 +318,7 @@ def test_random_places(tmp_path: Path) -> None:
         folder.mkdir()
         kept = write(folder, random.randrange(1000), events=80, rotate_at=random.choice([5000, 20_000]))
         cut(kept, random.randrange(len(kept.files)))
-        assert verify(kept.path, kept.heads).flaw is None
+        assert verify_chain(kept.path, kept.heads).flaw is None
 
 
 @pytest.mark.parametrize("parts", ['\\"x\\"', "null", "-1", "0", "9", "true", "[]"])

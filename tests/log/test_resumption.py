@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.log.integrity import verify
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
 from mew_lab.log.replay import CAUSED, replay
 from mew_lab.log.resumption import goes_quickly, resume_quickly
@@ -86,12 +86,12 @@ def test_what_a_killed_gateway_left_unwritten_is_known(tmp_path: Path) -> None:
 def test_only_a_journal_that_is_vouched_for_goes_quickly(tmp_path: Path) -> None:
     stage = hostile(1, 30)
     path = keep(stage.records, tmp_path / "j.jsonl")
-    assert goes_quickly([path], verify(path))
+    assert goes_quickly([path], verify_chain(path))
     lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_bytes().splitlines()]
     plain = tmp_path / "plain.jsonl"
     plain.write_text(
         "".join(json.dumps({k: v for k, v in one.items() if k != "chain"}) + "\n" for one in lines)
     )
-    assert not goes_quickly([plain], verify(plain))
+    assert not goes_quickly([plain], verify_chain(plain))
     path.write_bytes(path.read_bytes().replace(b"anna", b"anni", 1))
-    assert not goes_quickly([path], verify(path))
+    assert not goes_quickly([path], verify_chain(path))

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from mew_lab.log.integrity import KeptHead, keep_head, verify
+from mew_lab.log.integrity import verify_chain
+from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.line import read_line, write_line
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
@@ -287,12 +288,12 @@ def tamper(kind: str, folder: Path, path: Path) -> Result:
             path.write_bytes(b"".join(changed))
             first = at + 1 + KINDS[kind].behind
             for nth, heads in enumerate(((kept.head,), ())):
-                flaw = verify(path, heads).flaw
+                flaw = verify_chain(path, heads).flaw
                 assert flaw is None or flaw.line == first, (kind, seed, at, flaw)
                 found[nth] += flaw is not None
             path.write_bytes(b"".join(chained(changed, b"0" * 64)))
             for nth, heads in enumerate(((kept.head,), ()), 2):
-                found[nth] += verify(path, heads).flaw is not None
+                found[nth] += verify_chain(path, heads).flaw is not None
     return Result(tried, *found)
 
 
@@ -307,7 +308,7 @@ def cut(folder: Path, path: Path) -> Result:
                 b"".join(kept.lines[: random.Random(seed + tried).randrange(2, len(kept.lines))])
             )
             for nth, heads in enumerate(((kept.head,), ())):
-                found[nth] += verify(path, heads).flaw is not None
+                found[nth] += verify_chain(path, heads).flaw is not None
     return Result(tried, *found, *found)
 
 
@@ -333,7 +334,7 @@ def test_the_journals_are_in_order_and_hold_every_kind_of_record(folder: Path, t
     for seed in range(JOURNALS):
         kept = journal(seed, folder)
         assert len(kept.records) > 300
-        assert verify(folder / f"{seed}.jsonl", [kept.head]).flaw is None
+        assert verify_chain(folder / f"{seed}.jsonl", [kept.head]).flaw is None
 
 
 def test_what_a_log_says_of_its_requests_is_worth_no_more_than_its_chain(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mew_lab.cli import main
-from mew_lab.log.integrity import KeptHead, keep_head
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.receipts import check_consents, read_receipt
 from mew_lab.space.events import Enrolled, Joined, Left, Noted, Received, Record

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from mew_lab.ledger.calls import Change, Proposal, Request, method_of, tool_of
+from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.diagnose.findings import (
@@ -398,7 +398,8 @@ class CallRules(RuleFamily):
             )
         if request.failed:
             about = {"sender": word(entry.sender), "about": word(request.id)}
-            self.report(FAILED, entry, request.id, **about, error=_error(entry))
+            error = one_line(error_text(entry), MAX_ERROR) or "without a message"
+            self.report(FAILED, entry, request.id, **about, error=error)
 
     def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
         """Judges an answer that changes nothing."""
@@ -558,17 +559,3 @@ def _why(call: Request | Proposal, entry: PlacedEntry) -> str:
 
 def _equal(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
-
-
-def _error(entry: PlacedEntry) -> str:
-    error = entry.payload.get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    if isinstance(message, str) and message:
-        return one_line(message, MAX_ERROR)
-    result = entry.payload.get("result")
-    content = result.get("content") if isinstance(result, dict) else None
-    parts = (
-        (part.get("text") for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
-    )
-    text = next((part for part in parts if isinstance(part, str) and part), "")
-    return one_line(text, MAX_ERROR) or "without a message"

@@ -100,9 +100,8 @@ class ParticipantRules(RuleFamily):
         self.refusals = self._on_refusal
         self.events = {"opened": self._on_opened}
         self._announced: BoundedDict[str, bool] = BoundedDict(MAX_NAMES, refresh=True)  # id -> is present
-        self._welcomed: BoundedDict[str, Mark] = BoundedDict(
-            MAX_NAMES
-        )  # id -> a welcome without a join since
+        # id -> a welcome without a join since
+        self._welcomed: BoundedDict[str, Mark] = BoundedDict(MAX_NAMES)
         # participant -> what it was asked and has not answered, by the id of the question
         self._status: BoundedDict[str, BoundedDict[str, Mark]] = BoundedDict(MAX_NAMES)
         self._compact: BoundedDict[str, BoundedDict[str, Mark]] = BoundedDict(MAX_NAMES)

@@ -114,6 +114,7 @@ def __dir__() -> list[str]:
 # and the order of imports changes nothing. A row that names a library applies only when that library is loaded.
 _ABOVE: dict[str, tuple[str, str]] = {
     "Views": ("views.views", ""),  # makes `lab.view`
+    "LogViews": ("views.views", ""),  # makes `log.view`
     "prepare": ("views.views", "ipykernel"),  # loads the widgets early; a script shows none
     "before_wait": (
         "notebook.waiting",

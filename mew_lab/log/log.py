@@ -23,6 +23,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from mew_lab import find_above
 from mew_lab.errors import JournalError, NoSuchRow
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, files_of
@@ -142,6 +143,7 @@ class Log:
         self._keep_index = index if isinstance(index, bool) else Path(index)
         self._progress = progress
         self._indexed = 0  # records of a log without a journal that are in the index
+        self._views: Any = None  # made at first use
         self._first_seq: int | None = None
         self._finder: ExchangeFinder | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
@@ -349,6 +351,13 @@ class Log:
         from mew_lab.log.frames import FrameCatalog
 
         return FrameCatalog()
+
+    @property
+    def view(self) -> Any:
+        """The views of this log: `log.view.moments` shows the state of the space at each place of it."""
+        if self._views is None:
+            self._views = find_above("LogViews")(self)
+        return self._views
 
     @property
     def charts(self) -> Charts:

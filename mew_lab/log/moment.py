@@ -95,6 +95,22 @@ class ProposalAt(NamedTuple):
     tool: str
     rejected: int
 
+    @classmethod
+    def of(cls, proposal: Proposal) -> ProposalAt:
+        """The row of a proposal of the ledger, as it is now."""
+        entry = proposal.entry
+        assert isinstance(entry, RecordedEntry)
+        return cls(
+            entry.record.seq,
+            entry.record.now,
+            proposal.id,
+            proposal.proposer,
+            proposal.to,
+            proposal.method,
+            proposal.tool,
+            len({rejection.by for rejection in proposal.rejections}),
+        )
+
 
 class StreamAt(NamedTuple):
     """An active stream; `target` is empty where its frames go to everybody."""
@@ -197,7 +213,7 @@ class Moment:
     def proposals(self) -> tuple[ProposalAt, ...]:
         """The open proposals, the oldest first. The first use reads the calls of the log up to here."""
         if self._proposals is None:
-            self._proposals = tuple(map(_proposal, self._read_proposals()))
+            self._proposals = tuple(map(ProposalAt.of, self._read_proposals()))
         return self._proposals
 
     def frame(self, part: str = "members") -> pd.DataFrame:
@@ -310,21 +326,6 @@ def _grants(space: Space) -> Iterable[GrantAt]:
             end.uses if end else None,
             end.max_uses if end else None,
         )
-
-
-def _proposal(proposal: Proposal) -> ProposalAt:
-    entry = proposal.entry
-    assert isinstance(entry, RecordedEntry)
-    return ProposalAt(
-        entry.record.seq,
-        entry.record.now,
-        proposal.id,
-        proposal.proposer,
-        proposal.to,
-        proposal.method,
-        proposal.tool,
-        len({rejection.by for rejection in proposal.rejections}),
-    )
 
 
 # --- open proposals ---

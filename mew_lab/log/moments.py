@@ -104,7 +104,7 @@ class Moments:
         history = self.history()
         space = history.restore(seq)
         begun = history.snapshot if seq == history.first else None
-        record = begun or self._record(seq)
+        record = begun or self.record(seq)
         return Moment(
             space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq), paths=self._paths()
         )
@@ -164,7 +164,12 @@ class Moments:
             cause = find_record(paths, cause.seq - 1)
         return cause
 
-    def _record(self, seq: int) -> Record:
+    def record(self, seq: int) -> Record:
+        """The record with this `seq`.
+
+        Raises:
+            JournalError: when the log has no such record.
+        """
         paths = self._paths()
         record = (
             find_record(paths, seq)

@@ -1,4 +1,4 @@
-"""Makes the views of a lab: one widget for each part, made at first use and shown as often as wanted.
+"""Makes the views of a lab, and of a log: one widget for each part, made at first use, shown as often as wanted.
 
 Each part is a folder of that name. The `view_of` function of its widget module connects the widget to the session.
 Loading all parts takes half a second, or several seconds from a cold disk. A kernel therefore loads them on a thread
@@ -12,18 +12,22 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, ref
 
 from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
+from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
 
-__all__ = ["PARTS", "ViewedSession", "Views", "close_views", "prepare"]
+if TYPE_CHECKING:
+    from mew_lab.views.moments.widget import MomentsView
 
-_all: WeakSet[Views] = WeakSet()
+__all__ = ["LOG_PARTS", "PARTS", "LogViews", "ViewedSession", "Views", "close_views", "prepare"]
+
+_all: WeakSet[Views | LogViews] = WeakSet()
 
 
 # What each part shows, as `%mew help` describes it.
@@ -39,6 +43,12 @@ PARTS: dict[str, str] = {
     "timeline": "messages per second, response times, and an exchange as a diagram",
     "tools": "the tools, a form for the arguments of each, and the results of your calls",
     "workshop": "the tools of an agent file: their parameters, prompts and tests",
+}
+
+
+# What each part of `log.view` shows.
+LOG_PARTS: dict[str, str] = {
+    "moments": "the state of the space at each place of the log: participants, permissions, proposals, streams, pauses",
 }
 
 
@@ -116,6 +126,43 @@ class Views:
 
     def __repr__(self) -> str:
         return f"lab.view: {', '.join(PARTS)}"
+
+
+class LogViews:
+    """The widgets of one log, as `log.view`; for the kernel's main thread alone."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._made: dict[str, Any] = {}
+        _all.add(self)
+
+    @property
+    def moments(self) -> MomentsView:
+        """The state of the space at each place of the log, with a slider."""
+        from mew_lab.views.moments.widget import view_of
+
+        if "moments" not in self._made:
+            self._made["moments"] = view_of(self._log)
+        view: MomentsView = self._made["moments"]
+        return view
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NoSuchName(
+            f"There is no part {name!r} in log.view; it has {', '.join(LOG_PARTS)}. Other parts are those of lab.view."
+        )
+
+    def __dir__(self) -> list[str]:
+        return list(LOG_PARTS)
+
+    def close(self) -> None:
+        """Closes all views, which removes them from the pages that show them."""
+        while self._made:
+            self._made.popitem()[1].close()
+
+    def __repr__(self) -> str:
+        return f"log.view: {', '.join(LOG_PARTS)}"
 
 
 def close_views() -> None:

@@ -16,13 +16,26 @@ INTRO = """# The log
 
 `lab.log`, or `mew_lab.open_log(path)` for a file or a folder. `log.df` has a row for each message.
 
+| you want | you write |
+|---|---|
+| the messages that pass a filter | `log.filter('kind ~ "mcp/*" and latency > 2s').df` |
+| the whole exchange of a message, as a tree or a diagram | `log.follow("id")`, `log.follow("id").text` |
+| the state of the space at one place | `log.at(34)`; with a slider, `log.view.moments` |
+| a new space that goes on from there | `mew_lab.up(resume=log.at(34))` |
+| faults and oddities, each with its requirement | `log.diagnose()`, `log.diagnose("warn").df` |
+| why one message was allowed or refused | `log.audit("id")` |
+| whether each executed request was decided, in an unbroken journal | `log.verify()` |
+| what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=` |
+| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()` |
+| some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
+| all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
+| the messages between an MCP client and its server | `mew-lab tap -- COMMAND`, then `open_log` |
+
 The frames say what became of the messages. `log.requests()` and the others are read in one pass; `print(log.frames)` lists
 them, and `print(log.frames["requests"])` shows the columns of one. `log.frame(name, columns)` takes columns of your own.
 `int64` and `bool` columns always have a value; `Int64`, `boolean`, numbers and times are missing where it is not known.
 `object` columns hold text, `""` where there is none, or tuples. A log that was saved by a participant carries
-`frame.attrs["unseen"]`: what it cannot show.
-
-`log.charts` draws `rate()`, `latency()`, `decisions()`, `tokens()` and `talk()`."""
+`frame.attrs["unseen"]`: what it cannot show."""
 
 
 def page() -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from mew_lab.protocol.families import FAMILIES, STARTS
 from mew_lab.views.ui.front_end import VIEWS, family_css, family_table, front_end, join_modules, read_module
-from mew_lab.views.views import PARTS
+from mew_lab.views.views import LOG_PARTS, PARTS
 
 FILES = sorted(VIEWS.glob("*/*.js"))
 SOURCES = {path.relative_to(VIEWS).as_posix(): path.read_text("utf-8") for path in FILES} | {
@@ -29,7 +29,7 @@ def code_of(source: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [*PARTS, *LOG_PARTS])
 def test_the_joined_text_is_what_the_modules_say(part: str) -> None:
     text, order = join_modules(f"{part}/view.js", SOURCES)
     paths = re.findall(r"^// --- (\S+)$", text, re.MULTILINE)
@@ -49,14 +49,14 @@ def test_the_joined_text_is_what_the_modules_say(part: str) -> None:
 
 
 def test_every_module_and_every_style_sheet_belongs_to_a_view() -> None:
-    joined = {path for part in PARTS for path in join_modules(f"{part}/view.js", SOURCES)[1]}
+    joined = {path for part in (*PARTS, *LOG_PARTS) for path in join_modules(f"{part}/view.js", SOURCES)[1]}
     assert joined == {*SOURCES}
-    styles = [front_end(part)[1] for part in PARTS]
+    styles = [front_end(part)[1] for part in (*PARTS, *LOG_PARTS)]
     for sheet in VIEWS.glob("*/*.css"):
         assert any(sheet.read_text("utf-8") in style for style in styles), sheet.name
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [*PARTS, *LOG_PARTS])
 def test_a_module_imports_every_name_of_another_that_it_uses_and_no_more(part: str) -> None:
     """In the joined text a forgotten import would go unnoticed."""
     _, paths = join_modules(f"{part}/view.js", SOURCES)
@@ -157,4 +157,4 @@ def test_no_element_of_a_part_has_the_class_of_another_part(path: str) -> None:
         r'classList\.\w+\("([^"]*)', SOURCES[path]
     )
     given = {name for text in classes if not text.startswith("mew mew-") for name in text.split()}
-    assert not given & {f"mew-{part}" for part in PARTS}
+    assert not given & {f"mew-{part}" for part in (*PARTS, *LOG_PARTS)}

@@ -15,7 +15,7 @@ from mew_lab.views.ui import live
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import LiveWidget, can_click_while_waiting, free_the_comm
 from mew_lab.views.ui.preferences import preferences
-from mew_lab.views.views import PARTS
+from mew_lab.views.views import LOG_PARTS, PARTS
 
 
 class Counter(LiveWidget):
@@ -328,7 +328,7 @@ def test_the_front_end_uses_no_way_to_turn_text_into_markup() -> None:
         "new Function",
         "srcdoc",
     )
-    for part in PARTS:
+    for part in (*PARTS, *LOG_PARTS):
         module, _ = front_end(part)
         assert [word for word in forbidden if word in module] == []
 
@@ -378,7 +378,7 @@ SHEETS = sorted(Path(live.__file__).parents[1].glob("*/*.css"))
 def test_a_view_s_style_sheet_means_its_own_view_alone(sheet: Path) -> None:
     # All sheets of a page mean all of its views: a rule for a class of any view changes the others that have one.
     # A shared element has names of its own, which its module gives and no view does.
-    views = "approvals|chat|feed|grants|panel|reasoning|roster|streams|timeline|tools|workshop"
+    views = "approvals|chat|feed|grants|moments|panel|reasoning|roster|streams|timeline|tools|workshop"
     text = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
     # What sets variables alone changes nothing by itself.
     rules = [

@@ -4,9 +4,11 @@ import { connect } from "../ui/connection.js";
 import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
+import { openIn } from "../ui/links.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { LIMITS, METHOD_WORDS, composePattern, readLimit, suggestTools } from "./pattern.js";
+import { makePlayground } from "./playground.js";
 
 const ORIGINS = { configured: "From configuration", everybody: "Default for everyone", told: "Held when it joined" };
 const GROUP_WORDS = { mine: "Granted by you", granted: "Granted by others", configured: "From configuration", everybody: "Default for everyone", told: "Held when they joined", "": "All" };
@@ -46,7 +48,8 @@ function render({ model, el }) {
   const whose = make("select", { "aria-label": "Whose permissions", onchange: () => narrow() });
   const opener = make("button", { type: "button", class: "mew-new", text: "Allow…", "aria-expanded": "false", onclick: () => toggleForm() });
   header.filter.append(group, whose);
-  header.actions.append(opener);
+  const supposer = make("button", { type: "button", class: "mew-quiet mew-suppose", text: "What if…", title: "Which messages would other permissions have allowed or denied?", "aria-expanded": "false", onclick: () => togglePlayground() });
+  header.actions.append(supposer, opener);
   const body = make("tbody");
   const table = make("table", { "aria-label": "Permissions" }, make("thead", {}, make("tr", {}, ...["Participant", "May", "From", "Since", "Revoke"].map((text) => make("th", { scope: "col", text })))), body);
   const empty = emptyState("You have granted no permission yet.", { action: { text: "Allow…", run: () => toggleForm() } });
@@ -60,14 +63,17 @@ function render({ model, el }) {
 
   /** @type {Map<string, PermissionRow>} */
   const rows = new Map();
-  let head = { space: "", holders: [], total: 0, groups: [] }, choices = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
+  let head = { space: "", holders: [], total: 0, groups: [] }, choices = [], profiles = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
   /** @type {ReturnType<typeof makeForm> | null} */
   let form = null;
+  /** @type {ReturnType<typeof makePlayground> | null} */
+  let playground = null;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
       if (item.t === "snapshot") {
         choices = item.choices;
+        profiles = item.profiles;
         setHead(item);
         fill(item.rows.filter(fits));
         if (whose.value || group.value !== "mine") narrow();
@@ -258,8 +264,46 @@ function render({ model, el }) {
     return { probed: /** @type {{ to: string, pattern: string } | null} */ (null), box, to, what, tool, known, tools, which, fixed, args, until, text, advanced, answer, send };
   }
 
+  function togglePlayground() {
+    if (playground) return closePlayground();
+    if (form) closeForm();
+    playground = makePlayground({
+      holders: head.holders, profiles, announce, close: closePlayground,
+      ask: (supposed) => link.act("suppose", supposed),
+      async show(id) {
+        if (!(await openIn(root, "feed", { id }))) link.notice("No list of messages on this page shows this message.", "status");
+      },
+      grant(to, pattern) {
+        closePlayground();
+        toggleForm();
+        form.to.value = to;
+        form.what.value = OWN_PATTERN;
+        form.text.value = pattern;
+        form.advanced.open = true;
+        showChoices();
+        probe(0);
+      },
+    });
+    place.replaceChildren(playground.node);
+    set(supposer, "aria-expanded", "true");
+    paint();
+    playground.focus();
+  }
+
+  function closePlayground() {
+    if (!playground) return;
+    playground.end();
+    playground = null;
+    const focused = atHand(place);
+    place.replaceChildren();
+    set(supposer, "aria-expanded", "false");
+    paint();
+    if (focused) supposer.focus();
+  }
+
   function toggleForm() {
     if (form) return closeForm();
+    closePlayground();
     form = makeForm();
     place.replaceChildren(form.box);
     setTools();
@@ -370,7 +414,7 @@ function render({ model, el }) {
   function paint() {
     const mine = head.groups.find(([name]) => name === "mine")?.[1] ?? 0;
     header.setCounts([{ text: head.space }, { text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` }]);
-    empty.hidden = rows.size > 0 || group.value !== "mine" || form !== null;
+    empty.hidden = rows.size > 0 || group.value !== "mine" || form !== null || playground !== null;
     table.hidden = !rows.size;
     const shown = whose.value ? rows.size : group.value ? head.groups.find(([name]) => name === group.value)?.[1] ?? 0 : head.total;
     less.hidden = rows.size >= shown;
@@ -387,6 +431,7 @@ function render({ model, el }) {
 
   return () => {
     clearTimeout(timer);
+    playground?.end();
     link.end();
   };
 }

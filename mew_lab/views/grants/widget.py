@@ -24,6 +24,7 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
+from mew_lab.views.grants.playground import Playground, pack_answer, read_supposition
 from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
@@ -61,6 +62,8 @@ class GrantsView(ActingWidget):
         self._known: dict[str, Holding] = {}
         self._head: dict[str, Any] = {}
         self._question = 0
+        self._supposed = 0
+        self._playground = Playground(session.log)
         super().__init__(**traits)
         stop_following = follow_space(session, holdings, self.wake)
 
@@ -80,6 +83,7 @@ class GrantsView(ActingWidget):
             "now": self.clock().timestamp(),
             "me": visible(self._session.me.name),
             "choices": _choices(),
+            "profiles": list(PROFILES),
             "rows": [_pack(row) for row in rows],
         } | self._head
 
@@ -124,6 +128,7 @@ class GrantsView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {
             "probe": self._probe,
+            "suppose": self._suppose,
             "grant": self._grant,
             "revoke": self._revoke,
             "restore": self._restore,
@@ -143,6 +148,19 @@ class GrantsView(ActingWidget):
             # A half-written pattern is no failure that a person has to dismiss.
             return ActResult("", {"fault": one_line(str(fault), 300)})
         return ActResult("", _pack_probe(result, to))
+
+    def _suppose(self, params: Mapping[str, Any]) -> Future[ActResult]:
+        to, profile, text = _read_texts(params, "to", "profile", "pattern")
+        self._supposed += 1
+        return self._session.loop.submit(self._judge(to, profile, text, self._supposed))
+
+    async def _judge(self, to: str, profile: str, text: str, number: int) -> ActResult:
+        try:
+            supposed = read_supposition(to, profile, text)
+            answer = await self._playground.suppose(supposed, wanted=lambda: number == self._supposed)
+        except MewError as fault:
+            return ActResult("", {"fault": visible(one_line(str(fault), 400))})
+        return ActResult("", None if answer is None else pack_answer(supposed, answer))
 
     def _grant(self, params: Mapping[str, Any]) -> Future[ActResult]:
         to, text = _read_texts(params, "to", "pattern")

@@ -1,0 +1,1 @@
+"""The moments view: model, widget and front end."""

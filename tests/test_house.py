@@ -53,6 +53,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
+    "httpx2": ("bridge.http_client", "bridge.session"),  # mcp brings it
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),
     "langgraph": ("bridge.frameworks.langgraph",),

@@ -12,16 +12,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.server_run import ServerRun
+from mew_lab.bridge.subscriptions import LogLimit, Subscriptions
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
+from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ PASSED_ON = frozenset(
         "resources/templates/list",
         "prompts/list",
         "prompts/get",
+        "completion/complete",
     }
 )
 RELAYED = frozenset(
@@ -50,11 +55,17 @@ RELAYED = frozenset(
 )
 CAPABILITIES: Mapping[str, frozenset[str]] = {
     "tools": frozenset({"listChanged"}),
-    "resources": frozenset({"listChanged"}),
+    "resources": frozenset({"listChanged", "subscribe"}),
     "prompts": frozenset({"listChanged"}),
-}  # of a server, that PASSED_ON and RELAYED serve
+    "completions": frozenset(),
+    "logging": frozenset(),
+}  # of a server, that the bridge passes on
+LOGGED = "notifications/message"
+UPDATED = "notifications/resources/updated"
 ENDED = -32000
 SETTLE = 1.0  # seconds for sending the last answers
+MINUTE = 60.0  # seconds
+PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
 MAX_PAGES = 100
 
 
@@ -65,53 +76,80 @@ class McpBridge:
     started, `annotations` the hints in their descriptions, by tool.
 
     Args:
-        command: the program and its arguments; `python` as the program is this interpreter. env: names of environment
-        variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or the variables
-            themselves, names and values.
+        command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
+            URL of a server that runs elsewhere.
+        env: names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or the
+            variables themselves, names and values.
+        headers, transport: of a server at a URL, as `RemoteServer` has them.
         cwd: the working directory of the server; None takes that of this process.
         on_end: called with a sentence when the server ends without `stop()`.
         start_timeout: seconds in which the server must answer `initialize`.
+        restarts: how often within a minute a server that ends by itself is started again, before the participant
+            leaves.
 
     Raises:
-        ConfigError: when there is no command, or a named variable is not set.
+        ConfigError: when there is no command, a named variable is not set, or as `RemoteServer`.
     """
 
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        command: Sequence[str] | str,
         *,
         env: Sequence[str] | Mapping[str, str] = (),
         cwd: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: str | None = None,
         on_end: Callable[[str], None] | None = None,
         start_timeout: float = 20.0,
+        restarts: int = 0,
     ) -> None:
         self.name = name
         self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
         self.participant: MEWParticipant | None = None
-        self._process = ServerProcess(command, cwd=Path(cwd) if cwd is not None else Path.cwd(), env=env)
+        folder = Path(cwd) if cwd is not None else Path.cwd()
+
+        def new_run() -> ServerRun:
+            server = (
+                RemoteServer(command, headers=headers, transport=transport)
+                if isinstance(command, str)
+                else ServerProcess(command, cwd=folder, env=env)
+            )
+            return ServerRun(server, name=name, on_notification=self._relay)
+
+        self._new_run = new_run
+        self._run = new_run()
+        self._restarts = restarts
+        self._ends: list[float] = []  # the times of the ends within the last minute
         self._on_end = on_end
         self._start_timeout = start_timeout
-        self._session: McpSession | None = None
-        self._life: asyncio.Task[None] | None = None
-        self._silent = asyncio.Event()  # the server writes no more
-        self._leave = asyncio.Event()
         self._stopping = False
         self._watching: asyncio.Task[None] | None = None
+        self._log_limit = LogLimit()
+        self._log_level: object = None
+        self._subscriptions = Subscriptions(
+            subscribe=lambda uri: self._opened().subscribe(uri),
+            unsubscribe=lambda uri: self._opened().unsubscribe(uri),
+        )
+        self._own: dict[str, Callable[[McpSession, Mapping[str, Any]], Awaitable[None]]] = {
+            "logging/setLevel": self._set_log_level,
+            "resources/subscribe": lambda _, params: self._change_subscription(params, subscribes=True),
+            "resources/unsubscribe": lambda _, params: self._change_subscription(params, subscribes=False),
+        }
 
     def __repr__(self) -> str:
         return f"<McpBridge {self.name}: {self.command_line}>"
 
     @property
     def command_line(self) -> str:
-        """The exact command in shell syntax."""
-        return self._process.command_line
+        """The exact command in shell syntax, or the URL without its query."""
+        return self._run.server.command_line
 
     @property
     def pid(self) -> int:
-        """The process id of the server; 0 before its start."""
-        return self._process.pid
+        """The process id of the server; 0 before its start, and for one at a URL."""
+        return self._run.server.pid
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
@@ -120,31 +158,15 @@ class McpBridge:
             MewError: the server does not start or answer; the error has its command and its last line of stderr.
             NotAdmitted, ConnectionLost, NoReply: the space does not admit the participant; the server is ended.
         """
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[McpSession] = loop.create_future()
         try:
-            await self._process.start()
-            self._life = loop.create_task(self._hold_session(ready))
-            async with asyncio.timeout(self._start_timeout):
-                self._session = await ready
-                await self._read_annotations(self._session)
+            await self._open()
             self.participant = MEWParticipant(client, tools=self)
             await self.participant.start()
-        except TimeoutError:
-            await self.stop()
-            raise MewError(
-                f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
-                f"{self._start_timeout:g} s. Is it an MCP server that uses stdio?"
-            ) from None
-        except RpcError:  # only where it has ended
-            how = await self._process.describe_end()
-            await self.stop()
-            raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
         except BaseException:
             await self.stop()
             raise
         client.on_disconnected(lambda error: self._on_disconnected(client, error))
-        self._watching = loop.create_task(self._watch())
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
         return self.participant
 
     async def stop(self) -> None:
@@ -155,12 +177,29 @@ class McpBridge:
             watching.cancel()
         if self.participant is not None:
             await self.participant.stop()
-        self._leave.set()
-        if self._life is not None:
-            if self._session is None:  # still in the handshake, where nothing waits for `_leave`
-                self._life.cancel()
-            await asyncio.wait({self._life})
-        await self._process.stop()
+        await self._run.stop()
+
+    async def _open(self) -> None:
+        """Starts the server, opens a session with it, and reads its tools; a failure ends it. Raises as `start`."""
+        run = self._run
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                session = await run.start()
+                await self._read_annotations(session)
+        except TimeoutError:
+            await run.stop()
+            kind = " that uses stdio" if isinstance(run.server, ServerProcess) else ""
+            raise MewError(
+                f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
+                f"{self._start_timeout:g} s. Is it an MCP server{kind}?"
+            ) from None
+        except RpcError:  # only where it has ended
+            how = await run.server.describe_end()
+            await run.stop()
+            raise MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}") from None
+        except BaseException:
+            await run.stop()
+            raise
 
     # --- answering ---
 
@@ -171,20 +210,23 @@ class McpBridge:
             RpcError: the error of the server; -32601 for a method that is not passed on; -32000 when the server has
                 ended.
         """
-        session = self._session
         if method == "ping":
             return {}
-        if method == "initialize" and session is not None:
-            return _passed_on(session.initialized)
-        if method not in PASSED_ON or session is None:
+        if method not in PASSED_ON and method not in self._own and method != "initialize":
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
+        run, session = self._run, self._opened()
+        if method == "initialize":
+            return _passed_on(session.initialized)
         own, on_progress = self._with_progress(params)
         try:
+            if method in self._own:
+                await self._own[method](session, params)
+                return {}
             return await session.request(method, own, on_progress=on_progress)
         except RpcError:
-            if not self._silent.is_set():
+            if not run.ended.is_set():
                 raise
-            raise RpcError(ENDED, await self._describe_end()) from None
+            raise RpcError(ENDED, await self._describe_end(run)) from None
 
     def _with_progress(self, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], OnProgress | None]:
         """The params for the server, and what relays its progress to the requester; None where none is wanted.
@@ -198,17 +240,19 @@ class McpBridge:
         own = {name: value for name, value in params.items() if name != "_meta"}
         return ({**own, "_meta": rest} if rest else own), relay
 
-    async def _describe_end(self) -> str:
-        return f"the MCP server of participant {self.name} {await self._process.describe_end()}"
+    async def _describe_end(self, run: ServerRun) -> str:
+        return f"the MCP server of participant {self.name} {await run.server.describe_end()}"
 
     async def _read_annotations(self, session: McpSession) -> None:
         """Reads the annotations of the server's tools; a server without tools is accepted as well."""
+        self.listed.clear()
+        self.annotations.clear()
         params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
             try:
                 page = await session.request("tools/list", params)
             except RpcError:
-                if self._silent.is_set():
+                if self._run.ended.is_set():
                     raise
                 return
             for tool in page.get("tools") or ():
@@ -221,47 +265,101 @@ class McpBridge:
 
     # --- the life of the server ---
 
-    async def _hold_session(self, ready: asyncio.Future[McpSession]) -> None:
-        """Opens and closes the session in one task, as the library requires."""
-        try:
-            open_session = await asyncio.to_thread(_load)
-            async with open_session(
-                self._process, on_notification=self._relay, at_end=self._silent.set
-            ) as session:
-                if not ready.done():
-                    ready.set_result(session)
-                await self._leave.wait()
-        except Exception as fault:
-            if ready.done():
-                logger.debug("the session of %s ended with a fault: %s", self.name, fault)
-                return
-            how = (
-                await self._process.describe_end()
-                if isinstance(fault, EOFError)
-                else one_line(str(fault), 600)
-            )
-            ready.set_exception(MewError(f"Cannot bridge {self.name!r} with {self.command_line}: it {how}"))
+    def _opened(self) -> McpSession:
+        """The open session.
+
+        Raises:
+            RpcError: the server is being started again.
+        """
+        if self._run.session is None:
+            text = f"the MCP server of participant {self.name} is being started again; ask again later"
+            raise RpcError(ENDED, text)
+        return self._run.session
+
+    async def _set_log_level(self, session: McpSession, params: Mapping[str, Any]) -> None:
+        await session.set_log_level(params.get("level"))
+        self._log_level = params.get("level")
+
+    async def _change_subscription(self, params: Mapping[str, Any], *, subscribes: bool) -> None:
+        asked = ASKED.get()
+        assert asked is not None  # only a request is answered
+        change = self._subscriptions.add if subscribes else self._subscriptions.remove
+        await change(params.get("uri"), asked.sender)
 
     async def _relay(self, method: str, params: Mapping[str, Any]) -> None:
+        """Passes a notification of the server on, as far as the participant may send it."""
         participant = self.participant
-        if method not in RELAYED or participant is None:
+        if participant is None:
             return
-        payload = {"jsonrpc": "2.0", "method": method}
+        if method in RELAYED:
+            await self._notify(participant, method)
+        elif method == LOGGED:
+            for message in self._log_limit.take(params, asyncio.get_running_loop().time()):
+                await self._notify(participant, LOGGED, message)
+        elif method == UPDATED:
+            here = participant.client.participants
+            if to := await self._subscriptions.subscribers(params.get("uri"), here):
+                await self._notify(participant, UPDATED, {"uri": params["uri"]}, to=to)
+
+    @staticmethod
+    async def _notify(
+        participant: MEWParticipant,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        to: Sequence[str] = (),
+    ) -> None:
+        payload = {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
         if participant.can_send("mcp/request", payload):
             with contextlib.suppress(MewError):
-                await participant.notify(method)
+                await participant.notify(method, params, to=to)
 
     async def _watch(self) -> None:
-        """Waits for the end of the server, answers the open requests, leaves, and reports the reason."""
-        await self._silent.wait()
-        why = await self._describe_end()
+        """Starts a server that has ended again, up to the limit; then answers what is open, leaves, and reports why."""
+        why = ""
+        while not why:
+            await self._run.ended.wait()
+            why = await self._start_again(await self._describe_end(self._run))
         if self.participant is not None:
             await self.participant.stop(settle=SETTLE)
         await self.stop()
         self._report_end(f"{why} ({self.command_line})")
 
+    async def _start_again(self, why: str) -> str:
+        """Starts the server again. Returns a sentence where the limit is reached, else an empty text."""
+        loop, reported = asyncio.get_running_loop(), why
+        while True:
+            self._ends = [*(at for at in self._ends if loop.time() - at < MINUTE), loop.time()]
+            if len(self._ends) > self._restarts:
+                times = f"; it ended {len(self._ends)} times within a minute, so it is not started again"
+                return why + (times if self._restarts else "")
+            await self._run.stop()
+            self._run = self._new_run()
+            await asyncio.sleep(PAUSE * (len(self._ends) - 1))
+            try:
+                await self._open()
+            except MewError as fault:
+                why = str(fault)
+                continue
+            await self._renew()
+            if self.participant is not None:
+                text = f"{reported}; it was started again"
+                logger.info("%s", text)
+                warning = {"level": "warning", "logger": "mew_lab", "data": text}
+                await self._notify(self.participant, LOGGED, warning)
+                for method in RELAYED:  # the new server may offer others
+                    await self._notify(self.participant, method)
+            return ""
+
+    async def _renew(self) -> None:
+        """Has a server that was started again send the log messages and updates that were asked for."""
+        if self._log_level is not None:
+            with contextlib.suppress(RpcError):
+                await self._opened().set_log_level(self._log_level)
+        await self._subscriptions.renew()
+
     def _on_disconnected(self, client: MEWClient, error: MewError | None) -> None:
-        if client.state == "disconnected" and not self._stopping and not self._silent.is_set():
+        if client.state == "disconnected" and not self._stopping and not self._run.ended.is_set():
             why = f"participant {self.name} left the space, so its MCP server was ended: {error or 'disconnected'}"
             if self._watching is not None:
                 self._watching.cancel()
@@ -286,9 +384,3 @@ def _passed_on(initialized: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(declared, Mapping) and isinstance(part := declared.get(name), Mapping)
     }
     return {**initialized, "capabilities": capabilities}
-
-
-def _load() -> Any:
-    from mew_lab.bridge.session import open_session
-
-    return open_session

@@ -1,4 +1,4 @@
-"""Opens an MCP session with a server process: the official client over lines of JSON; payloads are unchanged.
+"""Opens an MCP session with a server, a process or one at a URL: the official client; payloads are unchanged.
 
 Loading the library takes a while, so `mcp` loads this module in a thread.
 
@@ -14,16 +14,19 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import httpx2
 from mcp import ClientSession, MCPError, types
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
+from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
-from mew_lab.sdk.tools import INTERNAL_ERROR, RpcError
+from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mew_lab.version import VERSION
 
 __all__ = ["McpSession", "OnNotification", "open_session"]
@@ -38,6 +41,7 @@ _library.propagate = False
 OnNotification = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LISTS = ("tools", "resources", "prompts")
 RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
 MODERN_META = "io.modelcontextprotocol/"
@@ -72,6 +76,8 @@ class McpSession:
         self._on_notification = on_notification
         self.initialized: dict[str, Any] = {}
         self.modern = False
+        self._log_level = ""
+        self._followed: dict[str, asyncio.Task[None]] = {}  # URI -> its subscription, at a modern server
 
     async def negotiate(self) -> None:
         """Agrees on a revision of MCP: by `initialize`, or by `server/discover` if the server refuses that.
@@ -128,7 +134,14 @@ class McpSession:
         Raises:
             RpcError: the error of the server.
         """
-        request = types.Request[dict[str, Any], str](method=method, params=dict(params))
+        own = dict(params)
+        if self._log_level:
+            meta = own.get("_meta")
+            own["_meta"] = {
+                **(meta if isinstance(meta, Mapping) else {}),
+                f"{MODERN_META}logLevel": self._log_level,
+            }
+        request = types.Request[dict[str, Any], str](method=method, params=own)
         results: list[dict[str, Any]] = []
         kept = _results.set(results)
         try:
@@ -149,35 +162,114 @@ class McpSession:
             )
         return _without_modern_members(result)
 
+    async def set_log_level(self, level: object) -> None:
+        """Has the server send log messages of at least this level.
+
+        Raises:
+            RpcError: there is no such level, or the server refuses.
+
+        Spec: MCP 2025-11-25 (logging/setLevel), 2026-07-28 (the level is a member of each request).
+        """
+        if not isinstance(level, str) or level not in LEVELS:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
+        if self.modern:
+            self._log_level = level
+        else:
+            await self.request("logging/setLevel", {"level": level})
+
+    async def subscribe(self, uri: str) -> None:
+        """Has the server report updates of a resource, as `on_notification` gets them.
+
+        Raises:
+            RpcError: the server refuses.
+
+        Spec: MCP 2025-11-25 (resources/subscribe), 2026-07-28 (subscriptions/listen).
+        """
+        if not self.modern:
+            await self.request("resources/subscribe", {"uri": uri})
+            return
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+
+        async def ignore() -> None:
+            pass
+
+        self._followed[uri] = loop.create_task(self._follow(opened, ignore, resource_subscriptions=[uri]))
+        try:
+            await opened
+        except MCPError as fault:
+            del self._followed[uri]
+            raise RpcError(fault.code, fault.message, data=fault.data) from None
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Ends a subscription.
+
+        Raises:
+            RpcError: the server refuses.
+        """
+        if not self.modern:
+            await self.request("resources/unsubscribe", {"uri": uri})
+        elif (task := self._followed.pop(uri, None)) is not None:
+            task.cancel()
+
     async def listen(self) -> None:
         """Has a server of the revision 2026-07-28 report changes of its lists, as `on_notification` gets them.
 
-        An interrupted subscription is opened again, and the lists are reported as changed. Returns where the server
-        declares no changes, or refuses to report them. Spec: MCP 2026-07-28 (subscriptions/listen).
+        A server of an older revision reports them without being asked. Spec: MCP 2026-07-28 (subscriptions/listen).
         """
         declared = self.initialized["capabilities"]
         lists = [name for name in LISTS if (declared.get(name) or {}).get("listChanged")]
-        wait, first = RELISTEN[0], True
-        while self.modern and lists:
+        if not self.modern or not lists:
+            return
+
+        async def report() -> None:  # what changed while there was no subscription is not known
+            for name in lists:
+                await self._on_notification(f"notifications/{name}/list_changed", {})
+
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        opened.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await self._follow(
+            opened,
+            report,
+            tools_list_changed="tools" in lists,
+            prompts_list_changed="prompts" in lists,
+            resources_list_changed="resources" in lists,
+        )
+
+    async def _follow(
+        self, opened: asyncio.Future[None], on_gap: Callable[[], Awaitable[None]], **notifications: Any
+    ) -> None:
+        """Keeps one `subscriptions/listen` open, and opens it again when it is lost; returns when it is refused.
+
+        Args:
+            opened: set at the first opening, or to the refusal.
+            on_gap: awaited after each later one.
+        """
+        wait = RELISTEN[0]
+        while True:
             try:
-                async with listen(
-                    self._session,
-                    tools_list_changed="tools" in lists,
-                    prompts_list_changed="prompts" in lists,
-                    resources_list_changed="resources" in lists,
-                ) as events:
-                    for name in lists if not first else ():
-                        await self._on_notification(f"notifications/{name}/list_changed", {})
-                    wait, first = RELISTEN[0], False
+                async with listen(self._session, **notifications) as events:
+                    if opened.done():
+                        await on_gap()
+                    else:
+                        opened.set_result(None)
+                    wait = RELISTEN[0]
                     async for _ in events:
                         pass  # each is also a notification
             except MCPError as refusal:
+                if not opened.done():
+                    opened.set_exception(refusal)
                 logger.debug("subscriptions/listen was refused: %s", refusal)
                 return
             except SubscriptionLost as lost:
                 logger.debug("a subscription was lost: %s", lost)
             await asyncio.sleep(wait)
             wait = min(2 * wait, RELISTEN[1])
+
+    def close(self) -> None:
+        """Ends the subscriptions."""
+        for task in self._followed.values():
+            task.cancel()
 
 
 def _without_modern_members(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,17 +289,17 @@ def _line(fault: object) -> str:
 
 @asynccontextmanager
 async def open_session(
-    process: ServerProcess, *, on_notification: OnNotification, at_end: Callable[[], None]
+    server: ServerProcess | RemoteServer, *, on_notification: OnNotification, at_end: Callable[[], None]
 ) -> AsyncIterator[McpSession]:
-    """Opens a session with a running process, and ends the process on exit.
+    """Opens a session with a running server, and ends the server on exit, if it is a process.
 
     Args:
         on_notification: awaited with the method and the params of each notification of the server.
-        at_end: called when the output of the server has ended.
+        at_end: called when the server has ended the session.
 
     Raises:
         RpcError: the server lives, and refuses to open a session; the text is what it did.
-        EOFError: the output of the server ended before the session was open.
+        EOFError: the server ended, or cannot be reached; its `describe_end` tells.
     """
     ended = False
     refusal: Exception | None = None
@@ -224,7 +316,10 @@ async def open_session(
 
     try:
         async with (
-            _transport(process, end) as (read, write),
+            connect(server, end) if isinstance(server, RemoteServer) else _lines(server, end) as (
+                read,
+                write,
+            ),
             ClientSession(
                 dispatcher=_RawDispatcher(read, write),
                 message_handler=pass_notification,
@@ -235,22 +330,30 @@ async def open_session(
             try:
                 await opened.negotiate()
             except RpcError as fault:
-                refusal = EOFError() if ended else fault
+                refusal = EOFError() if ended or server.fault else fault
             else:
                 listening = asyncio.get_running_loop().create_task(opened.listen())
                 try:
                     yield opened
                 finally:
+                    opened.close()
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
+    except* (OSError, httpx2.HTTPError) as lost:
+        leaf: BaseException = lost
+        while isinstance(leaf, BaseExceptionGroup):
+            leaf = leaf.exceptions[0]
+        server.fault = server.fault or _line(leaf)
+        refusal = EOFError()
     finally:
-        await process.stop()
+        end()
+        await server.stop()
     if refusal is not None:  # not raised inside, where the library would make it a group of exceptions
         raise refusal
 
 
 @asynccontextmanager
-async def _transport(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
+async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
         loop = asyncio.get_running_loop()
 

@@ -302,7 +302,14 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
     about = "seconds to wait for the server's first answer; default: 20"
     bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
-    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command that starts the server")
+    about = "a header for a server at a URL, such as 'Authorization: Bearer ${TOKEN}'; may be repeated"
+    bridge.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=about)
+    about = "the transport of a server at a URL; default: sse where its path ends with /sse, else http"
+    bridge.add_argument("--transport", choices=("http", "sse"), help=about)
+    about = "how often within a minute a server that ends by itself is started again; default: 0"
+    bridge.add_argument("--restarts", type=int, default=0, metavar="N", help=about)
+    about = "the command that starts the server, or the URL of a server that runs elsewhere"
+    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
 
     _add_mcp(
         add(

@@ -1,13 +1,14 @@
-"""`mew-lab bridge`: runs an MCP server as a participant of a space of another process, until a signal ends it."""
+"""`mew-lab bridge`: connects an MCP server to a space of another process as a participant, until a signal ends it."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.remote import is_url
 from mew_lab.cli import shell
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import token_from
@@ -38,13 +39,23 @@ def run(options: argparse.Namespace) -> None:
             token=token,
             participant=options.as_id,
             env=options.env,
+            headers=dict(_header(text) for text in options.header),
+            transport=options.transport,
             start_timeout=options.init_timeout,
+            restarts=options.restarts,
             say=shell.say,
             ended=shell.end_on_signal(),
         )
 
     with shell.new_runner() as runner:
         runner.run(work())
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise MewError("Cannot bridge: --header takes NAME: VALUE, such as 'Authorization: Bearer ${TOKEN}'")
+    return name.strip(), value.strip()
 
 
 async def bridge(
@@ -54,15 +65,18 @@ async def bridge(
     space: str,
     token: Token,
     participant: str,
-    env: Sequence[str],
+    env: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    transport: str | None = None,
     start_timeout: float = 20.0,
+    restarts: int = 0,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
     """Runs an MCP server as a participant of the space at `url`, until `ended` is set or the server ends.
 
     Raises:
-        MewError: The server does not start, the gateway does not admit it, or the server ends by itself.
+        MewError: The server does not start or answer, the gateway does not admit it, or the server ends by itself.
     """
     why: list[str] = []
 
@@ -70,10 +84,19 @@ async def bridge(
         why.append(reason)
         ended.set()
 
+    remote = len(command) == 1 and is_url(command[0])
     server = McpBridge(
-        participant, list(command), env=tuple(env), cwd=Path.cwd(), on_end=on_end, start_timeout=start_timeout
+        participant,
+        command[0] if remote else list(command),
+        env=tuple(env),
+        cwd=Path.cwd(),
+        headers=headers,
+        transport=transport,
+        on_end=on_end,
+        start_timeout=start_timeout,
+        restarts=restarts,
     )
-    say(f"starting {server.command_line}")
+    say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
     try:
         await server.start(MEWClient(url, space=space, token=token, participant_id=participant))
         say(f"{participant} has joined {space} at {url}")

@@ -183,12 +183,19 @@ class Section(BaseModel):
 
 
 class McpServerConfig(Section):
-    """The command that starts an MCP server, its environment and folder. `cwd` is relative to the file's folder."""
+    """The command that starts an MCP server, its environment and folder; or the `url` of one that runs elsewhere.
 
-    command: Annotated[Word, Field(min_length=1)]
+    `cwd` is relative to the file's folder. `transport` is `http` or `sse`; without it, `sse` where the path of the URL
+    ends with `/sse`. `${NAME}` in a header is an environment variable.
+    """
+
+    command: Word = ""
     args: list[Word] = Field(default_factory=list, repr=False)
     env: Environment = Field(default_factory=dict, repr=False)
     cwd: Word = ""
+    url: Word = ""
+    headers: Environment = Field(default_factory=dict, repr=False)
+    transport: Literal["", "http", "sse"] = ""
 
 
 class BridgeConfig(Section):

@@ -26,6 +26,7 @@ from mew_lab.settings.environment import fill_variables, inherited_environment
 __all__ = ["RESTARTS", "Program", "programs_of"]
 
 RESTARTS = 5  # in a row
+HEADER = "MEW_LAB_HEADER_"  # and a number: the variables with the headers of a server at a URL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,16 @@ def _bridge(
     env = {**program.env, **_fill_environment(server.env, environ)}
     env_options = [word for name in (*participant.env, *server.env) for word in ("--env", name)]
     wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
-    command = (*words, *wait, *env_options, "--", server.command, *server.args)
+    if server.url:
+        # A header may be a secret, and the arguments of a process can be read by every user.
+        variables = {f"{HEADER}{at}": value for at, value in enumerate(server.headers.values())}
+        env |= _fill_environment(variables, environ)
+        headers = [f"{name}: ${{{at}}}" for name, at in zip(server.headers, variables, strict=True)]
+        options = [word for header in headers for word in ("--header", header)]
+        transport = ("--transport", server.transport) if server.transport else ()
+        command = (*words, *wait, *options, *transport, "--", server.url)
+    else:
+        command = (*words, *wait, *env_options, "--", server.command, *server.args)
     restart = participant.restart_policy or ("on-failure" if settings.reconnect else "never")
     return replace(
         program,

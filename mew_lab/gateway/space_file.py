@@ -65,7 +65,8 @@ class SpaceFile(NamedTuple):
             if participant.starts:
                 server = participant.mcp_server
                 words = [server.command, *server.args] if server else [participant.command, *participant.args]
-                lines.append(f"{name}: {one_line(mask(shlex.join(words)), 500)}")
+                text = server.url.partition("?")[0] if server and server.url else shlex.join(words)
+                lines.append(f"{name}: {one_line(mask(text), 500)}")
         return tuple(lines)
 
 
@@ -245,7 +246,13 @@ def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterato
 
 def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:
     if participant.get("type") == "mcp-bridge":
-        if participant.get("mcp_server") is None and participant.get("auto_start") is not False:
+        server = participant.get("mcp_server")
+        if isinstance(server, dict) and bool(server.get("command")) == bool(server.get("url")):
+            problem = (
+                "it takes a command that starts the server or the url of one that runs elsewhere, one of both"
+            )
+            yield Fault(place("participants", name, "mcp_server"), problem)
+        if server is None and participant.get("auto_start") is not False:
             problem = "an mcp-bridge needs it: a mapping with command and args of the MCP server"
             yield Fault(place("participants", name, "mcp_server"), problem)
     elif participant.get("auto_start") is True and not participant.get("command"):

@@ -31,6 +31,7 @@ from mew_lab.agent.attention import Habits
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.remote import is_url
 from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
 from mew_lab.lab.actions import ParticipantActions
@@ -246,24 +247,36 @@ class Lab(metaclass=_NamesOnly):
         *,
         env: Sequence[str] = (),
         cwd: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: str | None = None,
         can: Can = "tool",
+        restarts: int = 3,
         timeout: float = 30.0,
     ) -> Seat:
-        """Starts an MCP server as participant `name`; its tools are then tools of the space.
+        """Connects an MCP server as participant `name`; its tools are then tools of the space.
 
         Args:
             command: Program and arguments, as a list or as one line in shell syntax; `python` as the program is this
-                interpreter.
+                interpreter. Or the URL of a server that runs elsewhere.
             env: Names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
             cwd: Its working directory; default: that of this process.
+            headers: Headers of a server at a URL, such as `{"Authorization": "Bearer ${NAME}"}`, where `${NAME}` is
+                an environment variable.
+            transport: `http` or `sse`, for a server at a URL; default: `sse` where its path ends with `/sse`.
+            restarts: How often within a minute a server that ends by itself is started again, before it leaves.
             timeout: Seconds to wait for the server's answers.
 
         Raises:
-            MewError: The server does not start; with the end of its error output.
+            MewError: The server does not start or answer; with the end of its error output.
         """
-        folder = Path(cwd) if cwd is not None else Path.cwd()
-        words = _split_command(name, command) if isinstance(command, str) else list(command)
-        work = self.local.bridge(name, words, env=tuple(env), cwd=folder, can=can)
+        if isinstance(command, str) and is_url(command):
+            work = self.local.bridge(
+                name, command, headers=headers, transport=transport, restarts=restarts, can=can
+            )
+        else:
+            folder = Path(cwd) if cwd is not None else Path.cwd()
+            words = _split_command(name, command) if isinstance(command, str) else list(command)
+            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, restarts=restarts, can=can)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
 
     def tool_approvals(self, name: str) -> LabToolApprovals:

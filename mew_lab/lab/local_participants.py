@@ -126,19 +126,11 @@ class LocalParticipants:
         participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
-    async def bridge(
-        self,
-        name: str,
-        command: list[str],
-        *,
-        env: Sequence[str] | Mapping[str, str],
-        cwd: Path,
-        can: Can,
-    ) -> Seat:
-        """Starts an MCP server and seats it."""
+    async def bridge(self, name: str, command: list[str] | str, *, can: Can, **options: Any) -> Seat:
+        """Starts an MCP server and seats it; `options` are those of `McpBridge`."""
         host = self._check_free(name, f"Cannot bridge {name[:80]!r}")
+        bridge = McpBridge(name, command, **options, on_end=lambda why: self._end_bridge(name, why))
         host.enrol(name, can)
-        bridge = McpBridge(name, command, env=env, cwd=cwd, on_end=lambda why: self._end_bridge(name, why))
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})

@@ -78,12 +78,15 @@ _TOGETHER: tuple[tuple[frozenset[str], str], ...] = (
 _METHODS = {
     "tools/list": "ask which tools there are",
     "resources/list": "ask which resources there are",
+    "resources/templates/list": "ask which resource templates there are",
     "resources/read": "read resources",
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",
     "notifications/*": "send notifications",
     "notifications/*/list_changed": "report that its tools or resources have changed",
     "notifications/progress": "report the progress of calls",
+    "notifications/message": "send log messages",
+    "notifications/resources/updated": "report updates of resources",
 }
 
 

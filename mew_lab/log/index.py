@@ -23,8 +23,9 @@ The table `entries` has a row for each line that is not blank. Its columns have 
 `to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
 from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
 `texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal. `judged` is
-`entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis. These are
-written once, by `write_facts`, for all rows that the index has then; when rows are added, they are written anew.
+`entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis, whose full
+text is in `diagnosis`. These are written once, by `write_facts`, for all rows that the index has then; when rows are
+added, they are written anew.
 
 Only this module and parquet.py, which reads what `write_parquet` writes, know DuckDB.
 
@@ -45,7 +46,7 @@ import stat
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -67,7 +68,7 @@ from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
 
-VERSION = 2
+VERSION = 3
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -98,6 +99,7 @@ CREATE TABLE lines (
 CREATE TABLE stored (place BIGINT, record VARCHAR, json VARCHAR);
 CREATE TABLE states (place BIGINT, state VARCHAR, latency DOUBLE, decided_by VARCHAR);
 CREATE TABLE findings (place BIGINT, severity VARCHAR, rules VARCHAR[]);
+CREATE TABLE diagnosis (number BIGINT, finding VARCHAR);
 CREATE VIEW entries AS SELECT
     place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
     pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
@@ -107,7 +109,11 @@ CREATE VIEW judged AS SELECT
     entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
 FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
 """
-FACTS = {"states": ("state", "latency", "decided_by"), "findings": ("diag.severity", "diag.rule")}
+FACTS: dict[str, tuple[str, ...]] = {
+    "states": ("state", "latency", "decided_by"),
+    "findings": ("diag.severity", "diag.rule"),
+    "diagnosis": (),
+}
 """The tables of facts, and their columns in the view `judged`."""
 _HEADERS = json.dumps(
     [
@@ -324,7 +330,11 @@ class LogIndex:
         if self._part:
             return self
         with self._lock:
-            if self._store is not None and not self._still_holds(self._files):
+            try:
+                changed = self._store is not None and not self._still_holds(self._files)
+            except OSError as fault:
+                raise _cannot_index(self._source.paths, fault) from None
+            if changed:
                 self._note(f"{self._source.paths[0]} was changed since it was indexed; it is indexed anew.")
                 self._drop()
                 self._reset()
@@ -348,26 +358,33 @@ class LogIndex:
         self._extend()
 
     def write_facts(
-        self, table: str, rows_of: Callable[[Iterable[Record]], Iterable[tuple[Any, ...]]]
+        self,
+        tables: Sequence[str],
+        rows_of: Callable[[Iterable[Record]], Iterable[Iterable[tuple[Any, ...]]]],
     ) -> None:
-        """Writes the rows of a table of `FACTS`, unless it holds those of all rows of the index already.
+        """Writes the rows of tables of `FACTS`, unless they hold those of all rows of the index already.
 
         Args:
-            rows_of: Makes the rows of the table from all records of the log.
+            rows_of: Makes the rows of each of the tables from all records of the log.
 
         Raises:
             JournalError: when a file cannot be read any more, or was changed.
         """
         self.build()
         with self._lock:
-            if self._facts.get(table) == self._rows:
+            if all(self._facts.get(table) == self._rows for table in tables):
                 return
-            rows = [*rows_of(self._all_records())]
+            rows = {table: [*each] for table, each in zip(tables, rows_of(self._all_records()), strict=True)}
             try:
-                self._write_rows(table, rows)
+                self._write_rows(rows)
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
-                self._write_rows(table, rows)
+                self._write_rows(rows)
+
+    @property
+    def last_time(self) -> datetime | None:
+        """The time of the last row of an index of journals; None where there is none."""
+        return self._parser.last if self._rows else None
 
     @property
     def known_facts(self) -> frozenset[str]:
@@ -387,21 +404,22 @@ class LogIndex:
                 raise self.changed(place)
             yield record
 
-    def _write_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _write_rows(self, tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
         count = self._rows
         if self.path is not None:
             self._copy_for_writing()
             if self._rows < count:
                 self._extend()
         cursor = self._opened().cursor()
-        cursor.execute(f"DELETE FROM {table}")
-        for first in range(0, len(rows), 65536):
-            columns = [*zip(*rows[first : first + 65536], strict=True)]
-            cursor.register("batch", {f"c{n}": _fact_array(values) for n, values in enumerate(columns)})
-            cursor.execute(f"INSERT INTO {table} SELECT {_FACT_TERMS[table]} FROM batch")
-            cursor.unregister("batch")
+        for table, rows in tables.items():
+            cursor.execute(f"DELETE FROM {table}")
+            for first in range(0, len(rows), 65536):
+                columns = [*zip(*rows[first : first + 65536], strict=True)]
+                cursor.register("batch", {f"c{n}": _fact_array(values) for n, values in enumerate(columns)})
+                cursor.execute(f"INSERT INTO {table} SELECT {_FACT_TERMS[table]} FROM batch")
+                cursor.unregister("batch")
+            self._facts[table] = count
         cursor.close()
-        self._facts[table] = count
         self._complete()
 
     def _note(self, sentence: str) -> None:
@@ -492,7 +510,11 @@ class LogIndex:
         if len(files) > len(paths):
             return False
         for number, (state, path) in enumerate(zip(files, paths, strict=False)):
-            with path.open("rb") as file:
+            try:
+                file = path.open("rb")
+            except OSError:
+                return False
+            with file:
                 found = os.fstat(file.fileno())
                 same = (found.st_size, found.st_mtime_ns) == (state.size, state.changed)
                 if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
@@ -1103,6 +1125,7 @@ def _insert_structs(
 _FACT_TERMS = {
     "states": "c0, c1, CASE WHEN isnan(c2) THEN NULL ELSE c2 END, c3",
     "findings": """c0, c1, from_json(c2::JSON, '["VARCHAR"]')""",
+    "diagnosis": "c0, c1",
 }
 
 

@@ -347,7 +347,7 @@ class LedgerPass:
         moment = math.floor(entry.t), family_index(kind)
         self.traffic[moment] = self.traffic.get(moment, 0) + 1
         to, talk = entry.to, self.talk
-        for name in to if len(to) == 1 else set(to) if to else ("",):
+        for name in to if len(to) == 1 else dict.fromkeys(to) if to else ("",):
             talk[entry.sender, name] = talk.get((entry.sender, name), 0) + 1
         self._count(entry)
         if record.grant and record.verdict == "accepted":

@@ -62,6 +62,8 @@ MAX_RECORDS = 200_000
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
 FRAME_ROWS = 250_000  # of a table that is kept while it is not in use
 _BEGINNING = datetime.fromtimestamp(0, UTC)
+_OUTLINED = """SELECT detail, count(*) FROM entries
+    WHERE event = 'received' AND verdict = 'refused' AND starts_with(detail, '{') GROUP BY detail"""
 UNSEEN = (
     "Seen as a participant: verdicts, refused messages and messages private to others could not be seen "
     "and are not in it."
@@ -274,6 +276,7 @@ class Log:
         Raises:
             JournalError: when it cannot be written.
         """
+        self._check_target(path)
         self.index.write_parquet(Path(path))
         return SavedLog(Path(path), len(self), UNSEEN if self.vantage == "participant" else "")
 
@@ -433,7 +436,8 @@ class Log:
     def diagnose(self, severity: str = "note") -> Diagnosis:
         """The faults and oddities of the log of at least this severity: `note`, `warn`, `error` or `fatal`.
 
-        Printed, the worst come first; `.df` is their table.
+        Printed, the worst come first; `.df` is their table. The index beside a large journal keeps them: the log is read
+        for the first diagnosis alone.
 
         Raises:
             ConfigError: when there is no such severity.
@@ -441,7 +445,30 @@ class Log:
         from mew_lab.log.diagnose.diagnosis import at_least, diagnose
 
         at_least(severity)
-        return diagnose(self.records, lambda: self.faults).at_least(severity)
+        whole = self._indexed_diagnosis()
+        if whole is None:
+            whole = diagnose(self.records, lambda: self.faults)
+        return whole.at_least(severity)
+
+    def _indexed_diagnosis(self) -> Diagnosis | None:
+        """The diagnosis that the index beside a journal keeps, written there at first; None without such an index."""
+        from mew_lab.log.moments import has_index
+
+        source = self._source
+        if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:
+            return None
+        if not source.paths or not has_index(source.paths[0]):
+            return None
+        from mew_lab.log.diagnose.diagnosis import Diagnosis
+        from mew_lab.log.filter.facts import write_findings
+
+        index = self.index
+        write_findings(index)
+        if self._faults is None:
+            self._faults = (*source.faults, *index.faults)
+            self._unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
+        rows = index.query("SELECT number, finding FROM diagnosis ORDER BY number")
+        return Diagnosis.of_rows(rows, self.faults)
 
     # --- end of the diagnosis ---
 
@@ -467,7 +494,16 @@ class Log:
         """
         from mew_lab.log.filter.filtered import FilteredLog
 
-        return FilteredLog(text, lambda: self.records, live=self._keep is not None, index=self._index_for)
+        return FilteredLog(text, lambda: self.records, last=self._last_time, index=self._index_for)
+
+    def _last_time(self) -> datetime | None:
+        """The time of the last record of a log of files; None for a live log."""
+        if self._keep is not None:
+            return None
+        if self._source is not None and (index := self.index).of_lines:
+            return index.last_time
+        last = deque(self.records, maxlen=1)
+        return last[0].now if last else None
 
     def _index_for(self, tree: FilterTree) -> LogIndex | None:
         """An index of a log of journals that holds what may pass a filter; None for a live log.
@@ -525,6 +561,7 @@ class Log:
         """
         from mew_lab.log.otlp import TracedLog, export_otlp
 
+        self._check_target(to)
         calls = [row for frame in (self.requests(), self.proposals()) for row in frame.to_dict("records")]
         source = TracedLog(self.space, self.vantage, len(self), *self.tree(), calls)
         return export_otlp(source, to, content=content, headers=headers)
@@ -670,7 +707,8 @@ class Log:
         Raises:
             JournalError: when it cannot be written.
         """
-        target = Path(path)
+        # A file is replaced by the same records; a journal that grows would lose those to come.
+        target = Path(path) if self._keep is None else self._check_target(path)
         unseen = UNSEEN if self.vantage == "participant" else ""
         try:
             if target.is_dir():
@@ -697,6 +735,22 @@ class Log:
                 path=str(target),
             ) from None
         return SavedLog(target, count, unseen)
+
+    def _check_target(self, path: str | os.PathLike[str]) -> Path:
+        """The path of a file to be written, which is none of those of the log.
+
+        Raises:
+            JournalError: when it is one.
+        """
+        target = Path(path)
+        for own in self.source.paths if self.source is not None else ():
+            with suppress(OSError, ValueError):
+                if own.samefile(target):
+                    raise JournalError(
+                        f"Cannot write to {target}: it is the journal of this log. Name another file.",
+                        path=str(target),
+                    )
+        return target
 
     def _saved_records(self, unseen: str) -> Iterator[Record]:
         """The records after a new first line that states the vantage of the log."""
@@ -745,6 +799,10 @@ def _first_messages(records: Iterable[Record], most: int) -> Iterator[Record]:
             return
         yield record
         most -= is_message(record)
+
+
+def _is_outline(detail: str) -> bool:
+    return outline(Record(0, _BEGINNING, "received", verdict="refused", detail=detail)) is not None
 
 
 def _report_unknown(messages: int) -> Iterator[str]:

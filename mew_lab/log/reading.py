@@ -32,6 +32,7 @@ __all__ = [
     "PrunedStart",
     "first_record",
     "goes_on",
+    "holds_opening",
     "is_journal",
     "list_files",
     "missing",
@@ -177,7 +178,11 @@ def _open(path: Path) -> IO[bytes]:
         why = "it is no regular file"
     except (OSError, ValueError) as fault:
         why = str(getattr(fault, "strerror", None) or fault)
-    raise JournalError(
+    raise _cannot_read(path, why)
+
+
+def _cannot_read(path: Path, why: str) -> JournalError:
+    return JournalError(
         f"Cannot read the journal {path}: {why}. Name a file that a session was saved to.", path=str(path)
     )
 
@@ -247,9 +252,16 @@ class LineReader:
 
 
 def is_journal(path: Path) -> bool:
-    """Whether a file is a journal of mew_lab, or still empty."""
-    if not path.stat().st_size:
-        return True
+    """Whether a file is a journal of mew_lab, or still empty.
+
+    Raises:
+        JournalError: when it cannot be read, or is no log.
+    """
+    try:
+        if not path.stat().st_size:
+            return True
+    except OSError as fault:
+        raise _cannot_read(path, fault.strerror or str(fault)) from None
     reader = JournalReader(path)
     reader.close()
     return reader.format == "own"
@@ -290,6 +302,11 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
     return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+
+
+def holds_opening(about: Mapping[str, Any]) -> bool:
+    """Whether a journal with this first line holds its space from the start: it was not pruned, and is no branch."""
+    return read_pruned_start(about) is None and "branched" not in about
 
 
 def list_files(first: Path) -> tuple[Path, ...]:

@@ -30,7 +30,7 @@ from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import read_pruned_start
+from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.text import count_of
@@ -168,7 +168,7 @@ def check_consents(
 
     Args:
         complete: Whether the log holds every message of its space from its first record on. That a journal was pruned,
-            or begins later, is read from its records.
+            is a branch, or begins later, is read from its records.
         limit: How many proposals are held at a time. A request for an earlier one is `without`.
     """
     check = _ConsentCheck(complete=complete, limit=limit)
@@ -231,7 +231,7 @@ class _ConsentCheck:
             return
         self._unused += self._unsent.values()
         self._last_seq = record.seq
-        self._begin(complete=self._may_be_complete and read_pruned_start(about) is None)
+        self._begin(complete=self._may_be_complete and holds_opening(about))
 
     def end(self) -> Consents:
         return Consents(

@@ -17,7 +17,7 @@ from mew_lab.log.files import JournalSource
 from mew_lab.log.integrity import Integrity, verify_chain
 from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record, read_journal
+from mew_lab.log.reading import first_record, is_journal
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.space.events import Record
 
@@ -93,7 +93,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:
     """The first files of the journals of mew_lab among these files."""
-    own = [path for path in paths if path.stat().st_size and read_journal(path).format == "own"]
+    own = [path for path in paths if is_journal(path) and path.stat().st_size]
     return [path for path in own if path == own[0] or not _continues(path)]
 
 

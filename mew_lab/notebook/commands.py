@@ -144,8 +144,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="Without a token option it asks for the token and does not show it.",
         ),
         "bridge": Command(
-            "starts an MCP server as a participant, so that its tools can be called",
-            "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND…",
+            "connects an MCP server as a participant, so that its tools can be called",
+            "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND… | URL",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
@@ -157,7 +157,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
             ),
             tail="command",
-            note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in.",
+            note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in. "
+            "lab.bridge(NAME, URL, headers=…) gives a server at a URL its headers.",
         ),
         "join": Command(
             "adds another participant to the space, which you control from here",

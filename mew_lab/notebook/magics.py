@@ -114,6 +114,7 @@ def bridge(options: Namespace, tail: Any) -> object:
             f"%mew bridge: the command of the server is missing; write %mew bridge {COMMANDS['bridge'].usage}"
         )
     from mew_lab.bridge.process import ServerProcess
+    from mew_lab.bridge.remote import is_url
 
     lab = _lab()
     if options.name in lab.seats:
@@ -121,6 +122,8 @@ def bridge(options: Namespace, tail: Any) -> object:
             f"%mew bridge: a participant named {options.name!r} already exists. "
             f"Use another name, or lab.leave({options.name!r})"
         )
+    if len(tail) == 1 and is_url(tail[0]):
+        return lab.bridge(options.name, tail[0], can=options.can)
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)

@@ -75,7 +75,14 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
         {"kind": "mcp/response"},
         {
             "kind": "mcp/request",
-            "payload": {"method": ["notifications/*/list_changed", "notifications/progress"]},
+            "payload": {
+                "method": [
+                    "notifications/*/list_changed",
+                    "notifications/progress",
+                    "notifications/message",
+                    "notifications/resources/updated",
+                ]
+            },
         },
         {"kind": "mcp/reject"},
         {"kind": ["chat", "chat/acknowledge"]},

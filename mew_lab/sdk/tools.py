@@ -1,4 +1,4 @@
-"""The tools and resources that a participant offers: typed functions, called and listed as an MCP server would.
+"""The tools, resources and prompts that a participant offers: typed functions, called and listed as an MCP server would.
 
 A `ToolBox` reads no envelope: `answer(method, params)` returns the `result` of a JSON-RPC response, or raises
 the `RpcError` that takes its place. A fault *inside* a tool is a result marked `isError`, so that a model can
@@ -15,11 +15,13 @@ import base64
 import contextvars
 import inspect
 import logging
+import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, overload
+from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
@@ -41,6 +43,7 @@ INVALID_PARAMS, METHOD_NOT_FOUND, INTERNAL_ERROR, RESOURCE_NOT_FOUND = -32602, -
 MCP_VERSION = "2025-06-18"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _any: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -89,13 +92,34 @@ class Resource:
     described: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate:
+    """Resources of one form: `read` is called with the variables of a URI that `pattern` matches."""
+
+    pattern: re.Pattern[str]
+    read: Callable[..., Any]
+    described: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One function as a prompt; `described` is its entry in `prompts/list`."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: Signature
+    described: dict[str, Any]
+
+
 class ToolBox:
-    """The tools and resources of one participant. A new definition replaces an older one, as cells are run again."""
+    """The tools, resources and prompts of one participant. A new definition replaces an older one of its name."""
 
     def __init__(self, *, name: str = "mew_lab") -> None:
         self.name = name
         self.tools: dict[str, Tool] = {}
         self.resources: dict[str, Resource] = {}
+        self.templates: dict[str, ResourceTemplate] = {}
+        self.prompts: dict[str, Prompt] = {}
         self.changed: Signal[str] = Signal()
         self._methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
@@ -103,7 +127,10 @@ class ToolBox:
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
             "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
         }
 
     # --- definitions ---
@@ -198,19 +225,75 @@ class ToolBox:
     def add_resource(
         self,
         uri: str,
-        content: str | bytes | Callable[[], Any],
+        content: str | bytes | Callable[..., Any],
         *,
         name: str | None = None,
         description: str = "",
         mime_type: str = "text/plain",
     ) -> None:
-        """Serves `content`, or the result of calling it, under `uri`."""
+        """Serves `content`, or the result of calling it, under `uri`.
+
+        Args:
+            uri: a URI; or a template such as `notes://{name}`, whose variables `content` is then called with. A
+                variable stands for a text without `/`, and there is at most one between two of them.
+
+        Raises:
+            ConfigError: when the template is not valid, or has a content that cannot be called.
+        """
+        if "{" in uri:
+            self._add_template(uri, content, name=name, description=description, mime_type=mime_type)
+            return
         described = {"uri": uri, "name": name or uri, "mimeType": mime_type}
         if description:
             described["description"] = description
         read = content if callable(content) else lambda: content
         self.resources[uri] = Resource(uri, read, described)
         self.changed("resources")
+
+    def _add_template(
+        self, uri: str, content: object, *, name: str | None, description: str, mime_type: str
+    ) -> None:
+        if not callable(content):
+            raise ConfigError(
+                f"The resource template {one_line(uri, 80)!r} needs a function of its variables", key=uri
+            )
+        described = {"uriTemplate": uri, "name": name or uri, "mimeType": mime_type}
+        if description:
+            described["description"] = description
+        self.templates[uri] = ResourceTemplate(_template_pattern(uri), content, described)
+        self.changed("resources")
+
+    def prompt(self, function: Function, /, *, name: str | None = None) -> Function:
+        """Decorator that offers a function as a prompt, and returns it unchanged.
+
+        Its parameters are the arguments of the prompt, which are texts. It returns the text of the user's message, or
+        the list of messages of MCP.
+
+        Raises:
+            ConfigError: when its name or signature is not fit for a prompt.
+        """
+        name = name or str(getattr(function, "__name__", type(function).__name__))
+        if not TOOL_NAME.match(name):
+            raise ConfigError(
+                f"{one_line(name, 80)!r} cannot name a prompt: it takes 1 to 128 of A-Z a-z 0-9 . _ -",
+                key=name,
+            )
+        signature = Signature(function, name=name)
+        described: dict[str, Any] = {"name": name}
+        if description := documentation(function)[0]:
+            described["description"] = description
+        required = signature.schema.get("required", ())
+        described["arguments"] = [
+            {
+                "name": key,
+                **({"description": schema["description"]} if "description" in schema else {}),
+                "required": key in required,
+            }
+            for key, schema in signature.schema.get("properties", {}).items()
+        ]
+        self.prompts[name] = Prompt(name, function, signature, described)
+        self.changed("prompts")
+        return function
 
     def resource(self, uri: str, **options: Any) -> Callable[[Function], Function]:
         """Decorator that serves the result of the function under `uri`; see `add_resource` for the options."""
@@ -246,7 +329,7 @@ class ToolBox:
         version = params.get("protocolVersion")
         return {
             "protocolVersion": version if isinstance(version, str) else MCP_VERSION,
-            "capabilities": {"tools": {"listChanged": True}, "resources": {}},
+            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
             "serverInfo": {"name": self.name, "version": VERSION},
         }
 
@@ -258,6 +341,32 @@ class ToolBox:
 
     async def _list_resources(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"resources": [resource.described for resource in self.resources.values()]}
+
+    async def _list_templates(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"resourceTemplates": [template.described for template in self.templates.values()]}
+
+    async def _list_prompts(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"prompts": [prompt.described for prompt in self.prompts.values()]}
+
+    async def _get_prompt(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        name, arguments = params.get("name"), params.get("arguments")
+        prompt = self.prompts.get(name) if isinstance(name, str) else None
+        if prompt is None:
+            known = ", ".join(self.prompts) or "none"
+            raise RpcError(
+                INVALID_PARAMS, f"Unknown prompt: {one_line(str(name), 128)}. Prompts here: {known}"
+            )
+        try:
+            bound = prompt.signature.bind(arguments if isinstance(arguments, Mapping) else {})
+        except BadArguments as fault:
+            message = f"Invalid arguments for {prompt.name}: {fault}"
+            raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
+        value = await _run(prompt.function, *bound.args, **bound.kwargs)
+        if isinstance(value, str):
+            value = [{"role": "user", "content": {"type": "text", "text": value}}]
+        described = prompt.described.get("description")
+        messages = {"messages": _any.dump_python(value, mode="json")}
+        return messages if described is None else {"description": described, **messages}
 
     async def _call_tool(self, params: Mapping[str, Any]) -> dict[str, Any]:
         name = params.get("name")
@@ -282,13 +391,24 @@ class ToolBox:
             message = mask(f"{type(fault).__name__}: {fault}")
             return {"content": [{"type": "text", "text": message}], "isError": True}
 
+    def _find_resource(self, uri: str) -> tuple[Callable[..., Any], dict[str, str], Mapping[str, Any]] | None:
+        """What reads a resource, the variables that it takes, and its description."""
+        if (resource := self.resources.get(uri)) is not None:
+            return resource.read, {}, resource.described
+        for template in self.templates.values():
+            if (match := template.pattern.fullmatch(uri)) is not None:
+                variables = {name: unquote(value) for name, value in match.groupdict().items()}
+                return template.read, variables, template.described
+        return None
+
     async def _read_resource(self, params: Mapping[str, Any]) -> dict[str, Any]:
         uri = params.get("uri")
-        resource = self.resources.get(uri) if isinstance(uri, str) else None
-        if resource is None:
+        found = self._find_resource(uri) if isinstance(uri, str) else None
+        if found is None:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", data={"uri": uri})
-        value = await _run(resource.read)
-        contents: dict[str, Any] = {"uri": resource.uri, "mimeType": resource.described["mimeType"]}
+        read, variables, described = found
+        value = await _run(read, **variables)
+        contents: dict[str, Any] = {"uri": uri, "mimeType": described["mimeType"]}
         if isinstance(value, bytes):
             contents["blob"] = base64.b64encode(value).decode()
         else:
@@ -296,6 +416,22 @@ class ToolBox:
                 value if isinstance(value, str) else compact(_any.dump_python(value, mode="json"))
             )
         return {"contents": [contents]}
+
+
+def _template_pattern(uri: str) -> re.Pattern[str]:
+    """Matches the URIs of a template, each variable a group. Spec: RFC 6570, level 1."""
+    literals, names = _VARIABLE.split(uri)[::2], _VARIABLE.findall(uri)
+    between = literals[1:-1]  # without a `/` between two variables, a match could take long
+    if len(set(names)) < len(names) or "{" in "".join(literals) or not all("/" in one for one in between):
+        raise ConfigError(
+            f"{one_line(uri, 80)!r} is no resource template: it has variables such as {{name}}, each once and with a "
+            "`/` between two of them",
+            key=uri,
+        )
+    parts = [re.escape(literals[0])]
+    for name, literal in zip(names, literals[1:], strict=True):
+        parts += [f"(?P<{name}>[^/]+)", re.escape(literal)]
+    return re.compile("".join(parts))
 
 
 def _wrapped(value: Any) -> dict[str, Any]:

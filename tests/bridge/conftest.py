@@ -66,7 +66,7 @@ class Site:
         return participant
 
     async def bridge(
-        self, command: Sequence[str], *, can: str | Sequence[Any] = "tool", **options: Any
+        self, command: Sequence[str] | str, *, can: str | Sequence[Any] = "tool", **options: Any
     ) -> McpBridge:
         made = McpBridge("git", command, on_end=self.ended.append, **options)
         self.bridges.append(made)

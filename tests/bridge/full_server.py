@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import anyio
 import mcp.server.stdio
+import uvicorn
+from mcp import types
 from mcp.server.mcpserver import Context, MCPServer
 
 ERA = sys.argv[1] if len(sys.argv) > 1 else "both"
+TRANSPORT = sys.argv[2] if len(sys.argv) > 2 else "stdio"
 server = MCPServer("full", version="2", instructions="Ask me anything.")
 
 
@@ -56,6 +60,28 @@ def named_note(name: str) -> str:
     return f"the note {name}"
 
 
+@server.tool()
+async def write(ctx: Context, text: str) -> str:
+    """Writes the note, and says so."""
+    await ctx.notify_resource_updated("full://note")
+    if ctx.protocol_version != "2026-07-28" and "full://note" in subscribed:
+        await ctx.session.send_resource_updated("full://note")
+    return text
+
+
+@server.tool()
+async def log(ctx: Context, times: int, text: str) -> str:
+    """Sends log messages."""
+    for _ in range(times):
+        await ctx.info({"text": text})
+    return "logged"
+
+
+@server.completion()
+async def complete(ref: Any, argument: Any, context: Any) -> types.Completion:
+    return types.Completion(values=[f"{argument.value}!"], has_more=False)
+
+
 @server.prompt()
 def greet(name: str) -> str:
     """A greeting."""
@@ -76,8 +102,31 @@ class Lines:
                 yield line
 
 
+subscribed: set[str] = set()
+
+
+async def subscribe(ctx: Any, params: Any) -> types.EmptyResult:
+    subscribed.add(params.uri)
+    return types.EmptyResult()
+
+
+async def unsubscribe(ctx: Any, params: Any) -> types.EmptyResult:
+    subscribed.discard(params.uri)
+    return types.EmptyResult()
+
+
+async def set_level(ctx: Any, params: Any) -> types.EmptyResult:
+    return types.EmptyResult()
+
+
+low = server._lowlevel_server
+if ERA != "modern":
+    low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
+    low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
+    low.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+
+
 async def serve_stdio() -> None:
-    low = server._lowlevel_server
     async with mcp.server.stdio.stdio_server(cast(Any, Lines()), anyio.wrap_file(sys.stdout)) as (
         reader,
         writer,
@@ -85,4 +134,23 @@ async def serve_stdio() -> None:
         await low.run(reader, writer, low.create_initialization_options())
 
 
-asyncio.run(serve_stdio())
+async def serve_http(transport: str) -> None:
+    app = server.streamable_http_app() if transport == "http" else server.sse_app()
+
+    async def checked(scope: Any, receive: Any, send: Any) -> None:
+        sent = dict(scope.get("headers") or {})
+        if scope["type"] == "http" and sent.get(b"authorization") != b"Bearer full-secret-0123456789":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+        else:
+            await app(scope, receive, send)
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(
+        f"http://127.0.0.1:{listening.getsockname()[1]}/{'mcp' if transport == 'http' else 'sse'}", flush=True
+    )
+    config = uvicorn.Config(checked, log_level="error", timeout_graceful_shutdown=0)
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+asyncio.run(serve_stdio() if TRANSPORT == "stdio" else serve_http(TRANSPORT))

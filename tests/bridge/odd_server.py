@@ -38,6 +38,10 @@ def call(name, arguments, meta):
         sys.stderr.write("one line\nthe last words\n")
         sys.stderr.flush()
         os._exit(3)
+    if name == "end":  # the next start fails, where a file says so
+        if len(sys.argv) > 2:
+            Path(sys.argv[2]).write_text("no")
+        os._exit(4)
     if name == "long":
         sys.stdout.write("x" * (9 * 1024 * 1024))
         sys.stdout.flush()
@@ -69,6 +73,8 @@ def call(name, arguments, meta):
     }
 
 
+if MODE == "once" and Path(sys.argv[2]).exists():
+    sys.exit("not again")
 if MODE == "mute":
     time.sleep(60)
 if MODE == "exit":

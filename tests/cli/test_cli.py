@@ -390,6 +390,26 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
     assert bridge.ends() == 0
 
 
+@pytest.mark.slow
+def test_a_bridge_to_a_url_brings_its_tools_and_shows_no_header(start: Any) -> None:
+    secret = {"MEW_TEST_SECRET": "full-secret-0123456789"}
+    full = Path(__file__).parents[1] / "bridge" / "full_server.py"
+    with subprocess.Popen([sys.executable, str(full), "both", "sse"], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        serve = start("serve", "--enrol", "far=tool")
+        far = join_words(serve.until("^far: "))
+        header = ("--header", "Authorization: Bearer ${MEW_TEST_SECRET}")
+        try:
+            bridge = start("bridge", *far[1:], "--as", "far", *header, "--", url, environment=secret)
+            bridge.until("^connecting to http.*SSE, with Authorization")
+            bridge.until("far has joined demo")
+        finally:
+            server.kill()
+        assert bridge.ends() == 1
+        assert not any("full-secret" in line for line in bridge.lines)
+
+
 # --- demo --------------------------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,23 @@ def test_a_bridge_has_its_token_in_the_environment_and_its_server_only_what_is_n
     assert (files.cwd, files.restart, files.restarts) == (Path("/spaces/one/sub"), "on-failure", 2)
 
 
+@pytest.mark.threat(1)
+def test_the_headers_of_a_server_at_a_url_are_in_its_environment_and_in_no_argument() -> None:
+    far = programs(
+        "  far:\n"
+        "    type: mcp-bridge\n"
+        "    mcp_server:\n"
+        "      url: https://host/events\n"
+        "      transport: sse\n"
+        '      headers: {Authorization: "Bearer ${HOME}", X-Key: word}\n'
+    )["far"]
+    assert far.command[-8:] == (
+        *("--header", "Authorization: ${MEW_LAB_HEADER_0}", "--header", "X-Key: ${MEW_LAB_HEADER_1}"),
+        *("--transport", "sse", "--", "https://host/events"),
+    )
+    assert (far.env["MEW_LAB_HEADER_0"], far.env["MEW_LAB_HEADER_1"]) == ("Bearer /home/a", "word")
+
+
 def test_without_a_policy_nothing_is_started_again() -> None:
     found = programs(
         "  plain: {command: run, auto_start: true}\n"

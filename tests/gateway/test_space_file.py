@@ -345,9 +345,20 @@ def test_what_will_be_started_can_be_shown_before() -> None:
         "space: {id: s}\nparticipants:\n"
         "  agent: {command: node, args: [a b, --key, key-of-the-file], tokens: [key-of-the-file], auto_start: true}\n"
         "  files: {type: mcp-bridge, mcp_server: {command: npx, args: [server]}}\n"
+        "  far: {type: mcp-bridge, mcp_server: {url: 'https://host/mcp?key=word'}}\n"
         "  idle: {command: idle}\n"
     )
-    assert file.command_lines == ("agent: node 'a b' --key tok_…file", "files: npx server")
+    assert file.command_lines == (
+        "agent: node 'a b' --key tok_…file",
+        "files: npx server",
+        "far: https://host/mcp",
+    )
+
+
+@pytest.mark.parametrize("server", ["{}", "{command: npx, url: 'https://host/mcp'}"])
+def test_a_server_has_a_command_or_a_url(server: str) -> None:
+    told = faults(f"space: {{id: s}}\nparticipants: {{b: {{type: mcp-bridge, mcp_server: {server}}}}}")
+    assert "a command that starts the server or the url" in told["participants.b.mcp_server"]
 
 
 KEYS = st.sampled_from(

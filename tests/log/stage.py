@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal
-from mew_lab.space.core import Space
-from mew_lab.space.events import Deliver, Event, GrantEnded, Received, Record
+from mew_lab.log.replay import replay
+from mew_lab.space.core import Space, resumption_note
+from mew_lab.space.events import Deliver, Enrolled, Event, GrantEnded, Left, Received, Record
 from mew_lab.space.opening import opening_record
 
 from .sessions import session
@@ -76,3 +79,24 @@ def keep(records: list[Record], path: Path, **settings: Any) -> Path:
         journal.append([record])
     journal.close()
     return path
+
+
+def branch_of(stage: Stage, folder: Path, *, seed: int, until: int, events: int = 150) -> Path:
+    """A journal that branched from one of a session and went on; its gateway was resumed twice meanwhile.
+
+    Nobody is enrolled anew in it, so that all rights are those of its snapshot and of later grants.
+    """
+    target = folder / "branch.jsonl"
+    begin_branch([keep(stage.records, folder / "first.jsonl")], until, target=target, now=stage.now)
+    now = stage.now
+    for part in range(3):
+        space = replay(target).space
+        journal = Journal.resume(target, rotate_at=60_000)
+        resumed: list[Event] = [resumption_note("anna"), *map(Left, space.state.connections)]
+        for event in chain(resumed, session(space, 100 * seed + part, events // 3)):
+            if isinstance(event, Enrolled):
+                continue
+            now += timedelta(milliseconds=7)
+            journal.append([one for one in space.step(event, now) if type(one) is Record])
+        journal.close()
+    return target

@@ -18,6 +18,7 @@ import zstandard
 
 from mew_lab.cli import main
 from mew_lab.errors import MewError
+from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 
 from .stage import hostile, keep
@@ -388,3 +389,81 @@ def test_a_filter_with_a_fault_is_the_same_sentence_everywhere(
     assert main(["tail", "--filter", filter, str(path)]) == 1
     said, told = capfd.readouterr()
     assert not said and told.startswith("mew-lab tail: ") and "Traceback" not in told
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"A" * path.stat().st_size)
+
+
+def append_garbage(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b'garbage\n{"seq":')
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "emptied": lambda path: os.truncate(path, 0),
+    "shortened": shorten,
+    "overwritten": overwrite,
+    "replaced by a folder": lambda path: (path.unlink(), path.mkdir()),
+    "appended to": append_garbage,
+}
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["unread", "read"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_changes_under_an_open_log_is_a_sentence_at_most(
+    change: str, used: bool, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "log.jsonl", tmp_path / "out"
+    path.write_bytes(session(tmp_path))
+    out.mkdir()
+    log = open_log(path)
+    frame = log.df if used else None
+    CHANGES[change](path)
+    for name, verb in VERBS.items():
+        try:
+            verb(log, out)
+        except MewError as fault:
+            assert_sentence(str(fault))
+        except IndexError as fault:
+            assert name == "slice", fault
+    if frame is not None:
+        try:
+            list(frame.payload)
+        except MewError as fault:
+            assert_sentence(str(fault))
+
+
+@pytest.mark.parametrize("way", ["the path", "a link", "a path with .."])
+def test_no_export_and_no_live_log_overwrites_its_own_journal(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(session(tmp_path))
+    before = path.read_bytes()
+    target = {
+        "the path": path,
+        "a link": tmp_path / "link",
+        "a path with ..": tmp_path / "session" / ".." / path.name,
+    }
+    (tmp_path / "link").symlink_to(path)
+    log = open_log(path)
+    journal = Journal(tmp_path / "live.jsonl")
+    live = Log.live(journal=journal)
+    targets = {name: str(one).replace(path.name, "live.jsonl") for name, one in target.items()}
+    (tmp_path / "link-live").symlink_to(tmp_path / "live.jsonl")
+    targets["a link"] = str(tmp_path / "link-live")
+    for write, to in (
+        (log.to_parquet, target[way]),
+        (log.export_otlp, target[way]),
+        (live.save, targets[way]),
+    ):
+        with pytest.raises(MewError, match=r"it is the journal of this log\. Name another file"):
+            write(to)
+        write(tmp_path / "other")
+    journal.close()
+    assert path.read_bytes() == before

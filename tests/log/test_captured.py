@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
@@ -190,3 +191,17 @@ def test_a_call_that_no_participant_can_read_is_told_with_its_place(shared: Path
         one for one in open_log(shared / "captures" / "2-mcp").diagnose() if one.rule == "malformed-call"
     ]
     assert "so participants ignore it: payload.error.code: " in one.sentence
+
+
+def test_all_captures_in_one_log_have_the_findings_and_requests_of_each(shared: Path) -> None:
+    log = open_log(shared / "captures")
+    each = [(shared / "captures" / name, reading) for name, reading in READINGS.items()]
+    assert len(log) == sum(reading.messages for _, reading in each)
+    union = [
+        one for folder, reading in each for one in expected(folder, (*reading.found, *reading.there_only))
+    ]
+    assert sorted(findings(log)) == sorted(union)
+    found = log.verify().consents
+    own_right = sum((Counter(reading.own_right) for _, reading in each), Counter[str]())
+    assert (found.own_right, found.unknown) == (own_right, ())
+    assert len(found.without) == sum(len(reading.unreceipted) for _, reading in each)

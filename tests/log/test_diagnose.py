@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from mew_lab.log.diagnose.diagnosis import RULES, diagnose
 from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.log import open_log
+from mew_lab.log.prune import prune
 from mew_lab.space.events import Record
 
 from ..conftest import examples
 from .innocent import INNOCENT
 from .planted import CLEAN, FAULTS, Conversation, Expected, Steps, converse
+from .stage import keep
 
 SEEDS = 4  # conversations for each planted fault
 TOGETHER = 5  # faults in one conversation
@@ -86,3 +90,22 @@ def test_every_exchange_of_the_generator_is_used() -> None:
 def test_rules_have_names_of_their_own_and_a_known_severity() -> None:
     assert all(rule.severity in SEVERITIES for rule in RULES.values())
     assert all(id == rule.id for id, rule in RULES.items())
+
+
+def test_sessions_in_one_log_are_judged_apart(tmp_path: Path) -> None:
+    """The same ids and the same people in each: what one leaves open is no other's, and nothing is taken twice."""
+    dice = random.Random(3)
+    expected = []
+    for seed in range(4):
+        faults = dice.sample(FAULTS, 3)
+        records, found = converse(seed, 15, *faults, kinds=ALL)
+        keep(records, tmp_path / f"{seed}" / "j.jsonl", rotate_at=9000)
+        expected += found
+    assert found_in([*open_log(tmp_path).records]) == sorted(expected)
+
+
+def test_a_pruned_log_does_not_take_who_came_before_for_absent(tmp_path: Path) -> None:
+    records, _ = converse(5, 120, kinds=[CLEAN[0], CLEAN[1]])
+    path = keep(records, tmp_path / "j.jsonl", rotate_at=20_000)
+    prune(path, keep=1, agree=lambda goes: True)
+    assert "addressee-absent" not in {one.rule for one in open_log(path).diagnose()}

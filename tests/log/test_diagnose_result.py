@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mew_lab.cli import main
 from mew_lab.errors import ConfigError
-from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, diagnose_columns
+from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, judge_messages
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
@@ -107,8 +107,46 @@ def test_text_and_html_show_the_worst_first_and_escape_what_peers_wrote() -> Non
 def test_the_columns_are_the_findings_about_messages() -> None:
     for at, fault in enumerate(FAULTS):
         records, _expected = converse(at, 8, fault)
-        columns = sorted(tuple(column) for column in diagnose_columns(records))
-        assert columns == sorted((one.place, one.severity, one.rule) for one in diagnose(records))
+        judgements, diagnosis = judge_messages(records)
+        assert [*diagnosis] == [*diagnose(records)]
+        found = [one for one in diagnosis if one.place]
+        assert [one.place for one in judgements] == sorted({one.place for one in found})
+        for place, severity, rules in judgements:
+            here = [one for one in found if one.place == place]
+            assert SEVERITIES.index(severity) == max(SEVERITIES.index(one.severity) for one in here)
+            assert sorted(rules) == sorted({one.rule for one in here})
+
+
+@pytest.mark.parametrize("damage", [b"", b"{broken\n", b'{"seq":9,"now":'])
+def test_the_diagnosis_that_an_index_keeps_is_that_of_the_records(
+    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [record for at, fault in enumerate(FAULTS) for record in converse(at, 3, fault)[0]]
+    whole = logged(records).save(tmp_path / "whole.jsonl").path.read_bytes() + damage
+    half = whole[: whole.index(b"\n", len(whole) // 2) + 1]
+    (tmp_path / "plain.jsonl").write_bytes(whole)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(half)
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    assert open_log(path).index.path is not None
+    first = open_log(path).diagnose()
+    path.write_bytes(whole)
+    expected = open_log(tmp_path / "plain.jsonl", index=False).diagnose()
+    assert len(expected) > len(first) > 0
+    for _ in range(2):  # written, then read
+        log = open_log(path)
+        found = log.diagnose()
+        assert [tuple(one)[3:] for one in found if one.place] == [
+            tuple(one)[3:] for one in expected if one.place
+        ]
+        assert found.summary == expected.summary and found.counts == expected.counts
+        assert len(found) == len(expected)
+        assert list(found.df.columns) == list(expected.df.columns)
+        assert (found.df.dtypes == expected.df.dtypes).all()
+        assert [fault.partition(":")[2] for fault in log.faults] == [
+            fault.partition(":")[2] for fault in open_log(tmp_path / "plain.jsonl", index=False).faults
+        ]
+        assert [*log.diagnose("error")] == [*found.at_least("error")]
 
 
 def test_lines_that_cannot_be_read_are_findings(tmp_path: Path) -> None:

@@ -139,6 +139,25 @@ def test_a_filtered_log_with_an_index_is_that_without(tmp_path: Path) -> None:
             assert list(indexed.df[name]) == list(plain.df[name]), (text, name)
 
 
+@pytest.mark.usefixtures("blocks")
+def test_a_text_search_reads_the_message_and_not_the_line_around_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", space="demo")
+    journal.append([record(n, {"kind": "x", "payload": {"t": "ab" * n}}) for n in range(1, 30)])
+    journal.close()
+    assert (tmp_path / "j.jsonl").read_bytes().count(b'"}},"chain":"') == 29
+    index = LogIndex(Files((tmp_path / "j.jsonl",)), keep=False).build()
+    for text, meant in [
+        ('"envelope"', 0),
+        ('"\\"}},\\"chain"', 0),
+        ('"}},"', 0),
+        ('"{\\"kind"', 29),
+        ('"\\"}}"', 29),
+        ("bababababababa", 22),
+    ]:
+        found = select_places(index, parse_filter(text))
+        assert found is not None and len(found) == meant, text
+
+
 FACT_FILTERS = [
     "state exists",
     "state == answered",
@@ -211,12 +230,12 @@ def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked: list[str] = []
     write = LogIndex.write_facts
 
-    def count(self: LogIndex, table: str, rows_of: Any) -> None:
+    def count(self: LogIndex, tables: Sequence[str], rows_of: Any) -> None:
         def noted(records: Iterable[Record]) -> Any:
-            asked.append(table)
+            asked.extend(tables)
             return rows_of(records)
 
-        write(self, table, noted)
+        write(self, tables, noted)
 
     monkeypatch.setattr(LogIndex, "write_facts", count)
     for _ in range(2):
@@ -224,7 +243,8 @@ def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for _ in range(2):
             assert len(log.filter("state exists")) > 0
             len(log.filter("latency > 1 and diag.severity >= warn"))
-    assert asked == ["states", "findings"]
+            log.diagnose()
+    assert asked == ["states", "findings", "diagnosis"]
 
 
 def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) -> None:
@@ -240,7 +260,7 @@ def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) 
         yield from ()
 
     with pytest.raises(JournalError, match="was changed while it was read"):
-        index.write_facts("states", cut)
+        index.write_facts(("states",), lambda records: (cut(records),))
     assert not index.known_facts
 
 

@@ -638,3 +638,10 @@ def test_hostile_lines_of_a_file_make_no_frame_fail(tmp_path: Path) -> None:
         "only the one whose payload names a method is a request that anybody acts on"
     )
     assert log.faults
+
+
+def test_the_pairs_of_talk_come_in_the_order_of_the_addressees() -> None:
+    names = [f"p{n}" for n in range(20)]
+    log = log_of((0, message("chat", "human", "m", {"text": "hi"}) | {"to": [*names, "p3"]}))
+    frame = log.frame("talk")
+    assert frame["to"].tolist() == names and frame["messages"].tolist() == [1] * 20

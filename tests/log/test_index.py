@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from mew_lab.errors import JournalError
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.index import LogIndex, index_path
@@ -261,6 +262,13 @@ def test_a_journal_that_is_changed_while_its_index_is_in_use_is_indexed_anew(
     change(large)
     check(large, index.build())
     assert "was changed since it was indexed" in index.notes[0]
+
+
+def test_a_journal_that_is_gone_is_an_error_that_names_it(large: Path) -> None:
+    index = LogIndex(Files((large,))).build()
+    large.unlink()
+    with pytest.raises(JournalError, match=r"Cannot read .*j\.jsonl: No such file"):
+        index.build()
 
 
 def test_a_torn_line_that_is_completed_becomes_a_row(large: Path) -> None:

@@ -21,7 +21,7 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Joined, Left, Received
 from mew_lab.space.snapshot import snapshot
 
-from .stage import START, Stage, hostile, keep, says
+from .stage import START, Stage, branch_of, hostile, keep, says
 
 # What no record tells in a few steps; the documentation of StateReplay names these.
 LEFT_OUT = ("handles", "handles_of", "refused_frames", "messages", "records")
@@ -49,6 +49,29 @@ def test_each_moment_of_a_hostile_session_is_that_of_a_full_replay(seed: int, tm
     for seq, state in expected.items():
         assert state_of(by_lines.restore(seq)) == state, seq
         assert state_of(by_records.restore(seq)) == state, seq
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_moment_of_a_branch_is_that_of_a_full_replay(seed: int, tmp_path: Path) -> None:
+    stage = hostile(seed, 300)
+    until = Random(seed).randrange(60, len(stage.records))
+    path = branch_of(stage, tmp_path, seed=seed, until=until, events=210)
+    player, expected = Player("whole"), {}
+    records = list(open_log(path).records)
+    places = {record.seq for record in Random(seed).sample([one for one in records if one.seq], 30)}
+    for record in records:
+        player.take(record)
+        if record.seq in places:
+            expected[record.seq] = state_of(player.space)
+    by_lines, by_records = StateHistory(every=50), StateHistory(every=7)
+    by_lines.read_files(Journal.resume(path).paths)
+    by_records.read_records(records)
+    for seq, state in expected.items():
+        assert state_of(by_lines.restore(seq)) == state, seq
+        assert state_of(by_records.restore(seq)) == state, seq
+    first = min(record.seq for record in records if record.seq)
+    with pytest.raises(JournalError, match=f"begins with a snapshot behind record {first - 1}"):
+        open_log(path).at(first - 2)
 
 
 @pytest.fixture

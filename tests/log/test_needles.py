@@ -130,6 +130,14 @@ def test_a_message_in_any_spelling_is_found(tmp_path: Path) -> None:
     assert found == passing and before == len(lines)
 
 
+@pytest.mark.parametrize("spelt", ["\\u0063hat/x", "chat\\/x", "\\u0063hat\\/x", "ch\\u0061t\\u002fx"])
+def test_each_escape_of_an_ascii_character_is_a_spelling(tmp_path: Path, spelt: str) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"".join(write_line(record(n, f'{{"kind":"{spelt}"}}')) for n in range(1, 4)))
+    found = [len(part.lines) for part in find_lines(path, needles_of(parse_filter("kind == chat/x"))) if part]
+    assert found == [3]
+
+
 def test_a_line_that_is_too_long_ends_the_search_without_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,12 @@ def test_a_log_that_begins_later_does_not_take_a_request_for_one_by_own_right() 
     )
     later = [record for record in played.records if record.seq > 4]
     participants = check_consents(played.records, complete=False)
-    for found in (check_consents(later), participants):
+    opened = played.records[0]
+    branch = opened._replace(
+        detail=json.dumps({**json.loads(opened.detail), "branched": {"journal": "i.jsonl"}})
+    )
+    branched = check_consents([branch, *played.records[1:]])
+    for found in (check_consents(later), participants, branched):
         assert (found.requests, found.own_right) == (2, {"ada": 1})
         assert [(one.id, one.proposal) for one in found.unknown] == [("q-6", "p-77")]
         assert "1 that may be for proposals from before this log:" in str(found)
@@ -449,6 +454,38 @@ def test_the_command_reports_and_its_exit_code_tells(
     assert status.value.code == 1
     assert main(["verify", str(tmp_path / "none.jsonl")]) == 1
     assert "Cannot read the journal" in capsys.readouterr().err
+
+
+def test_another_call_than_the_proposed_one_has_the_exit_code_of_one_without_a_receipt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = keep(stage().play(proposes(), decides(), sends(to=("eve",))).records, tmp_path / "j.jsonl")
+    with pytest.raises(SystemExit) as status:
+        main(["verify", str(other)])
+    assert status.value.code == 3
+    assert 'request "q-1" of ada for "p-1": it has other addressees' in capsys.readouterr().out
+
+
+def test_what_peers_wrote_stays_on_its_line_and_hides_nothing(tmp_path: Path) -> None:
+    hostile = "\u202eada\n2 by the sender's own right\x1b[31m"
+    records = []
+    for seq, (sender, kind, id, about) in enumerate(
+        [
+            (hostile, "mcp/request", "q-0", []),
+            (hostile, "mcp/proposal", "p-1", []),
+            ("eve", "mcp/request", hostile, ["p-1"]),
+        ],
+        1,
+    ):
+        raw = says(kind, id, CALL, to=["fs"], correlation_id=about, **{"from": sender})
+        records.append(Record(seq, START, "received", participant=sender, verdict="accepted", raw=raw))
+    note = {"proposal": "p-1", "decision": "approve", "by": hostile, "request": hostile, "digest": hostile}
+    records.insert(2, Record(2, START, "decided", participant=hostile, detail=json.dumps(note)))
+    found = check_consents(records)
+    assert (found.own_right, len(found.without), len(found.unused)) == ({hostile: 1}, 1, 1)
+    assert len(str(found).splitlines()) == 5
+    assert not {"\u202e", "\x1b"} & set(str(found))
 
 
 def test_a_journal_of_the_peers_has_no_receipts(tmp_path: Path) -> None:

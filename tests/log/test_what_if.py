@@ -17,13 +17,12 @@ from mew_lab.log.log import Log, open_log
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, event_of, replay
 from mew_lab.log.what_if import WhatIf
 from mew_lab.protocol.permit import Capability
-from mew_lab.space.core import Space, resumption_note
-from mew_lab.space.events import Enrolled, Event, Joined, Left, Received, Record, outline
+from mew_lab.space.core import Space
+from mew_lab.space.events import Enrolled, Joined, Received, Record, outline
 from mew_lab.space.opening import reopen
 from mew_lab.space.rights import Held, Rights
 
-from .sessions import session
-from .stage import Stage, hostile, keep, says
+from .stage import Stage, branch_of, hostile, keep, says
 
 LESS: list[dict[str, Any]] = [{"kind": "chat"}, {"kind": "mcp/request", "payload": {"method": "tools/list"}}]
 MORE: list[dict[str, Any]] = [{"kind": "capability/*"}, {"kind": "mcp/*"}, {"kind": "participant/status"}]
@@ -121,22 +120,6 @@ def test_exact_is_a_replay_with_other_enrolments(seed: int) -> None:
                 expected[record.seq] = verdict
     assert expected
     assert told(live(stage.records).what_if(capabilities=supposed, exact=True)) == expected
-
-
-def branch_of(stage: Stage, folder: Path, *, seed: int, until: int, events: int = 150) -> Path:
-    """A journal that branched from one of a session and went on; its gateway was resumed twice meanwhile."""
-    target = folder / "branch.jsonl"
-    begin_branch([keep(stage.records, folder / "first.jsonl")], until, target=target, now=stage.now)
-    now = stage.now
-    for part in range(3):
-        space = replay(target).space
-        journal = Journal.resume(target, rotate_at=60_000)
-        resumed: list[Event] = [resumption_note("anna"), *map(Left, space.state.connections)]
-        for event in (*resumed, *session(space, 100 * seed + part, events // 3)):
-            now += timedelta(milliseconds=7)
-            journal.append([one for one in space.step(event, now) if type(one) is Record])
-        journal.close()
-    return target
 
 
 def opened(records: list[Record]) -> tuple[Space, list[Record]]:

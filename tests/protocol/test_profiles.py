@@ -64,7 +64,7 @@ def test_a_tool_answers_and_asks_for_nothing() -> None:
     told = {"method": "notifications/tools/list_changed"}
     assert (
         not CapabilitySet(PROFILES["tool"])
-        .permit("mcp/request", (), {"method": "notifications/message"})
+        .permit("mcp/request", (), {"method": "notifications/cancelled"})
         .allowed
     )
     assert CapabilitySet(PROFILES["tool"]).permit("mcp/request", (), told).allowed

@@ -394,7 +394,7 @@ async def test_a_tool_whose_own_work_was_cancelled_still_answers(box: ToolBox) -
         ("tools/call", {"name": ["t"]}, -32602, "Unknown tool"),
         ("tools/call", {"name": "t", "arguments": [1]}, -32602, "they must be an object"),
         ("resources/read", {"uri": "file:///etc/passwd"}, -32002, "Resource not found"),
-        ("prompts/list", {}, -32601, "Method not found"),
+        ("tasks/list", {}, -32601, "Method not found"),
     ],
 )
 async def test_a_wrong_request_is_a_json_rpc_error(
@@ -505,7 +505,7 @@ async def test_resources_are_listed_and_read(box: ToolBox) -> None:
 async def test_initialize_and_ping_are_answered(box: ToolBox) -> None:
     answer = await box.answer("initialize", {"protocolVersion": "2025-03-26"})
     assert answer["protocolVersion"] == "2025-03-26" and answer["serverInfo"]["name"] == "mew_lab"
-    assert set(answer["capabilities"]) == {"tools", "resources"}
+    assert set(answer["capabilities"]) == {"tools", "resources", "prompts"}
     assert await box.answer("ping", {}) == {}
 
 

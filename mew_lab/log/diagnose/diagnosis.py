@@ -4,9 +4,10 @@ How it works
 ------------
 `DiagnosisPass.observe` takes every record of a log, in order. A record with a message becomes a `PlacedEntry`. The
 ledger observes it, and then the steps of its kind and of each change judge it. Findings come out at once; `finish` adds
-what the end of the log leaves open. Each record costs the same, however long the log is, and all tables are bounded.
+what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
+however long the log is, and all tables are bounded.
 
-`diagnose` keeps at most 10,000 findings of each rule; it counts all. `diagnose_columns` keeps none.
+`diagnose` keeps at most 10,000 findings of each rule; it counts all. `judge_messages` also says which messages have any.
 
 Spec: §3, §4.1.
 """
@@ -14,6 +15,7 @@ Spec: §3, §4.1.
 from __future__ import annotations
 
 import html
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,6 +45,8 @@ from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
 from mew_lab.log.ledger_rows import rare_collection
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -54,10 +58,10 @@ __all__ = [
     "RULES",
     "Diagnosis",
     "DiagnosisPass",
-    "MessageFinding",
+    "MessageJudgement",
     "at_least",
     "diagnose",
-    "diagnose_columns",
+    "judge_messages",
 ]
 
 MAX_FINDINGS = 10_000  # of one rule that are kept
@@ -89,15 +93,16 @@ _FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
 )
 
 
-class MessageFinding(NamedTuple):
-    """One finding about one message, for the columns `diag.severity` and `diag.rule` of an index.
+class MessageJudgement(NamedTuple):
+    """The findings about one message, for the columns `diag.severity` and `diag.rule` of an index.
 
-    `place` is the place of the record among all records of the log, from 1; unique, unlike `seq`.
+    `place` is the place of the record among all records of the log, from 1; unique, unlike `seq`. `severity` is the
+    highest of its findings, and `rules` are the rules in their order.
     """
 
     place: int
     severity: str
-    rule: str
+    rules: tuple[str, ...]
 
 
 class DiagnosisPass:
@@ -110,16 +115,21 @@ class DiagnosisPass:
     def __init__(self, emit: Callable[[LogFinding], None]) -> None:
         self.places = 0
         self._emit = emit
-        self._names: dict[str, str] = {}  # id of a connection -> participant
-        self._whole = False
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
-        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        self._seq = 0  # of the newest message
+        self._begin()
+
+    def _begin(self, *, whole: bool = False) -> None:
+        """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
+        self._names: dict[str, str] = {}  # id of a connection -> participant
+        names, self._whole = self._names, whole
+        self._ledger = Ledger(logical=lambda id: names.get(id, id))
         context = RuleContext(
             self._report,
             self._ledger,
             RecentIds(MAX_IDS),
-            self._names,
+            names,
             lambda: self._now,
             lambda: self._whole,
         )
@@ -144,12 +154,18 @@ class DiagnosisPass:
     def observe(self, record: Record) -> None:
         """Judges the next record of the log."""
         self.places += 1
+        if record.event == "opened":
+            self._open(record)
+        elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
+            self.finish()
+            self._begin()
         self._now = record.now
         if self._told:
             self._told.clear()
         if record.raw is None:
             self._on_event(record)
             return
+        self._seq = record.seq
         entry = PlacedEntry(record, self.places)
         changes = self._ledger.observe(entry)
         if entry.refused:
@@ -165,15 +181,22 @@ class DiagnosisPass:
             step(entry, changes)
 
     def finish(self) -> None:
-        """Reports what the end of the log leaves open. Nothing may be observed afterwards."""
+        """Reports what the end of the log, or of a session in it, leaves open."""
         for family in self._families:
             self._told.clear()
             family.finish()
 
+    def _open(self, record: Record) -> None:
+        about = read_members(record.detail) or {}
+        if "previous" in about:  # a later file of the same session
+            return
+        if self.places > 1:
+            self.finish()
+        self._seq = 0
+        self._begin(whole=holds_opening(about))
+
     def _on_event(self, record: Record) -> None:
-        if record.event == "opened":
-            self._whole = self._whole or self.places == 1
-        elif record.event == "joined" and record.verdict != "refused" and record.detail:
+        if record.event == "joined" and record.verdict != "refused" and record.detail:
             self._names[record.detail] = record.participant
         if record.verdict == "refused":
             for refusal in self._refusals:
@@ -211,6 +234,22 @@ class Diagnosis(Sequence[LogFinding]):
         self._findings = sorted(findings, key=lambda finding: (finding.place, finding.rule))
         self.messages = messages
         self.unkept: dict[str, int] = dict(unkept or {})
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str]) -> Diagnosis:
+        """The diagnosis that was written as `rows`, with the findings on lines that could not be read."""
+        (_, about), *others = rows
+        counts = json.loads(about)
+        findings = [*map(_read_finding, others), *map(_unreadable, faults)]
+        return cls(findings, messages=counts["messages"], unkept=counts["unkept"])
+
+    @property
+    def rows(self) -> Iterator[tuple[int, str]]:
+        """The diagnosis as numbered texts of JSON, for an index; `of_rows` reads them."""
+        yield 0, json.dumps({"messages": self.messages, "unkept": self.unkept})
+        for number, finding in enumerate(self._findings, 1):
+            time = None if finding.time is None else finding.time.isoformat()
+            yield number, json.dumps(finding._replace(time=time))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._findings)
@@ -308,6 +347,12 @@ class Diagnosis(Sequence[LogFinding]):
         )
 
 
+def _read_finding(row: tuple[int, str]) -> LogFinding:
+    severity, rule, requirement, sentence, place, seq, time, id, related = json.loads(row[1])
+    at = None if time is None else datetime.fromisoformat(time)
+    return LogFinding(severity, rule, requirement, sentence, place, seq, at, id, tuple(related))
+
+
 _HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
 
 
@@ -333,17 +378,24 @@ def at_least(severity: str) -> tuple[str, ...]:
     return SEVERITIES[SEVERITIES.index(severity) :]
 
 
-def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple) -> Diagnosis:
+def diagnose(
+    records: Iterable[Record],
+    faults: Callable[[], Iterable[str]] = tuple,
+    *,
+    observe: Callable[[LogFinding], object] = lambda _: None,
+) -> Diagnosis:
     """The findings of a log.
 
     Args:
         records: Its records, in order; read once.
         faults: Returns the sentences on lines that could not be read, after the records were read.
+        observe: Called with each finding about the records, also with those that are not kept.
     """
     kept: dict[str, list[LogFinding]] = {}
     unkept: Counter[str] = Counter()
 
     def keep(finding: LogFinding) -> None:
+        observe(finding)
         findings = kept.setdefault(finding.rule, [])
         if len(findings) < MAX_FINDINGS:
             findings.append(finding)
@@ -357,24 +409,28 @@ def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tu
             messages += record.raw is not None
             judge.observe(record)
         judge.finish()
-        for fault in faults():
-            sentence = UNREADABLE.sentence.format(fault=fault)
-            keep(LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, ""))
-        every = (finding for findings in kept.values() for finding in findings)
-        return Diagnosis(every, messages=messages, unkept=unkept)
+        every = [finding for findings in kept.values() for finding in findings]
+        return Diagnosis([*every, *map(_unreadable, faults())], messages=messages, unkept=unkept)
 
 
-def diagnose_columns(records: Iterable[Record]) -> Iterator[MessageFinding]:
-    """The findings about messages in the order found; those on what was left open come at the end."""
-    found: list[MessageFinding] = []
+def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], Diagnosis]:
+    """The judgement of each message that has findings, in the order of the log, and the diagnosis, from one pass."""
+    found: dict[int, list[tuple[str, str]]] = {}
 
-    def keep(finding: LogFinding) -> None:
+    def note(finding: LogFinding) -> None:
         if finding.place:
-            found.append(MessageFinding(finding.place, finding.severity, finding.rule))
+            found.setdefault(finding.place, []).append((finding.severity, finding.rule))
 
-    judge = DiagnosisPass(keep)
-    with rare_collection:
-        for record in records:
-            judge.observe(record)
-        judge.finish()
-    yield from found
+    diagnosis = diagnose(records, observe=note)
+    judgements = []
+    for place in sorted(found):
+        severity = max((severity for severity, _ in found[place]), key=SEVERITIES.index)
+        judgements.append(
+            MessageJudgement(place, severity, tuple(dict.fromkeys(rule for _, rule in found[place])))
+        )
+    return judgements, diagnosis
+
+
+def _unreadable(fault: str) -> LogFinding:
+    sentence = UNREADABLE.sentence.format(fault=fault)
+    return LogFinding(UNREADABLE.severity, UNREADABLE.id, "", sentence, 0, 0, None, "")

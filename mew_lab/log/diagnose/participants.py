@@ -98,7 +98,6 @@ class ParticipantRules(RuleFamily):
             **dict.fromkeys(_ADDRESSED, self._on_addressed),
         }
         self.refusals = self._on_refusal
-        self.events = {"opened": self._on_opened}
         self._announced: BoundedDict[str, bool] = BoundedDict(MAX_NAMES, refresh=True)  # id -> is present
         # id -> a welcome without a join since
         self._welcomed: BoundedDict[str, Mark] = BoundedDict(MAX_NAMES)
@@ -114,10 +113,6 @@ class ParticipantRules(RuleFamily):
                     self.report(rule, mark, **about)
 
     # --- steps ---
-
-    def _on_opened(self, record: Record, place: int) -> None:
-        self._welcomed.clear()
-        self._announced.clear()  # a resumed space begins without connections
 
     def _on_message(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         record = entry.record

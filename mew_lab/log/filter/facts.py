@@ -6,11 +6,10 @@ index of a log keeps the facts of all its messages; without an index, the record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from mew_lab.log.diagnose.diagnosis import diagnose_columns
-from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.diagnose.diagnosis import judge_messages
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.tree import FilterTree, references
 from mew_lab.log.ledger_rows import ledger_columns
@@ -19,15 +18,7 @@ from mew_lab.space.events import Record
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
-__all__ = ["collect_facts", "write_facts"]
-
-
-class _Judgement(NamedTuple):
-    """What the diagnosis found about the message at a place: the highest severity, and the rules in their order."""
-
-    place: int
-    severity: str
-    rules: tuple[str, ...]
+__all__ = ["collect_facts", "write_facts", "write_findings"]
 
 
 def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Mapping[int, Facts]:
@@ -41,7 +32,7 @@ def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> 
         for place, state, latency, decided_by in ledger_columns(records()):
             facts[place] = Facts(state, latency, decided_by)
     if _reads_findings(tree):
-        for place, severity, rules in _judge(records()):
+        for place, severity, rules in judge_messages(records())[0]:
             facts[place] = facts.get(place, NO_FACTS)._replace(severity=severity, rules=rules)
     return facts
 
@@ -49,9 +40,14 @@ def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> 
 def write_facts(index: LogIndex, tree: FilterTree) -> None:
     """Writes the facts that a filter reads into an index, where they are not in it; that reads the whole log."""
     if _reads_states(tree):
-        index.write_facts("states", ledger_columns)
+        index.write_facts(("states",), lambda records: (ledger_columns(records),))
     if _reads_findings(tree):
-        index.write_facts("findings", _judge)
+        write_findings(index)
+
+
+def write_findings(index: LogIndex) -> None:
+    """Writes the findings of the diagnosis into an index, where they are not in it; that reads the whole log."""
+    index.write_facts(("findings", "diagnosis"), _judge)
 
 
 def _reads_findings(tree: FilterTree) -> bool:
@@ -65,10 +61,6 @@ def _reads_states(tree: FilterTree) -> bool:
     )
 
 
-def _judge(records: Iterable[Record]) -> Iterator[_Judgement]:
-    found: dict[int, list[tuple[str, str]]] = {}
-    for place, severity, rule in diagnose_columns(records):
-        found.setdefault(place, []).append((severity, rule))
-    for place in sorted(found):
-        severity = max((severity for severity, _ in found[place]), key=SEVERITIES.index)
-        yield _Judgement(place, severity, tuple(dict.fromkeys(rule for _, rule in found[place])))
+def _judge(records: Iterable[Record]) -> tuple[Iterable[tuple[Any, ...]], ...]:
+    judgements, diagnosis = judge_messages(records)
+    return judgements, diagnosis.rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -59,7 +58,7 @@ class FilteredLog(CopiedMessages):
         text: The filter.
 
     Args:
-        live: Whether times count from now.
+        last: Returns the time of the last record; None in a live log, where times count from now.
         index: Returns an index of the log that holds all records which may pass the filter; None where there is none.
     """
 
@@ -68,20 +67,17 @@ class FilteredLog(CopiedMessages):
         text: str,
         records: Callable[[], Iterable[Record]],
         *,
-        live: bool = False,
+        last: Callable[[], datetime | None] = lambda: None,
         index: Callable[[FilterTree], LogIndex | None] = lambda tree: None,
     ) -> None:
         self.text = text
         self._records = records
-        self._live = live
+        self._last = last
         self._index = index
         self._tree = parse_filter(text, clock=FilterClock(self._now))
 
     def _now(self) -> datetime:
-        if self._live:
-            return datetime.now(UTC)
-        last = deque(self._records(), maxlen=1)
-        return last[0].now if last else datetime.now(UTC)
+        return self._last() or datetime.now(UTC)
 
     @property
     def records(self) -> Iterator[Record]:
@@ -142,7 +138,7 @@ class FilteredLog(CopiedMessages):
         """
         both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
         parse_filter(text, clock=FilterClock())  # so that an error shows the text alone
-        return FilteredLog(both, self._records, live=self._live, index=self._index)
+        return FilteredLog(both, self._records, last=self._last, index=self._index)
 
     def __len__(self) -> int:
         selected = self._select(events=False)

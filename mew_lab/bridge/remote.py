@@ -1,0 +1,132 @@
+"""The address of an MCP server that runs elsewhere, with the headers that its requests need.
+
+Spec: MCP 2025-11-25 (transports), threat 28.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit, urlunsplit
+
+from mew_lab.errors import ConfigError
+from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.visible import one_line
+from mew_lab.settings.environment import fill_settings
+
+__all__ = ["TRANSPORTS", "RemoteServer", "is_url"]
+
+TRANSPORTS = ("http", "sse")
+SECRET_LENGTH = 8  # a shorter value of a header is no secret, and would mask ordinary words
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_VALUE = re.compile(r"[\x20-\x7e]{0,8192}")
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is the address of a server, and no command."""
+    return text.lower().startswith(("http://", "https://"))
+
+
+class RemoteServer:
+    """An MCP server at a URL. Its headers are in no text of it. `fault` is why the last request failed, or empty.
+
+    Args:
+        url: an `http` or `https` address without a user name.
+        headers: names and values; `${NAME}` in a value is that environment variable.
+        transport: `http` for streamable HTTP, `sse` for the older one; None takes `sse` where the path of the URL ends
+            with `/sse`.
+
+    Raises:
+        ConfigError: the address or a header is not valid, a variable is not set, or headers would leave this machine
+            unencrypted.
+    """
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, transport: str | None = None
+    ) -> None:
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as fault:
+            raise ConfigError(
+                f"{one_line(url, 80)!r} is no URL of an MCP server: {fault}", key="url"
+            ) from None
+        shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        if parts.scheme not in ("http", "https") or not host:
+            problem = "the address of an MCP server begins with http:// or https:// and has a host"
+            raise ConfigError(f"{one_line(shown, 80)!r} is no URL of an MCP server: {problem}", key="url")
+        if "@" in parts.netloc:
+            problem = (
+                "a user name or password does not belong into a URL; give a header, such as Authorization"
+            )
+            raise ConfigError(f"Cannot use {one_line(shown, 80)!r}: {problem}", key="url")
+        if transport not in (None, *TRANSPORTS):
+            raise ConfigError(
+                f"{one_line(str(transport), 40)!r} is no transport of an MCP server at a URL; take http or sse",
+                key="transport",
+            )
+        self.url = url
+        self.fault = ""
+        self.transport = transport or ("sse" if parts.path.endswith("/sse") else "http")
+        self._shown = one_line(shown + ("?…" if parts.query else ""), 300)
+        self._headers = {name: _header(name, value) for name, value in (headers or {}).items()}
+        if self._headers and parts.scheme == "http" and not _is_here(host):
+            raise ConfigError(
+                f"Cannot send headers to {self._shown}: the connection is not encrypted; use https",
+                key="headers",
+            )
+
+    def __repr__(self) -> str:
+        return f"<RemoteServer {self.command_line}>"
+
+    @property
+    def command_line(self) -> str:
+        """The address without its query, the transport, and the names of the headers; no value of a header."""
+        word = "streamable HTTP" if self.transport == "http" else "SSE"
+        names = f", with {', '.join(self._headers)}" if self._headers else ""
+        return f"{self._shown} ({word}{names})"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of each request, secrets included."""
+        return dict(self._headers)
+
+    @property
+    def pid(self) -> int:
+        """0: the server is no process of this machine."""
+        return 0
+
+    async def start(self) -> None:
+        """Does nothing: the server runs already."""
+
+    async def stop(self) -> None:
+        """Does nothing: the server belongs to somebody else."""
+
+    async def describe_end(self) -> str:
+        """A short text on how the connection ended, or why there is none."""
+        return self.fault or "closed the connection"
+
+
+def _header(name: str, value: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{one_line(name, 80)!r} is no name of a header", key="headers")
+    filled = str(fill_settings(value, key=f"header {name}"))
+    if not _VALUE.fullmatch(filled):
+        raise ConfigError(
+            f"The value of the header {name} is not printable ASCII text of at most 8192 characters",
+            key="headers",
+        )
+    for word in filled.split():
+        if len(word) >= SECRET_LENGTH and mask(word) == word:
+            Token(word)  # remembered, so that no text of ours shows it
+    return filled
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

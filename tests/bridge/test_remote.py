@@ -1,0 +1,168 @@
+"""MCP servers at a URL behind a bridge: streamable HTTP and SSE, their headers, and networks that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import mew_lab
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.remote import RemoteServer
+from mew_lab.errors import ConfigError, MewError, ToolFailed
+
+from .conftest import Site, until
+
+FULL = Path(__file__).parent / "full_server.py"
+SECRET = "full-secret-0123456789"
+HEADERS = {"Authorization": "Bearer ${MEW_TEST_SECRET}"}
+
+
+@asynccontextmanager
+async def served(transport: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """The address of the full server over HTTP, which wants the secret, and its process."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(FULL), "both", transport, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield (await process.stdout.readline()).decode().strip(), process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def answering(head: bytes, body: bytes = b"") -> AsyncIterator[str]:
+    """The address of a server that gives each request the same answer."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + head + b"\r\nConnection: close\r\n\r\n" + body)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp?key=in-the-query"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEW_TEST_SECRET", SECRET)
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_server_at_a_url_is_a_participant_and_its_header_is_shown_nowhere(
+    site: Site, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with served(transport) as (url, process):
+        bridge = await site.bridge(url, headers=HEADERS)
+        human = await site.seat("human")
+        assert (await human.call("git/add", {"a": 2, "b": 3})).text == "5"
+        assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "grow"]
+        assert (bridge.pid, SECRET in repr(bridge), "with Authorization" in repr(bridge)) == (0, False, True)
+        process.kill()
+        await process.wait()
+        if transport == "http":  # a request that cannot be sent is an error, and the participant stays
+            with pytest.raises(ToolFailed, match=r"http://127.0.0.1:\d+/mcp .* cannot be reached"):
+                await human.call("git/add", {"a": 2, "b": 3})
+            assert "git" in human.client.participants and not site.ended
+        else:
+            await until(lambda: "git" not in human.client.participants and site.ended)
+            assert "the MCP server of participant git closed the connection" in site.ended[0]
+    assert SECRET not in caplog.text + " ".join(site.ended)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_without_its_header_the_sentence_names_what_is_missing(site: Site, transport: str) -> None:
+    async with served(transport) as (url, _):
+        with pytest.raises(
+            MewError, match=r"it answered with HTTP 401; it may need a header such as Authorization$"
+        ):
+            await site.bridge(url)
+    assert site.gateway.connections("demo") == 0
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_server_that_is_not_there_cannot_be_reached(site: Site, transport: str) -> None:
+    with pytest.raises(MewError, match=r"http://127.0.0.1:9/mcp \(.*\): it cannot be reached: "):
+        await site.bridge("http://127.0.0.1:9/mcp", transport=transport)
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "sentence"),
+    [
+        (b"200 OK\r\nContent-Type: text/html", b"<h1>Hello</h1>", "Unexpected content type: text/html"),
+        (b"500 Oops\r\nContent-Type: text/plain", b"oops", "it answered with HTTP 500"),
+        (b"200 OK\r\nContent-Type: application/json", b"{", "Failed to parse JSON response"),
+        (b"200 OK\r\nContent-Type: application/json", b" " * (9 << 20), "it has more than 8388608 bytes"),
+        (b"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip", b"", "compressed its answer"),
+        (b"302 Found\r\nLocation: http://127.0.0.2:1/", b"", "not followed"),
+    ],
+)
+async def test_what_is_no_mcp_server_is_told_in_one_line(
+    site: Site, head: bytes, body: bytes, sentence: str
+) -> None:
+    async with answering(head, body) as url:
+        with pytest.raises(MewError, match=sentence) as caught:
+            await site.bridge(url)
+    assert "\n" not in str(caught.value) and "in-the-query" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "sentence"),
+    [
+        ("ftp://host/x", {}, "begins with http:// or https://"),
+        ("http://", {}, "begins with http:// or https://"),
+        ("https://host:port/x", {}, "is no URL of an MCP server"),
+        ("https://me:secret-word@host/x", {}, "a user name or password does not belong into a URL"),
+        ("https://host/x", {"transport": "pigeon"}, "'pigeon' is no transport"),
+        ("https://host/x", {"headers": {"A b": "c"}}, "is no name of a header"),
+        ("https://host/x", {"headers": {"A": "b\r\nC: d"}}, "is not printable ASCII"),
+        ("https://host/x", {"headers": {"A": "${NOT_SET_ANYWHERE}"}}, "NOT_SET_ANYWHERE, which is not set"),
+        ("http://example.org/x", {"headers": HEADERS}, "the connection is not encrypted; use https"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_before_anything_is_sent(
+    url: str, options: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        McpBridge("git", url, **options)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value) and "\r" not in str(caught.value)
+
+
+def test_the_transport_is_that_of_the_path_unless_it_is_named() -> None:
+    assert RemoteServer("https://host/sse").transport == "sse"
+    assert RemoteServer("https://host/mcp").transport == "http"
+    assert RemoteServer("https://host/sse", transport="http").transport == "http"
+    assert (
+        repr(RemoteServer("https://host/mcp?key=word"))
+        == "<RemoteServer https://host/mcp?… (streamable HTTP)>"
+    )
+
+
+def test_a_lab_connects_a_url() -> None:
+    with subprocess.Popen([sys.executable, str(FULL), "both", "http"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        lab = None
+        try:
+            lab = mew_lab.up(journal=None)
+            seat = lab.bridge("far", url, headers=HEADERS)
+            assert lab.call("far/add", {"a": 2, "b": 3}).result(timeout=20).text == "5"
+            assert SECRET not in f"{seat!r}{lab.who()}"
+            with pytest.raises(MewError, match="HTTP 401"):
+                lab.bridge("farther", url)
+        finally:
+            process.kill()
+            if lab is not None:
+                lab.down()

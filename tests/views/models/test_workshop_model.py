@@ -57,6 +57,16 @@ def test_a_change_is_a_step_that_is_undone_and_done_again() -> None:
         one.redo()
 
 
+def test_after_a_new_change_nothing_is_left_to_do_again() -> None:
+    one = draft()
+    one.add_parameter(0)
+    one.undo()
+    one.set_text(0, "description", "Mine.")
+    with pytest.raises(MewError, match="nothing to redo"):
+        one.redo()
+    assert one.tool(0)["description"] == "Mine."
+
+
 def test_typing_in_one_field_is_one_step() -> None:
     one = draft()
     for text in ("F", "Fl", "Fly"):

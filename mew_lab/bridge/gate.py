@@ -37,22 +37,19 @@ from mew_lab.bridge.client_request import ClientRequest
 from mew_lab.bridge.offers import RESULT, WITHDRAW, OfferedTool, OfferedTools, offered_name
 from mew_lab.bridge.peer_lists import METHODS, PeerLists, offered_uri, own_uri
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
-from mew_lab.errors import ConfigError, MewError, ProtocolError
+from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.tools import INVALID_PARAMS
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
 from mew_lab.version import VERSION
 
-__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "PENDING", "REFUSED", "McpGate"]
+__all__ = ["PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
-ANSWER_AFTER = 45.0  # seconds; many clients give up after 60
-DECIDE_WITHIN = 3600.0  # seconds
-GRACE = 300.0  # seconds
-MAX_SECONDS = 30 * 24 * 3600
 DISCOVER_WITHIN = 5.0  # seconds that the first list waits for the participants
 PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
@@ -118,12 +115,9 @@ class McpGate:
         grace: float = GRACE,
         memory: CallMemory | None = None,
     ) -> None:
-        limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
-        for key, seconds in limits.items():
-            if not 0 < seconds <= MAX_SECONDS:
-                raise ConfigError(
-                    f"{seconds!r} is no number of seconds above 0 and up to {MAX_SECONDS}", key=key
-                )
+        check_seconds(answer_after, key="answer_after")
+        check_seconds(decide_within, key="decide_within")
+        check_seconds(grace, key="grace")
         self.participant = participant
         self.calls = WaitingCalls(
             participant.proposals, decide_within=decide_within, grace=grace, memory=memory
@@ -344,7 +338,10 @@ class McpGate:
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
         if not await request.wait(self.calls, waiting, seconds=self._answer_after):
-            return request.next_round(waiting) if request.may_return else None
+            if not request.may_return:
+                return None
+            self.calls.expect_return(waiting)
+            return request.next_round(waiting)
         request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return waiting.outcome
 

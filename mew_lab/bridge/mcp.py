@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.bridge.server_run import ServerRun
-from mew_lab.bridge.subscriptions import LogLimit, Subscriptions
+from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -127,6 +127,7 @@ class McpBridge:
         self._stopping = False
         self._watching: asyncio.Task[None] | None = None
         self._log_limit = LogLimit()
+        self._change_limit = ChangeLimit()
         self._log_level: object = None
         self._subscriptions = Subscriptions(
             subscribe=lambda uri: self._opened().subscribe(uri),
@@ -292,13 +293,15 @@ class McpBridge:
         if participant is None:
             return
         if method in RELAYED:
-            await self._notify(participant, method)
+            if await self._change_limit.wait(method):
+                await self._notify(participant, method)
         elif method == LOGGED:
             for message in self._log_limit.take(params, asyncio.get_running_loop().time()):
                 await self._notify(participant, LOGGED, message)
         elif method == UPDATED:
             here = participant.client.participants
-            if to := await self._subscriptions.subscribers(params.get("uri"), here):
+            to = await self._subscriptions.subscribers(params.get("uri"), here)
+            if to and await self._change_limit.wait(f"{UPDATED} {params['uri']}"):
                 await self._notify(participant, UPDATED, {"uri": params["uri"]}, to=to)
 
     @staticmethod

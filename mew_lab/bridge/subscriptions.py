@@ -8,16 +8,19 @@ Spec: §3.1; MCP 2025-11-25 "Resources", "Logging".
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import cut
 from mew_lab.sdk.tools import INVALID_PARAMS, RpcError
 
-__all__ = ["LogLimit", "Subscriptions"]
+__all__ = ["ChangeLimit", "LogLimit", "Subscriptions"]
 
 MAX_URIS = 200  # subscribed at once
+EVERY = 0.2  # seconds between two notifications of the same change
 BURST = 20  # log messages at once
 A_SECOND = 5.0  # log messages, for as long as it takes
 MAX_DATA = 16_384  # characters of the data of one log message
@@ -84,6 +87,27 @@ class Subscriptions:
                 await self._subscribe(uri)
             except RpcError:
                 del self._subscribers[uri]
+
+
+class ChangeLimit:
+    """Bounds equal notifications of change: at most one in `EVERY` seconds, and one after the last change."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._sent: BoundedDict[str, float] = BoundedDict(2 * MAX_URIS)
+
+    async def wait(self, change: str) -> bool:
+        """Returns true when a notification of this change may be sent; false at once where one waits already."""
+        if change in self._waiting:
+            return False
+        loop = asyncio.get_running_loop()
+        self._waiting.add(change)
+        try:
+            await asyncio.sleep(max(0.0, self._sent.get(change, -EVERY) + EVERY - loop.time()))
+        finally:
+            self._waiting.discard(change)
+        self._sent[change] = loop.time()
+        return True
 
 
 class LogLimit:

@@ -16,7 +16,7 @@ request that began it: requests attach to it and detach.
    seconds. Once an outcome was delivered, the next request with its key is a new call.
 3. A request that is cancelled, or whose client is gone, leaves its call alone. A proposal that stays alone for `grace`
    seconds is withdrawn; what runs goes on, and its outcome is kept. An answer that the call is still pending leaves it
-   waiting.
+   waiting. A client that was told to send its request again at once is gone if it does not.
 4. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
 5. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
    gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
@@ -47,7 +47,7 @@ __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 
 logger = logging.getLogger(__name__)
 MAX_OPEN = 200  # calls of one client at once
-MAX_ENDED = 500  # ended calls whose outcome is kept
+MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a message
 MAX_REASON = 300  # characters
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
 CROSSING = (
@@ -181,10 +181,14 @@ class WaitingCalls:
             yield
         except BaseException:
             waiting.attached -= 1
-            if not waiting.attached and not waiting.ended.is_set():
-                self._set_timer(waiting, "alone", self.grace, self._leave)
+            self.expect_return(waiting)
             raise
         waiting.attached -= 1
+
+    def expect_return(self, waiting: WaitingCall) -> None:
+        """Withdraws a call unless a request attaches to it within the grace."""
+        if not waiting.attached and not waiting.ended.is_set():
+            self._set_timer(waiting, "alone", self.grace, self._leave)
 
     def note_delivered(self, waiting: WaitingCall) -> None:
         """Notes that the client has the outcome, so the next request with its key is a new call."""

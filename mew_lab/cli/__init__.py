@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
 import sys
 import threading
@@ -19,12 +18,12 @@ from typing import NoReturn
 
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
 
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SEVERITIES = ("note", "warn", "error", "fatal")  # of the diagnosis, which is loaded when it is run
-MAX_SECONDS = 30 * 24 * 3600
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -424,26 +423,25 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     about = "with --http: the file with the token of the clients; default: a new one below .mew"
     parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
     abouts = {
-        "--answer-after": (45, "seconds after which a call that still waits is answered as pending"),
-        "--decide-within": (3600, "seconds after which a call that nobody decided is refused"),
-        "--grace": (300, "seconds that a call still waits for a client that is gone"),
+        "--answer-after": (
+            ANSWER_AFTER,
+            "seconds after which a call that still waits is answered as pending",
+        ),
+        "--decide-within": (DECIDE_WITHIN, "seconds after which a call that nobody decided is refused"),
+        "--grace": (GRACE, "seconds that a call still waits for a client that is gone"),
     }
     for flag, (seconds, about) in abouts.items():
-        parser.add_argument(
-            flag, type=_seconds, default=float(seconds), metavar="S", help=f"{about}; default: {seconds}"
-        )
+        about = f"{about}; default: {seconds:g}"
+        parser.add_argument(flag, type=_seconds, default=seconds, metavar="S", help=about)
 
 
 def _seconds(word: str) -> float:
     try:
-        seconds = float(word)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= MAX_SECONDS:
+        return check_seconds(float(word), key="seconds")
+    except (ValueError, ConfigError):
         raise argparse.ArgumentTypeError(
-            f"{word[:20]!r} is no number of seconds above 0 and up to {MAX_SECONDS}"
-        )
-    return seconds
+            f"{word[:20]!r} is no number of seconds above 0, up to 30 days"
+        ) from None
 
 
 def _add_conform(parser: argparse.ArgumentParser) -> None:

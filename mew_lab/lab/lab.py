@@ -62,6 +62,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE
 from mew_lab.space.events import Record
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.home import model_for, participant_id
@@ -376,9 +377,9 @@ class Lab(metaclass=_NamesOnly):
         *,
         can: Can = "proposer",
         port: int = 0,
-        answer_after: float = 45.0,
-        decide_within: float = 3600.0,
-        grace: float = 300.0,
+        answer_after: float = ANSWER_AFTER,
+        decide_within: float = DECIDE_WITHIN,
+        grace: float = GRACE,
     ) -> McpSeat:
         """Offers the space to MCP clients on this machine, such as a coding agent, as one server over HTTP.
 

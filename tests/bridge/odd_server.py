@@ -62,6 +62,10 @@ def call(name, arguments, meta):
         return text(json.dumps(meta))
     if name == "future":
         return {"content": [{"type": "hologram", "size": [1, None]}, 7], "structuredContent": "no object"}
+    if name == "flood":
+        for _ in range(5000):
+            say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("flooded")
     if name == "change":
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         return text("changed")

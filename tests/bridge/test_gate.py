@@ -262,6 +262,15 @@ async def test_a_client_of_the_modern_revision_waits_in_rounds_and_then_gets_a_h
         assert text(await call) == "5"
 
 
+async def test_a_client_that_does_not_come_back_for_its_next_round_is_gone(desk: Desk) -> None:
+    async with desk.gate(answer_after=0.02, grace=0.1) as gate, Client(gate.server) as client:
+        answer = await client.session.call_tool("calc_add", {"a": 2, "b": 3}, allow_input_required=True)
+        assert answer.result_type == "input_required"
+        await until(lambda: list(desk.human.proposals) and not desk.open)
+    [proposal] = desk.human.proposals
+    assert (proposal.state, proposal.reason, desk.executed) == ("withdrawn", "client_gone", [])
+
+
 async def test_a_state_that_was_not_given_to_this_request_is_refused(desk: Desk) -> None:
     async with desk.gate(answer_after=0.02) as gate, Client(gate.server) as client:
         session = client.session

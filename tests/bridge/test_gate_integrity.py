@@ -22,7 +22,7 @@ from .desk import PROPOSER, Desk, text
 
 REWRITES = [
     pytest.param(150, id="some"),
-    pytest.param(10_000, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+    pytest.param(10_000, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
 ]
 
 

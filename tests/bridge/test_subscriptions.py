@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,17 @@ async def test_log_messages_are_seen_and_bounded(site: Site, era: str) -> None:
         pass
     assert "log messages of this server were left out: more than 5 a second" in told()[0]
     assert max(len(str(one.payload["params"]["data"])) for one in messages) <= 16_384
+
+
+async def test_a_flood_of_changes_becomes_a_few_and_the_last_change_is_told(site: Site) -> None:
+    await site.odd()
+    human = await site.seat("human")
+    changes = heard(human, "notifications/tools/list_changed")
+    start = time.monotonic()
+    assert (await human.call("git/flood")).text == "flooded"
+    await until(lambda: len(changes) >= 2)  # the first change, and the last one
+    assert (await human.call("git/odd")).text == "as it came"
+    assert len(changes) <= 2 + (time.monotonic() - start) / 0.2
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])

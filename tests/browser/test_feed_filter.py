@@ -52,6 +52,18 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
     assert feed.locator(".mew-reason mark").inner_text() == "knid"
     assert len(shown(book, 1)) > 3
 
+    # Fields and values that may follow are offered, those of the messages here among them.
+    offered = feed.locator("datalist option")
+    for text, whole in (
+        ("kind == chat and from == bo", "kind == chat and from == bot"),
+        ("payload.params.name == re", "payload.params.name == read"),
+        ("kind == chat and diag.sev", "kind == chat and diag.severity"),
+    ):
+        box.fill(text)
+        book.page.until(
+            lambda whole=whole: whole in offered.evaluate_all("all => all.map(o => o.value)"), whole
+        )
+
     # Messages that arrive pass as well.
     box.fill("kind == chat and from == bot")
     chats = [seq for seq, kind in kinds.items() if kind == "chat" and senders[seq] == "bot"]
@@ -82,7 +94,7 @@ def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Note
     all_here(book, 1, last)
     feed = view(book, 1)
     chats = [int(seq) for seq, (kind, _) in rows.items() if kind == "chat"]
-    copy = feed.get_by_role("button", name="Copy the selected messages as")
+    copy = feed.get_by_role("button", name="Copy as ▾")
     assert not copy.is_visible()
     feed.locator(f"tr[data-seq='{chats[0]}'] td.mew-kind").click()
     for seq in chats[1:]:

@@ -29,7 +29,7 @@ from mew_lab.lab.mcp_access import with_lists
 ROOT = Path(__file__).resolve().parents[2]
 STORM = [
     pytest.param(30, id="short", marks=pytest.mark.timeout(300)),
-    pytest.param(2500, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+    pytest.param(2500, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
 ]
 AT_ONCE = 8
 
@@ -168,7 +168,7 @@ class KilledGate:
     ("calls", "kills"),
     [
         pytest.param(12, 2, id="short", marks=pytest.mark.timeout(300)),
-        pytest.param(400, 40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
+        pytest.param(400, 40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
 )
 async def test_a_gate_that_is_killed_executes_nothing_twice_and_nothing_that_was_refused(

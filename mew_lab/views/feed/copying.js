@@ -2,13 +2,13 @@
 
 import { atHand, make } from "../ui/elements.js";
 
-// `around` is the part: a text that is out of its reader's sight does not take the focus.
-/** @type {(around: HTMLElement) => { node: HTMLElement, copy: (text: string, said: string) => Promise<void>, clear: () => void }} */
-export function copyPlace(around) {
+// `copy(text, said, around)`: where the reader has left `around` for elsewhere, the text does not take the focus.
+/** @type {() => { node: HTMLElement, copy: (text: string, said: string, around: HTMLElement) => Promise<void>, clear: () => void }} */
+export function copyPlace() {
   const node = make("div", { class: "mew-copied", role: "status" });
   return {
     node,
-    async copy(text, said) {
+    async copy(text, said, around) {
       try {
         await navigator.clipboard.writeText(text);
         node.replaceChildren(make("span", { text: said }));

@@ -90,7 +90,7 @@ export function detailPane(on) {
 
   async function copy(name) {
     const done = await on.act(name, { seq: shown.seq });
-    if (done) await on.copied.copy(done.value, done.said);
+    if (done) await on.copied.copy(done.value, done.said, pane);
   }
 
   function refresh(item) {

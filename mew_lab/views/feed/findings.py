@@ -10,7 +10,7 @@ writer of the feed calls this.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Protocol
@@ -54,15 +54,16 @@ class RowFindings:
         self._judge: DiagnosisPass | None = None
 
     def _begin(self) -> None:
-        """Begins so many rows before the oldest one of a view as the view holds; most of what it refers to is there.
+        """Begins so many records before the oldest row of a view as it has rows; most of what it refers to is there.
 
         Of what came before, only the connections are needed.
         """
-        oldest = max(0, self._source.last_seq - self._ring) + 1
-        first, held = self._source.record(oldest), self._log.held
-        at = bisect_left(held, first.seq, key=attrgetter("seq")) if first is not None else 0
-        start = max(0, at - self._ring)
-        self._row = oldest - 1 - sum(record.raw is not None for record in held[start:at])
+        row = self._source.last_seq
+        newest, held = self._source.record(row), self._log.held
+        # The newest row says which number each record of a message has: of the older ones some may be dropped.
+        end = bisect_right(held, newest.seq, key=attrgetter("seq")) if newest is not None else 0
+        start = max(0, end - 2 * self._ring)
+        self._row = row - sum(record.raw is not None for record in held[start:end])
         self._last = held[start].seq - 1 if held else -1
         self._judge = DiagnosisPass(self._keep)
         self._rows: BoundedDict[int, int] = BoundedDict(MOST_PLACES)  # place in the pass -> row

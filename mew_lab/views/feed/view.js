@@ -53,8 +53,8 @@ function render({ model, el }) {
   const scroller = make("div", { class: "mew-scroller" }, spacer, empty);
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
-  const copied = copyPlace(root);
-  const copyAs = menuButton("Copy as ▾", () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })), { class: "mew-quiet mew-away", "aria-label": "Copy the selected messages as", title: "Copies the selected messages" });
+  const copied = copyPlace();
+  const copyAs = menuButton("Copy as ▾", () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })), { class: "mew-quiet mew-away", title: "Copies the selected messages" });
 
   const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
     look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }) });
@@ -770,7 +770,7 @@ function render({ model, el }) {
 
   async function copySelected(form) {
     const done = await link.act("copy", { form, seqs: [...picked] });
-    if (done) await copied.copy(done.value, done.said);
+    if (done) await copied.copy(done.value, done.said, copyAs);
   }
 
   function ask(seq, all = false) {

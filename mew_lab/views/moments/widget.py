@@ -32,7 +32,7 @@ _ESM, _CSS = front_end("moments")
 
 STEP = 2_000  # records that are read in one message
 MOST_VIEWS = 16
-MOST_ROWS = 200
+MOST_ROWS, MOST_PICTURED = 200, 12
 WAYS = ("next", "previous")
 
 
@@ -187,7 +187,13 @@ class MomentsView(LiveWidget):
             return picture("The state at each place of the log", (), (), notes=[one_line(str(fault), 600)])
         title = f"State behind record {shown.seq}, {clock_time(shown.now)}: {shown.what}"
         tables = (
-            picture(f"{table.title}: {len(table.rows)}", table.columns, table.rows, code=_code(table))
+            picture(
+                f"{table.title}: {len(table.rows)}",
+                table.columns,
+                table.rows[:MOST_PICTURED],
+                notes=_more(table, MOST_PICTURED),
+                code=_code(table),
+            )
             for table in shown.tables
         )
         return picture(title, (), ()) + "".join(tables)
@@ -207,11 +213,17 @@ def _code(table: StateTable) -> tuple[str, ...]:
     return ("Permission",) if table.name == "rights" else ()
 
 
+def _more(table: StateTable, most: int) -> list[str]:
+    """How many rows of a table are not among the first so many, as a sentence or none."""
+    left = len(table.rows) - most
+    return [f"{count_of(left, 'more row')} not shown."] if left > 0 else []
+
+
 def _pack(table: StateTable) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,
         "columns": table.columns,
         "rows": [[visible(cell) for cell in row] for row in table.rows[:MOST_ROWS]],
-        "more": count_of(len(table.rows) - MOST_ROWS, "more row") if len(table.rows) > MOST_ROWS else "",
+        "more": " ".join(_more(table, MOST_ROWS)),
     }

@@ -212,20 +212,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="%%agent NAME is the same as %%mew agent NAME: the body of the cell is the system prompt.",
         ),
         "tools-agent": Command(
-            "makes, tests or serves an agent file: tools, each of them a schema and a prompt",
+            "makes, edits, tests or serves an agent file, whose tools are prompts",
             "ACTION FILE [--tool TOOL] [--model M] [--base-url URL] [--key-env VARIABLE] [ARGUMENTS]",
             (
                 CommandOption(
                     "ACTION",
-                    "new writes a first file; test runs a tool; serve seats the agent in the space",
+                    "new writes a first file and opens it; edit opens it; test runs a tool; serve seats the agent",
                     "action",
-                    {"choices": ("new", "test", "serve")},
+                    {"choices": ("new", "edit", "test", "serve")},
                 ),
                 CommandOption("FILE", "the agent file, YAML or JSON", "path"),
                 CommandOption("--tool", "test: the tool; default: the first one", "", {"default": None}),
-                CommandOption(
-                    "--model", "test, serve: another model than that of the file", "model", {"default": None}
-                ),
+                CommandOption("--model", "another model than that of the file", "model", {"default": None}),
                 CommandOption(
                     "--base-url", "the address of a server of the chat completions API", "", {"default": None}
                 ),

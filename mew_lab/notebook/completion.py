@@ -216,7 +216,7 @@ def _agents() -> Iterable[str]:
 
 
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
-    "action": lambda: ["new", "test", "serve"],
+    "action": lambda: ["new", "edit", "test", "serve"],
     "agent": _agents,
     "command": lambda: list(COMMANDS),
     "part": lambda: list(PARTS),

@@ -172,7 +172,6 @@ def _from_environment(name: str) -> str:
 
 
 def tools_agent(options: Namespace, tail: Any) -> object:
-    from mew_lab.lab.listing import Note
     from mew_lab.lab.tools_agent_seat import run_tool
     from mew_lab.tools_agent.agent_file import read_agent_file, write_first_file
 
@@ -189,8 +188,11 @@ def tools_agent(options: Namespace, tail: Any) -> object:
         agent = read_agent_file(file).with_model(options.model)
         tool = options.tool or next((tool.name for tool in agent.tools), "")
         return run_tool(lab.loop, agent, tool, tail or {}, folder=file.absolute().parent, **how)
-    agent = write_first_file(file)
-    return Note(f"Wrote {file} with the tool {agent.tools[0].name}; edit it, then test and serve it")
+    if options.action == "new":
+        write_first_file(file)
+    workshop = lab.view.workshop
+    workshop.open_file(file, model=options.model, **how)
+    return workshop
 
 
 def agents(options: Namespace, tail: Any) -> object:

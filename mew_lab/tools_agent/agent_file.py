@@ -40,7 +40,14 @@ from mew_lab.tools_agent.definition import (
 )
 from mew_lab.tools_agent.schema import faults_of_parameters
 
-__all__ = ["parse_agent", "read_agent_file", "save_agent_file", "write_first_file"]
+__all__ = [
+    "check_agent",
+    "parse_agent",
+    "read_agent_document",
+    "read_agent_file",
+    "save_agent_file",
+    "write_first_file",
+]
 
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
@@ -70,9 +77,17 @@ def read_agent_file(path: str | Path) -> AgentDefinition:
     Raises:
         ConfigError: it cannot be read, or has faults; the message lists all of them, one per line, with key paths.
     """
-    source = one_line(str(path), 300)
+    return parse_agent(read_agent_document(path), source=one_line(str(path), 300))
+
+
+def read_agent_document(path: str | Path) -> Any:
+    """The content of an agent file as plain data; it may have faults.
+
+    Raises:
+        ConfigError: it cannot be read, or is neither YAML nor JSON.
+    """
     text = read_file(path, what="agent file", limit=MAX_FILE)
-    return parse_agent(read_document(text, path=source, max_values=MAX_VALUES), source=source)
+    return read_document(text, path=one_line(str(path), 300), max_values=MAX_VALUES)
 
 
 def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefinition:
@@ -139,6 +154,13 @@ def parse_agent(document: object, *, source: str = "this agent") -> AgentDefinit
     if reader.faults:
         raise faults_error(reader.faults, source)
     return agent
+
+
+def check_agent(document: object) -> list[Fault]:
+    """The faults of a document, each with its place; none where it is an agent."""
+    reader = _AgentReader()
+    reader.agent(document, source="")
+    return reader.faults
 
 
 class _AgentReader:

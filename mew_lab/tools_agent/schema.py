@@ -28,7 +28,7 @@ from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import Fault, place
 
-__all__ = ["TYPES", "faults_of_parameters", "wire_schema"]
+__all__ = ["KEYWORDS", "TYPES", "faults_of_parameters", "wire_schema"]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
@@ -101,8 +101,10 @@ _MODELS: Mapping[str, type[_Schema]] = {
     "array": _Array,
     "object": _Object,
 }
-_KEYWORDS = {name: set(model.model_fields) for name, model in _MODELS.items()}
-_ALL = set().union(*_KEYWORDS.values())
+KEYWORDS: Mapping[str, frozenset[str]] = {
+    name: frozenset(model.model_fields) for name, model in _MODELS.items()
+}
+_ALL = frozenset().union(*KEYWORDS.values())
 _RANGES = (
     ("minLength", "maxLength"),
     ("minimum", "maximum"),
@@ -191,7 +193,7 @@ def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
 
 def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     for key in below:
-        if key not in _KEYWORDS[kind]:
+        if key not in KEYWORDS[kind]:
             yield Fault(place(at, key), _foreign(key, kind))
     if kind == "array" and below.get("items") in (None, []):
         yield Fault(place(at, "items"), "an array says what its items are: a schema, or a list of them")
@@ -204,13 +206,13 @@ def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Faul
 def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     """Faults of keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
     for key in own:
-        if key in _ALL and key not in _KEYWORDS[kind]:
+        if key in _ALL and key not in KEYWORDS[kind]:
             yield Fault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
             yield Fault(place(at, key), "a reference must lead to a place of this schema: it begins with #")
         elif key == "pattern" and (gaps := Validator({key: own[key]}).gaps()):
             yield Fault(place(at, key), one_line(gaps[0].message, MAX_SAID))
-    named = {key: value for key, value in own.items() if key in _KEYWORDS[kind]}
+    named = {key: value for key, value in own.items() if key in KEYWORDS[kind]}
     try:
         _MODELS[kind].model_validate(named)
     except ValidationError as error:
@@ -225,7 +227,7 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
 
 
 def _foreign(key: str, kind: str) -> str:
-    having = [name for name in TYPES if key in _KEYWORDS[name]]
+    having = [name for name in TYPES if key in KEYWORDS[name]]
     return f"{key} belongs to {', '.join(having)}; a schema of type {kind} has no such keyword"
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from mew_lab.settings.faults import Fault
 from mew_lab.tools_agent.definition import ToolDefinition
 
-__all__ = ["fill_prompt", "lint", "references"]
+__all__ = ["TokenKind", "fill_prompt", "lint", "references", "tokens"]
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _BRACE = {"{{": "{", "}}": "}"}
@@ -52,6 +52,39 @@ def fill_prompt(
         return own.get(key, whole)
 
     return _PLACE.sub(value_of, template)
+
+
+TokenKind = Literal["text", "parameter", "tool", "unknown", "escaped", "loose"]
+
+
+def tokens(tool: ToolDefinition) -> list[tuple[str, TokenKind]]:
+    """The prompt of a tool in pieces, in order: together they are the prompt.
+
+    A piece is plain `text`, a reference to a `parameter` or to the `tool` itself, an `unknown` name in braces, an
+    `escaped` brace, or `loose`: braces that hold no name.
+
+    Spec: TA-58.
+    """
+    pieces: list[tuple[str, TokenKind]] = []
+    end = 0
+    for found in _PLACE.finditer(tool.prompt):
+        if found.start() > end:
+            pieces.append((tool.prompt[end : found.start()], "text"))
+        pieces.append((found[0], _kind_of(found[1], tool)))
+        end = found.end()
+    if end < len(tool.prompt):
+        pieces.append((tool.prompt[end:], "text"))
+    return pieces
+
+
+def _kind_of(key: str | None, tool: ToolDefinition) -> TokenKind:
+    if key is None:
+        return "escaped"
+    if key in tool.properties:
+        return "parameter"
+    if key in ("name", "tool.name", "tool.description"):
+        return "tool"
+    return "unknown" if _WORD.match(key) else "loose"
 
 
 def references(template: str) -> list[str]:

@@ -42,6 +42,7 @@ PARTS: dict[str, str] = {
     "streams": "the streams of the space and their content",
     "timeline": "messages per second, response times, and an exchange as a diagram",
     "tools": "the tools, a form for the arguments of each, and the results of your calls",
+    "workshop": "the tools of an agent file: their parameters, prompts and tests",
 }
 
 
@@ -198,6 +199,7 @@ def _makers() -> Mapping[str, Callable[[ViewedSession, Views], Any]]:
     from mew_lab.views.streams import widget as streams
     from mew_lab.views.timeline import widget as timeline
     from mew_lab.views.tools import widget as tools
+    from mew_lab.views.workshop import widget as workshop
 
     return {
         "approvals": lambda session, _: approvals.view_of(session, session.granting),
@@ -210,4 +212,5 @@ def _makers() -> Mapping[str, Callable[[ViewedSession, Views], Any]]:
         "streams": lambda session, _: streams.view_of(session),
         "timeline": lambda session, _: timeline.view_of(session, session.rows),
         "tools": lambda session, _: tools.view_of(session),
+        "workshop": lambda session, _: workshop.view_of(session),
     }

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,49 +26,17 @@ from mew_lab.log.log import open_log
 sys.path.insert(0, str(Path(__file__).parent / "mcp_conformance"))
 
 from recorded import ROOT, TcpRecorder, difference, tapped
+from suite import installed_suite, run_suite
 
 HERE = Path(__file__).parent / "mcp_conformance"
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")]
-TIMED = "client-sse-retry-timing"  # its result tells how busy the machine is
 CLIENT_SCENARIOS = ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"]
-
-
-@cache
-def installed_suite(folder: Path) -> list[str]:
-    """The command of the suite, installed by npm into `folder` from the lock file, with the Node that it needs."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("no npm on PATH: the conformance suite is not installed")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, folder)
-    words = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
-    modules = folder / "node_modules"
-    node = modules / ".bin" / "node"
-    if run.returncode or not node.exists():
-        fail = pytest.fail if os.environ.get("CI") else pytest.skip
-        fail(f"npm does not give the conformance suite with its Node: {run.stderr.strip()[-200:]}")
-    return [str(node), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the conformance suite."""
     return installed_suite(tmp_path_factory.mktemp("suite"))
-
-
-def run_suite(words: Sequence[str], folder: Path) -> Counter[tuple[str, str, str]]:
-    """The checks of a run, of each scenario: its name, its result, how often."""
-    folder.mkdir()
-    run = subprocess.run([*words, "-o", str(folder)], capture_output=True, text=True, timeout=200)
-    found: Counter[tuple[str, str, str]] = Counter()
-    for path in folder.glob("*/checks.json"):
-        scenario = re.sub(r"-[0-9T]+-[0-9T-]+Z$", "", path.parent.name)
-        for check in json.loads(path.read_bytes()):
-            status = "timed" if check["id"] == TIMED else check["status"]
-            found[scenario, check["id"], status] += 1
-    assert found, run.stdout + run.stderr
-    return found
 
 
 def passed(checks: Counter[tuple[str, str, str]]) -> int:

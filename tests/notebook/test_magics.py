@@ -265,7 +265,9 @@ def told(shell: InteractiveShell, cell: str) -> Any:
 def test_an_agent_file_is_made_tested_and_served(
     loaded: InteractiveShell, up: mew_lab.Lab, tmp_path: Path
 ) -> None:
-    assert "Wrote words.yaml with the tool explain" in told(loaded, "%mew tools-agent new words.yaml").text
+    workshop = told(loaded, "%mew tools-agent new words.yaml")
+    assert workshop is up.view.workshop and repr(workshop) == "Workshop: words.yaml, 1 tool"
+    assert told(loaded, "%mew tools-agent edit words.yaml") is workshop
     run = told(loaded, "%mew tools-agent test words.yaml term=entropy")
     assert run.execution.prompt == "Explain entropy in at most three sentences.\n" and "words" not in up.seats
     seat = told(loaded, "%mew tools-agent serve words.yaml")

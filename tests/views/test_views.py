@@ -42,7 +42,7 @@ def test_every_part_is_made_once_of_its_lab_and_ends_once(lab: Lab) -> None:
 
 def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
     parts = {part["name"]: part["ref"] for part in Page(lab.view.panel).appear()["parts"]}
-    assert {*parts, "panel"} == set(PARTS)
+    assert {*parts, "panel", "workshop"} == set(PARTS)  # a workshop is about a file, not about the space
     assert parts == {name: f"anywidget:{getattr(lab.view, name).model_id}" for name in parts}
     close_views()
 

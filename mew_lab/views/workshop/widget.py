@@ -1,0 +1,371 @@
+"""The workshop view: a person builds the tools of an agent file, writes their prompts, tests them and saves the file.
+
+The browser sends named changes; the draft is here, and each change can be undone. What a person reads beside a
+tool (its faults, the remarks about its prompt, the preview, the plan of the test form) is computed here, by the
+functions that serve the agent. A test runs the draft as the file would be served.
+
+`model` has the draft, `runner` the agent that runs for tests. The form of a test is ui/form.js.
+
+Spec: tools-agent.md "UX/UI Requirements", TA-55 to TA-67.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.lab.session import Session
+from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.settings.faults import Fault, place
+from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, save_agent_file, write_first_file
+from mew_lab.tools_agent.executor import Execution
+from mew_lab.tools_agent.schema import wire_schema
+from mew_lab.views.tools.schema_form import plan
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.pictures import picture
+from mew_lab.views.workshop.model import (
+    AgentDraft,
+    definition_of,
+    parameter_rows,
+    preview,
+    prompt_remarks,
+    prompt_tokens,
+    sample_arguments,
+)
+from mew_lab.views.workshop.runner import ToolRunner
+
+__all__ = ["WorkshopView", "view_of"]
+
+_ESM, _CSS = front_end("workshop")
+
+MAX_FAULTS = 30  # shown
+MAX_CELL = 4000  # characters of a result in the history
+NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
+Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
+
+
+def view_of(session: Session) -> WorkshopView:
+    """Makes the view; `open_file` opens an agent file in it."""
+    return WorkshopView(submit=session.loop.submit)
+
+
+class WorkshopView(ActingWidget):
+    """A workshop for one agent file at a time. Show it as often as you like: all views show the same draft."""
+
+    _esm = _ESM
+    _css = _CSS
+    title = "workshop"
+    interval = 0.1
+
+    def __init__(self, *, submit: Submit, **traits: Any) -> None:
+        self.file: Path | None = None
+        self.draft = AgentDraft({})
+        self._submit = submit
+        self._runner: ToolRunner | None = None
+        self._how: Mapping[str, Any] = {}
+        self._text = b""  # of the file when it was read or saved last
+        self._version = 0
+        self._sent = -1  # the version that the views have; only the writer uses it
+        super().__init__(**traits)
+        self._leave = self._close_runner
+
+    def open_file(self, file: str | Path, **how: Any) -> str:
+        """Opens an agent file; returns a sentence. A file with faults is opened, too.
+
+        Args:
+            how: for tests: `model`, a Model or the name of one, `base_url` and `api_key`.
+
+        Raises:
+            ConfigError: there is no such file, or it is neither YAML nor JSON.
+        """
+        path = Path(file).expanduser().absolute()
+        document, text = read_agent_document(path), path.read_bytes()
+        self._close_runner()
+        self.file, self.draft, self._how, self._text = path, AgentDraft(document), how, text
+        self._note_change()
+        return f"Opened {path.name} with {count_of(len(self.draft.tools), 'tool')}."
+
+    def save(self) -> str:
+        """Writes the draft to its file; returns a sentence.
+
+        Raises:
+            MewError: nothing is open, or the file has changed meanwhile.
+            ConfigError: the draft has faults; the file stays as it was.
+        """
+        path = self._require_file()
+        if path.exists() and path.read_bytes() != self._text:
+            raise MewError(
+                f"{path.name} has changed since it was opened, so it was not saved; open it again, or save a copy"
+            )
+        try:
+            save_agent_file(self.draft.document, path)
+        except OSError as fault:
+            raise MewError(f"{path.name} was not saved: {fault.strerror or fault}") from None
+        self._text = path.read_bytes()
+        self.draft.saved = self.draft.document
+        self._note_change()
+        return f"Saved {path.name}."
+
+    def _require_file(self) -> Path:
+        if self.file is None:
+            raise MewError(NOTHING_OPEN)
+        return self.file
+
+    def _note_change(self) -> None:
+        self._version += 1
+        self.wake()
+
+    def _close_runner(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            try:
+                self._submit(runner.close())
+            except Exception as fault:  # without the loop nothing is left to close
+                self.fault(fault)
+
+    def badge(self) -> str:
+        return "unsaved" if self.draft.changed else ""
+
+    # Messages to the views.
+
+    def _snapshot(self, start: int) -> dict[str, Any]:
+        return self._pack()
+
+    def _news(self) -> list[dict[str, Any]]:
+        if self._version == self._sent:
+            return []
+        self._sent = self._version
+        return [{"t": "draft"} | self._pack()]
+
+    def _pack(self) -> dict[str, Any]:
+        draft = self.draft
+        faults = draft.faults() if self.file is not None else []
+        return {
+            "version": self._version,
+            "file": one_line(str(self.file), 400) if self.file is not None else "",
+            "name": one_line(self.file.name, 120) if self.file is not None else "",
+            "changed": draft.changed,
+            "undo": draft.undoable,
+            "redo": draft.redoable,
+            "faults": _pack_faults(faults),
+            "more_faults": max(0, len(faults) - MAX_FAULTS),
+            "tools": [row._asdict() for row in draft.rows(faults)],
+        }
+
+    # Requests of the views.
+
+    def _acts(self) -> Mapping[str, Act]:
+        return {
+            "open": lambda params: self.open_file(_text(params, "file")),
+            "new": self._new,
+            "save": lambda params: self.save(),
+            "undo": lambda params: self._edited(self.draft.undo()),
+            "redo": lambda params: self._edited(self.draft.redo()),
+            "tool": lambda params: ActResult("the tool", self._detail(_number(params, "tool"))),
+            "edit": self._edit,
+            "preview": self._preview,
+            "run": self._run,
+            "stop": self._stop,
+        }
+
+    def _new(self, params: Mapping[str, Any]) -> str:
+        path = Path(_text(params, "file")).expanduser()
+        if not path.name:
+            raise MewError("Name the new file, such as words.yaml.")
+        try:
+            write_first_file(path)
+        except OSError as fault:
+            raise MewError(f"{path.name} was not written: {fault.strerror or fault}") from None
+        return self.open_file(path)
+
+    def _edited(self, sentence: str) -> str:
+        self._note_change()
+        return sentence
+
+    def _edit(self, params: Mapping[str, Any]) -> ActResult:
+        self._require_file()
+        draft, number, name = self.draft, _number(params, "tool"), _text(params, "name")
+        text = _text(params, "text")
+        edits: Mapping[str, Callable[[], str]] = {
+            "add-tool": draft.add_tool,
+            "copy-tool": lambda: draft.copy_tool(number),
+            "remove-tool": lambda: draft.remove_tool(number),
+            "text": lambda: draft.set_text(number, _text(params, "key"), text),
+            "schema": lambda: draft.set_schema(number, text),
+            "add": lambda: draft.add_parameter(number),
+            "remove": lambda: draft.remove_parameter(number, name),
+            "move": lambda: draft.move_parameter(number, name, _number(params, "by")),
+            "rename": lambda: draft.rename_parameter(
+                number, name, text, references=params.get("references") is True
+            ),
+            "type": lambda: draft.set_type(number, name, text),
+            "required": lambda: draft.set_required(number, name, params.get("on") is True),
+            "keyword": lambda: draft.set_keyword(number, name, _text(params, "key"), text),
+        }
+        edit = edits.get(_text(params, "op"))
+        if edit is None:
+            raise MewError("The view requested a change that this kernel does not know. Run its cell again.")
+        return ActResult(self._edited(edit()))
+
+    def _detail(self, number: int) -> dict[str, Any]:
+        """What the pane of one tool shows."""
+        entry = self.draft.tool(number)
+        tool = definition_of(entry)
+        at = place("metadata.tools", number)
+        faults = [fault for fault in self.draft.faults() if fault.key.startswith((f"{at}.", f"{at}["))]
+        samples = sample_arguments(tool.parameters)
+        return {
+            "version": self._version,
+            "number": number,
+            "name": tool.name,
+            "description": tool.description,
+            "prompt": tool.prompt,
+            "schema": json.dumps(entry.get("parameters", {}), ensure_ascii=False, indent=2),
+            "parameters": [row._asdict() for row in parameter_rows(tool.parameters)],
+            "tokens": [list(token) for token in prompt_tokens(tool)],
+            "remarks": [visible(remark) for remark in prompt_remarks(tool)],
+            "faults": _pack_faults(faults, below=at),
+            "plan": plan(wire_schema(tool.parameters)),
+            "samples": json.dumps(samples, ensure_ascii=False),
+            "preview": _lines(preview(tool, samples)),
+        }
+
+    def _preview(self, params: Mapping[str, Any]) -> ActResult:
+        tool = definition_of(self.draft.tool(_number(params, "tool")))
+        arguments = _arguments(params)
+        violations = (
+            Validator({"additionalProperties": False, **wire_schema(tool.parameters)})
+            .validate(arguments)
+            .violations
+        )
+        faults = [
+            {
+                "path": list(violation.path),
+                "shown": [visible(str(part)) for part in violation.path],
+                "said": visible(violation.message),
+            }
+            for violation in violations
+        ]
+        return ActResult("checked", {"preview": _lines(preview(tool, arguments)), "faults": faults})
+
+    def _run(self, params: Mapping[str, Any]) -> Future[Any]:
+        path = self._require_file()
+        tool = str(self.draft.tool(_number(params, "tool")).get("name"))
+        arguments = _arguments(params)
+        model = self._how.get("model")
+        named = model if isinstance(model, str) else None
+        agent = parse_agent(self.draft.document, source=path.name).with_model(named)
+        if self._runner is None:
+            how = {**self._how, "model": None if named else model}
+            self._runner = ToolRunner(path.parent, **how)
+        runner, began = self._runner, self.clock()
+
+        async def run() -> ActResult:
+            execution = await runner.run(agent, tool, arguments)
+            return ActResult(
+                "The test failed." if execution.is_error else "The test is done.", _pack_run(execution, began)
+            )
+
+        return self._submit(run())
+
+    def _stop(self, params: Mapping[str, Any]) -> Future[Any] | str:
+        if self._runner is None:
+            return "Nothing runs."
+        runner = self._runner
+
+        async def stop() -> str:
+            await runner.stop()
+            return "Stopped."
+
+        return self._submit(stop())
+
+    # Saved pictures.
+
+    def _static_text(self) -> str:
+        if self.file is None:
+            return "Workshop: no agent file is open"
+        state = ", unsaved changes" if self.draft.changed else ""
+        return f"Workshop: {one_line(self.file.name, 120)}, {count_of(len(self.draft.tools), 'tool')}{state}"
+
+    def _static_html(self) -> str:
+        faults = self.draft.faults() if self.file is not None else []
+        rows = [
+            (
+                row.name,
+                "\n".join(
+                    f"{name}: {kind}{' (required)' if needed else ''}"
+                    for name, kind, needed in row.parameters
+                )
+                or "none",
+                row.description,
+                row.prompt,
+            )
+            for row in self.draft.rows(faults)
+        ]
+        notes = [str(fault) for fault in faults[:MAX_FAULTS]] or ([] if self.file else [NOTHING_OPEN])
+        columns = ("tool", "parameters", "description", "prompt")
+        return picture(self._static_text(), columns, rows, notes=notes, code=("tool", "parameters"))
+
+
+def _pack_run(execution: Execution, began: datetime) -> dict[str, Any]:
+    usage = execution.usage
+    stats = [
+        f"{1000 * execution.seconds:.0f} ms",
+        count_of(len(execution.turns), "text"),
+        "" if usage is None else f"{count_of(usage.input_tokens, 'token')} in, {usage.output_tokens} out",
+        one_line(execution.model, 120),
+    ]
+    return {
+        "id": f"test-{execution.tool}-{began:%Y%m%dT%H%M%S}",
+        "error": execution.is_error,
+        "text": _lines(execution.text),
+        "prompt": _lines(execution.prompt),
+        "turns": [_lines(turn) for turn in execution.turns],
+        "stats": [part for part in stats if part],
+        "context": one_line(execution.context, 80),
+        "calls": [
+            {
+                "tool": one_line(record.call.name, 120),
+                "arguments": one_line(json.dumps(dict(record.call.arguments), ensure_ascii=False), MAX_CELL),
+                "ms": round(1000 * record.seconds),
+                "answer": _lines(record.observation[:MAX_CELL]),
+                "id": one_line(record.id, 80),
+            }
+            for record in execution.calls
+        ],
+    }
+
+
+def _pack_faults(faults: list[Fault], *, below: str = "") -> list[list[str]]:
+    shown = [(fault.key.removeprefix(below).lstrip("."), fault.problem) for fault in faults[:MAX_FAULTS]]
+    return [[one_line(key, 200), one_line(problem, 400)] for key, problem in shown]
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(visible, text[:20_000].split("\n")))
+
+
+def _text(params: Mapping[str, Any], key: str) -> str:
+    value = params.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _number(params: Mapping[str, Any], key: str) -> int:
+    value = params.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(read_strict(_text(params, "text") or "{}"))
+    except ProtocolError as fault:
+        raise MewError(f"The arguments cannot be read: {fault}") from None

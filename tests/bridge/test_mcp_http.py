@@ -13,6 +13,7 @@ from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.signal import Signal
 
 TOKEN = Token("canary-of-a-served-surface-0123456789")
 BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
@@ -28,11 +29,14 @@ class Surface:
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.changed: Signal[str] = Signal()
 
     def initialized(self) -> dict[str, Any]:
         return {"serverInfo": {"name": "a surface", "version": "1"}}
 
-    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(
+        self, method: str, params: Mapping[str, Any], *, on_progress: Any = None
+    ) -> dict[str, Any]:
         self.requests.append(method)
         return {"tools": []}
 

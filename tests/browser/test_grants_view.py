@@ -231,10 +231,11 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     view = root(book, 2)
     view.locator("tr[data-origin=granted]").wait_for()
     book.page.shot("grants", book.area(2))
-    path = focus_path(book, view, most=8)
+    path = focus_path(book, view, most=9)
     assert [name.split(" ", 1)[0] for name in path[:2]] == ["select", "select"]
-    assert path[2] == "button Allow…" and path[4].startswith("div Table of permissions")
-    assert path[5].startswith("button helper may")
+    assert path[2:4] == ["button What if…", "button Allow…"]
+    assert path[5].startswith("div Table of permissions")
+    assert path[6].startswith("button helper may")
     keys = book.tab.keyboard
     view.locator("button.mew-new").focus()
     keys.press("Enter")

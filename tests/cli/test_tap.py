@@ -27,6 +27,7 @@ from mew_lab.cli.tap import TapJournal
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import open_log
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.signal import Signal
 from mew_lab.space.events import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -291,10 +292,15 @@ def test_wrong_combinations_of_options_are_told(words: list[str], tmp_path: Path
 class Surface:
     """A server without tools."""
 
+    def __init__(self) -> None:
+        self.changed: Signal[str] = Signal()
+
     def initialized(self) -> dict[str, Any]:
         return {"serverInfo": {"name": "a surface", "version": "1"}}
 
-    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def answer(
+        self, method: str, params: Mapping[str, Any], *, on_progress: Any = None
+    ) -> dict[str, Any]:
         return {"tools": []}
 
 

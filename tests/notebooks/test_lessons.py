@@ -34,6 +34,9 @@ BUDGET = 30.0  # seconds for all lessons once, on two cores
 SPACES = [path for path in LESSONS if "%mew up" in path.read_text(encoding="utf-8")]
 # The second tier runs each lesson on its own; the first runs all of them together, and the first lesson on its own.
 EACH = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:])]
+# In the lesson of the gate an MCP client waits, and gets an answer without a person; in the others a cell waits.
+GATE = ROOT / "notebooks" / "07-a-gate-for-mcp.ipynb"
+WAITING = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:] if path != GATE)]
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -153,7 +156,7 @@ def test_an_executed_lesson_becomes_a_page_with_pictures_and_without_secrets(
         assert re.search(r"Snapshot of \d\d:\d\d UTC", page)
 
 
-@pytest.mark.parametrize("lesson", EACH, ids=lambda path: path.stem, indirect=True)
+@pytest.mark.parametrize("lesson", WAITING, ids=lambda path: path.stem, indirect=True)
 @pytest.mark.trap("T-6")
 def test_a_headless_lesson_without_a_policy_ends_with_a_sentence(
     lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +171,20 @@ def test_a_headless_lesson_without_a_policy_ends_with_a_sentence(
     assert caught.value.ename == "CannotWait"
     assert "MEW_LAB_DECIDE" in caught.value.evalue
     assert "\n" not in caught.value.evalue
+
+
+@pytest.mark.slow
+def test_the_client_of_a_gate_gets_its_answers_without_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = nbformat.read(GATE, 4)
+    for name, value in environment(tmp_path / "of").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
+    ExecutePreprocessor(timeout=60, kernel_name="python3").preprocess(book, {"metadata": {"path": str(tmp_path)}})
+    (first,) = (cell for cell in cells_of(book, "code") if "display(lab.view.approvals)" in cell.source)
+    printed = "".join(output.get("text", "") for output in first.outputs)
+    assert "waits for a person's approval" in printed and "no refusal" in printed
 
 
 @pytest.mark.trap("T-23")

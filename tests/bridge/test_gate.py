@@ -410,7 +410,9 @@ async def test_clients_of_the_modern_revision_listen_for_changes(desk: Desk) -> 
         async with client_over_http(server, "auto") as client:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as events:
                 await seat_library(desk)
-                assert isinstance(await anext(aiter(events)), PromptsListChanged)
+                async for event in events:  # one of its tools may come first
+                    if isinstance(event, PromptsListChanged):
+                        break
                 await desk.seat("calc2")
                 async for event in events:
                     if isinstance(event, ToolsListChanged):

@@ -798,8 +798,10 @@ function render({ model, el }) {
 
   // The menu of a cell: its value as a filter. With Shift the browser shows its own menu.
   async function takeCondition(seq, column, join) {
+    const before = filter.value;
     const done = await link.act("condition", { seq, column });
-    if (!done?.value) return;
+    // What was typed since the click is newer than the answer.
+    if (!done?.value || filter.value !== before) return;
     filter.value = join(done.value);
     refilter();
     table.focus({ preventScroll: true });

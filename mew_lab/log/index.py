@@ -82,7 +82,7 @@ PROCESS_SIZE = 16 * 1024 * 1024
 """The facts of a smaller journal are known before a process for them has begun."""
 
 CHUNK = 256 * 1024  # bytes that are read at a time
-BATCH = 8192  # rows that are inserted at a time, at least
+BATCH = 32768  # rows that are inserted at a time, at least; DuckDB takes a third less time than for 8192
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -232,7 +232,7 @@ class LogIndex:
         self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
-        self._part = False
+        self._whole: LogIndex | None = None  # of a part
         self._builder: threading.Thread | None = None
         self._passes: dict[str, FactProcess] = {}  # by the name of the pass, the newest
         self._passes_lock = threading.Lock()  # within it no other lock is taken
@@ -264,6 +264,7 @@ class LogIndex:
             JournalError: when a file cannot be read.
         """
         index = LogIndex(self._source, keep=False)
+        index._whole = self
         try:
             index._begin(None)
             return index if index._add_found(needles) else None
@@ -271,7 +272,6 @@ class LogIndex:
             raise _cannot_index(self._source.paths, fault) from None
 
     def _add_found(self, needles: Sequence[Needle]) -> bool:
-        self._part = True
         self._lines = LineReader(self._source.paths)
         before = 0
         with _Inserter(self._opened()) as inserter:
@@ -309,6 +309,11 @@ class LogIndex:
             self._builder = threading.Thread(target=self._build_quietly, name="log index builder")
             self._builder.start()
 
+    def build_whole_later(self) -> None:
+        """Builds the index that this one is a part of, in a thread; nothing where it is the whole."""
+        if self._whole is not None:
+            self._whole.build_later()
+
     def _build_quietly(self) -> None:
         with suppress(JournalError, _Stopped):  # the next use of the index says what is wrong
             self.build()
@@ -336,7 +341,7 @@ class LogIndex:
         Raises:
             JournalError: when a file cannot be read any more, or is no journal any more.
         """
-        if self._part:
+        if self._whole is not None:
             return self
         with self._lock:
             try:
@@ -958,7 +963,7 @@ class LogIndex:
     @property
     def of_lines(self) -> bool:
         """Whether the rows are of lines of journals, so that their texts are read from there."""
-        return self._part or bool(self._files) or not self._rows
+        return self._whole is not None or bool(self._files) or not self._rows
 
     def changed(self, place: int) -> JournalError:
         """The error for a row whose line was changed since it was indexed."""
@@ -1168,19 +1173,16 @@ def _insert(
         name: np.array(getattr(columns, name), dtype=np.int64)
         for name in ("start", "length", "body", "seq", "time", "header", "subject", "size")
     }
-    several = [ids if len(ids) > 1 else None for ids in columns.correlation_id]
-    first = np.fromiter(
-        (ids[0] if ids else None for ids in columns.correlation_id), dtype=object, count=count
-    )
+    first = [ids[0] if ids else None for ids in columns.correlation_id]
     batch: dict[str, Any] = {
         "place": places,
         **numbers,
         **objects,
-        "first": first,
+        "first": np.array(first, dtype=object),
     }
     about = "CASE WHEN first IS NULL THEN [] ELSE [first] END"
-    if any(several):
-        more = [None if ids is None else json.dumps(ids) for ids in several]
+    if max(map(len, columns.correlation_id)) > 1:
+        more = [json.dumps(ids) if len(ids) > 1 else None for ids in columns.correlation_id]
         batch["several"] = np.array(more, dtype=object)
         about = f"""CASE WHEN several IS NULL THEN {about} ELSE from_json(several::JSON, '["VARCHAR"]') END"""
     cursor.register("batch", batch)

@@ -531,7 +531,7 @@ class Log:
     def _index_for(self, tree: FilterTree) -> LogIndex | None:
         """An index of a log of journals that holds what may pass a filter; None for a live log.
 
-        As long as a large log has no index, it is one of the lines that may pass, and the whole is built in a thread.
+        As long as a large log has no index, it is one of the lines that may pass.
         """
         from mew_lab.log.filter.needles import needles_of
         from mew_lab.log.filter.predicate import needs_facts
@@ -541,7 +541,6 @@ class Log:
         index = self._opened_index()
         needles = [] if needs_facts(tree) else needles_of(tree)
         if needles and index.is_large and not index.is_ready and (part := index.part(needles)) is not None:
-            index.build_later()
             return part
         index = index.build()
         return index if index.of_lines else None

@@ -304,16 +304,22 @@ class McpGate:
         """The call that a request attaches to: a waiting one, or a new one, which `check` allows and `send` sends.
 
         Raises:
-            MewError: a new call cannot be sent.
+            MewError: a new call cannot be sent, or the state of the request is that of another call, or of one whose
+                outcome its client has.
         """
         key = call_key(participant, payload)
         waiting = self.calls.by_id(request.id) if request.id else self.calls.find(key)
-        if waiting is not None and waiting.key == key:
-            return waiting
-        if request.id:
+        if request.id and (waiting is None or waiting.key != key):
             raise MewError(
                 f"The call {one_line(request.id, 80)} is not known any more. It was not sent again"
             )
+        if request.id and waiting is not None and waiting.delivered:
+            raise MewError(
+                f"{waiting.what} has ended, and this client has its outcome, so it was not sent again. {RESULT} with "
+                f"proposal {waiting.id} gives the outcome once more"
+            )
+        if waiting is not None:
+            return waiting
         check()
         if self.calls.is_full:
             raise MewError(

@@ -12,14 +12,14 @@ is an error, so that no approval counts twice and nobody can order a call that t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple
 
 from mew_lab.errors import ProposalEnded
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
-__all__ = ["CallApprover", "ToolApprovals", "ToolDecision"]
+__all__ = ["ToolApprovals", "ToolDecision"]
 
 ANY_OBJECT = {"type": "object"}
 
@@ -40,30 +40,24 @@ class ToolDecision(NamedTuple):
     reason: str = ""
 
 
-class CallApprover(Protocol):
-    """What an adapter of a framework needs: the decision about one pending call."""
-
-    async def decide(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        description: str = "",
-        schema: Mapping[str, Any] | None = None,
-    ) -> ToolDecision:
-        """Waits for the decision; see `ToolApprovals.decide`."""
-
-
 class ToolApprovals:
-    """Proposes pending calls and returns the decisions, on the loop of its two participants.
+    """Proposes pending calls and returns the decisions.
 
     Args:
         proposer: A started participant that may send `mcp/proposal`, such as one of the profile `proposer`.
         host: A started participant that may send `mcp/response`, such as one of the profile `tool`. Its tools are
             added as calls of them are proposed.
+        on_loop: Runs a coroutine on the loop of the two participants; None if `decide` is awaited there.
     """
 
-    def __init__(self, proposer: MEWParticipant, host: MEWParticipant) -> None:
+    def __init__(
+        self,
+        proposer: MEWParticipant,
+        host: MEWParticipant,
+        *,
+        on_loop: Callable[[Coroutine[Any, Any, ToolDecision]], Awaitable[ToolDecision]] | None = None,
+    ) -> None:
+        self._on_loop = on_loop
         self._proposer = proposer
         self._host = host
         self._open: dict[
@@ -91,8 +85,13 @@ class ToolApprovals:
             ConfigError: the name or the schema is not fit for a tool.
             ConnectionLost: there is no connection.
         """
-        self._offer(name, description, schema or ANY_OBJECT)
-        proposed = dict(arguments)
+        work = self._decide(name, dict(arguments), description, schema or ANY_OBJECT)
+        return await (work if self._on_loop is None else self._on_loop(work))
+
+    async def _decide(
+        self, name: str, proposed: dict[str, Any], description: str, schema: Mapping[str, Any]
+    ) -> ToolDecision:
+        self._offer(name, description, schema)
         call = self._proposer.propose(f"{self._host.client.id}/{name}", proposed)
         self._open[call.id] = (name, None)
         try:

@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.link import Link
+
+if TYPE_CHECKING:
+    from .desk import Desk
 
 ODD = Path(__file__).parent / "odd_server.py"
 
@@ -86,6 +89,23 @@ async def site() -> AsyncIterator[Site]:
     for participant in made.seated:
         await participant.stop()
     made.gateway.close()
+
+
+@pytest.fixture
+async def desk(site: Site) -> Desk:
+    """A human, and a calculator whose calls are counted."""
+    from .desk import Desk  # loads the gate, which most tests do without
+
+    made = Desk(site)
+    made.human = await site.seat("human")
+    await made.seat()
+    return made
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """The era of a client: with a handshake, or the latest revision."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A space with a calculator and a human, as the tests of the gate use it."""
+"""What the tests of the gate share: a space with a calculator and a human, its gates, and the text of a result."""
 
 from __future__ import annotations
 

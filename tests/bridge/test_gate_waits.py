@@ -10,19 +10,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from .conftest import Site, until
+from .conftest import until
 from .desk import Desk, text
 
 MINUTE = 60.0
 Leap = Callable[[float], None]
-
-
-@pytest.fixture
-async def desk(site: Site) -> Desk:
-    made = Desk(site)
-    made.human = await site.seat("human")
-    await made.seat()
-    return made
 
 
 @pytest.fixture
@@ -50,7 +42,6 @@ async def leap_in_steps(leap: Leap, minutes: int, ended: Callable[[], bool] = la
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_decision_after_54_minutes_reaches_a_client_that_calls_again(
     desk: Desk, leap: Leap, mode: str
 ) -> None:
@@ -74,7 +65,6 @@ async def test_a_decision_after_54_minutes_reaches_a_client_that_calls_again(
     assert fewest <= len(pending) <= most
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_decision_after_54_minutes_reaches_a_client_that_waits_by_progress(
     desk: Desk, leap: Leap, mode: str
 ) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
-from mew_lab.bridge.tool_approvals import CallApprover
+from mew_lab.bridge.tool_approvals import ToolApprovals
 
 __all__ = ["decide_interrupts", "run"]
 
 
-async def decide_interrupts(interrupts: tuple[Interrupt, ...], approvals: CallApprover) -> dict[str, Any]:
+async def decide_interrupts(interrupts: tuple[Interrupt, ...], approvals: ToolApprovals) -> dict[str, Any]:
     """The values to resume with, by the ids of the interrupts; all are asked for at once."""
 
     async def decide(one: Interrupt) -> dict[str, Any]:
@@ -30,7 +30,7 @@ async def decide_interrupts(interrupts: tuple[Interrupt, ...], approvals: CallAp
 
 
 async def run(
-    graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, approvals: CallApprover, config: Any
+    graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, approvals: ToolApprovals, config: Any
 ) -> Any:
     """The final state of the graph, after all of its interrupts were decided in the space."""
     result = await graph.ainvoke(state, config)

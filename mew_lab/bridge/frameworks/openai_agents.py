@@ -13,12 +13,12 @@ from typing import Any
 from agents import Agent, Runner, RunState
 from agents.items import ToolApprovalItem
 
-from mew_lab.bridge.tool_approvals import CallApprover
+from mew_lab.bridge.tool_approvals import ToolApprovals
 
 __all__ = ["decide_calls", "run"]
 
 
-async def decide_calls(state: RunState[Any], calls: list[ToolApprovalItem], approvals: CallApprover) -> None:
+async def decide_calls(state: RunState[Any], calls: list[ToolApprovalItem], approvals: ToolApprovals) -> None:
     """Approves or rejects each interruption in `state`, as it is decided in the space; all are asked for at once."""
 
     async def decide(call: ToolApprovalItem) -> None:
@@ -36,7 +36,7 @@ async def decide_calls(state: RunState[Any], calls: list[ToolApprovalItem], appr
     await asyncio.gather(*map(decide, calls))
 
 
-async def run(agent: Agent[Any], prompt: str, approvals: CallApprover) -> Any:
+async def run(agent: Agent[Any], prompt: str, approvals: ToolApprovals) -> Any:
     """The final output of the agent, after all of its interruptions were decided in the space."""
     result = await Runner.run(agent, prompt)
     while result.interruptions:

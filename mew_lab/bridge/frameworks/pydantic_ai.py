@@ -13,12 +13,12 @@ from typing import Any
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.messages import ToolCallPart
 
-from mew_lab.bridge.tool_approvals import CallApprover
+from mew_lab.bridge.tool_approvals import ToolApprovals
 
 __all__ = ["decide_calls", "run"]
 
 
-async def decide_calls(requests: DeferredToolRequests, approvals: CallApprover) -> DeferredToolResults:
+async def decide_calls(requests: DeferredToolRequests, approvals: ToolApprovals) -> DeferredToolResults:
     """The decisions about all deferred calls of a run that need an approval; they are asked for at once."""
 
     async def decide(call: ToolCallPart) -> ToolApproved | ToolDenied:
@@ -32,7 +32,7 @@ async def decide_calls(requests: DeferredToolRequests, approvals: CallApprover) 
     return requests.build_results(approvals=dict(zip(ids, answers, strict=True)))
 
 
-async def run(agent: Agent[Any, Any], prompt: str, approvals: CallApprover) -> Any:
+async def run(agent: Agent[Any, Any], prompt: str, approvals: ToolApprovals) -> Any:
     """The output of the agent, after all of its calls that need an approval were decided in the space."""
     result = await agent.run(prompt)
     while isinstance(result.output, DeferredToolRequests):

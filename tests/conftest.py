@@ -1,7 +1,8 @@
 """Options and markers that all tests share, and how many examples each tier draws.
 
 A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of its examples in the first tier;
-`pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`.
+`pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`;
+where each example is a test, `seeds` leaves a quarter of them in the first tier.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ settings.register_profile("all", BASE, max_examples=ALL)
 def examples(count: int) -> int:
     """The number of examples to draw in this run, where the second tier draws `count`; ten at least."""
     return min(count, max(10, count * settings().max_examples // ALL))
+
+
+def seeds(count: int) -> list[Any]:
+    """The seeds of a test that draws by each of them: a quarter in the first tier, one at least, the rest in the second."""
+    few = max(1, count * FEW // ALL)
+    return [pytest.param(seed, marks=() if seed < few else pytest.mark.slow) for seed in range(count)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -32,6 +32,8 @@ from tests.log.filter_table import START, random_filter, random_record, record
 from tests.log.hostile import honest_lines, hostile_journal
 from tests.log.test_filter import MEANT, RECORDS
 
+from ..conftest import seeds
+
 CLOCK = FilterClock(lambda: START)
 
 
@@ -59,7 +61,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_index_and_the_predicate_agree_on_random_messages(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     journal = Journal(tmp_path / "j.jsonl", space="demo")
@@ -69,7 +71,7 @@ def test_the_index_and_the_predicate_agree_on_random_messages(seed: int, tmp_pat
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_index_and_the_predicate_agree_on_hostile_lines(seed: int, tmp_path: Path) -> None:
     (tmp_path / "j.jsonl").write_bytes(hostile_journal(seed))
     assert check(tmp_path / "j.jsonl", random.Random(seed), 40) > 25
@@ -193,7 +195,7 @@ def check_facts(path: Path, log: Log, dice: random.Random) -> int:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_facts_are_right_at_every_stage_of_the_index(
     tmp_path: Path, seed: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,7 +318,7 @@ def unbuilt(monkeypatch: pytest.MonkeyPatch) -> list[LogIndex]:
     return parts
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_first_filter_selects_what_the_predicate_selects(
     tmp_path: Path, seed: int, unbuilt: list[LogIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.tools_agent.definition import AgentDefinition
-from mew_lab.tools_agent.home import server_command, startable_servers
+from mew_lab.tools_agent.home import bridge_arguments, startable_servers
 from mew_lab.tools_agent.member import ToolsAgent
 
 __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
@@ -191,8 +191,8 @@ class LocalParticipants:
             )
             for server_name, server in servers.items():
                 if server_name not in self.seats:
-                    env, cwd = server_command(server, file.parent)
-                    await self.bridge(server_name, list(server.command), env=env, cwd=cwd, can="tool")
+                    command, options = bridge_arguments(server, file.parent)
+                    await self.bridge(server_name, command, can="tool", **options)
                     started.append(server_name)
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
             await agent.start()

@@ -232,6 +232,7 @@ class MEWParticipant:
         resilient: bool = False,
         correlation_id: Names = (),
         context: str | None = None,
+        propose: bool = False,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -242,6 +243,7 @@ class MEWParticipant:
             resilient: whether a proposal goes on waiting after a rejection; another participant may fulfil it.
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
+            propose: whether it is a proposal even where a request is permitted.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -253,7 +255,14 @@ class MEWParticipant:
         to, payload = tool_call(target, arguments)
         about = names(correlation_id)
         return self.correlations.call(
-            to, payload, what=target, timeout=timeout, resilient=resilient, about=about, context=context
+            to,
+            payload,
+            what=target,
+            timeout=timeout,
+            resilient=resilient,
+            kind="mcp/proposal" if propose else None,
+            about=about,
+            context=context,
         )
 
     def propose(
@@ -265,17 +274,32 @@ class MEWParticipant:
         resilient: bool = False,
     ) -> Call:
         """Like `call`, but always as a proposal. Spec: §3.2."""
-        to, payload = tool_call(target, arguments)
-        return self.correlations.call(
-            to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
-        )
+        return self.call(target, arguments, timeout=timeout, resilient=resilient, propose=True)
 
     def mcp_request(
-        self, to: Names, payload: Mapping[str, Any], *, timeout: float | None = None, resilient: bool = False
+        self,
+        to: Names,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        resilient: bool = False,
+        correlation_id: Names = (),
+        context: str | None = None,
+        propose: bool = False,
     ) -> Call:
-        """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
+        """Any MCP request (`{"method", "params"}`), routed and described as by `call`. Spec: §3.1.1, §3.2."""
         what = f"{', '.join(names(to))}/{payload.get('method')}"
-        return self.correlations.call(names(to), payload, what=what, timeout=timeout, resilient=resilient)
+        about = names(correlation_id)
+        return self.correlations.call(
+            names(to),
+            payload,
+            what=what,
+            timeout=timeout,
+            resilient=resilient,
+            kind="mcp/proposal" if propose else None,
+            about=about,
+            context=context,
+        )
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
         """The tools of another participant: the entries of its `tools/list`, of all pages.

@@ -116,9 +116,6 @@ class Wait(Call, ABC):
     async def take_back(self, reason: str) -> None:
         """Ends the wait because its caller withdraws it."""
 
-    def end_call(self, reason: str) -> None:
-        """Ends a call at once; other waits go on."""
-
     # --- for the subclasses ---
 
     @property

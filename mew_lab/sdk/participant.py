@@ -43,7 +43,7 @@ from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdra
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_rows import Rows
-from mew_lab.sdk.request_server import RequestServer
+from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
 from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
@@ -90,7 +90,8 @@ class MEWParticipant:
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self.request_server = RequestServer(self.tools, post=self.client.post)
+        self._answerer = MethodAnswerer(self.tools)
+        self.request_server = RequestServer(self._answerer, post=self.client.post)
         self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
@@ -212,6 +213,13 @@ class MEWParticipant:
     def register_resource(self, uri: str, content: Any, **options: Any) -> None:
         """Offers a text, bytes, or the result of a function; see `ToolBox.add_resource`."""
         self.tools.add_resource(uri, content, **options)
+
+    def register_method(self, method: str, answer: AnswerMethod) -> None:
+        """Answers requests of an MCP method by `answer(params)`, in place of `tools`.
+
+        It may take its time, returns the result, or raises an RpcError. It is cancelled when the requester cancels.
+        """
+        self._answerer.methods[method] = answer
 
     # --- calls ---
 

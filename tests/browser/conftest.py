@@ -5,16 +5,16 @@ Fixtures, from the one that tests want to the one below all:
 `notebook(cells, kernel="here", fresh=False) -> Notebook`
     Writes a notebook of code cells (a cell that starts with `#md ` is text), opens it, and closes it after the
     test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the interpreter of the tests. A kernel
-    is cleaned after a test and used by the next one of the module; `fresh` is for tests that change more of it than
-    that takes back, or that need one which never ran anything. Only one notebook is open at a time.
+    is cleaned after a test and used by the next one, of whichever module; `fresh` is for tests that change more of it
+    than that takes back, or that need one which never ran anything. Only one notebook is open at a time.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
     The name of a kernel with exactly that ipykernel, for `notebook(…, kernel=…)`. Slow tier only.
 `page`, `lab_server`
     What these are made of: one server for a process of tests, and one Chromium with one tab, in which JupyterLab is
-    loaded once. After a module its kernels end, its documents, styles and storage are taken away, and where something
-    else is left the tab is replaced; a Chromium that has ended is started anew for the next test.
+    loaded once. After a module its documents, styles and storage are taken away, and where something else is left the
+    tab is replaced; a Chromium that has ended is started anew for the next test.
 `window`
     A browser context of the module's own, for pages that are no JupyterLab.
 
@@ -127,17 +127,17 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
     def make(cells: Sequence[str], kernel: str = "here", *, fresh: bool = False) -> Notebook:
         name = f"{secrets.token_hex(4)}.ipynb"
         write_notebook(lab_server.root / name, cells, kernel=kernel)
-        book = Notebook(page, name, kernel=None if fresh else page.kernels.pop(kernel, None))
+        book = Notebook(page, name, kernel=None if fresh else lab_server.kernels.pop(kernel, None))
         opened.append((book, None if fresh else kernel))
         return book.open()
 
     yield make
     lab_server.preferences.unlink(missing_ok=True)  # what a test has set is not set for the next one
     for book, kind in opened:
-        if kind is None or kind in page.kernels:
+        if kind is None or kind in lab_server.kernels:
             book.close()
         elif (id := book.hand_over()) is not None:
-            page.kernels[kind] = id
+            lab_server.kernels[kind] = id
 
 
 @pytest.fixture

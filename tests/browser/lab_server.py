@@ -53,6 +53,7 @@ class LabServer:
         self.preferences = folder / "config" / "mew_lab.json"
         self.data = folder / "data"
         self.token = secrets.token_hex(16)
+        self.kernels: dict[str, str] = {}  # those that wait for the next notebook, by the name of their kind
         for part in (
             "root",
             "data",

@@ -33,16 +33,33 @@ SHOTS = Path(__file__).resolve().parent / "shots"
 
 # Whether the node, or something in it, is what lies at that point.
 UNDER = "(node, [x, y]) => node.contains(document.elementFromPoint(x, y))"
-# Ends what a test left in its kernel: the spaces and views, the extension, every widget and every name.
+# Keeps what a kernel began with, on its shell, whose names a test takes for its own.
+REMEMBER = """
+def _remember():
+    import os, sys
+    get_ipython().began_with = os.getcwd(), dict(os.environ), list(sys.path)
+_remember()
+del _remember
+"""
+# Ends what a test left in its kernel: the spaces and views, the extension, every widget and every name, and what it has
+# changed of the folder, the environment and the places of modules; modules from there are forgotten.
 CLEAN = """
 def _clean():
-    import sys
+    import os, sys
     from ipywidgets import Widget
     shell = get_ipython()
     if "mew_lab.lab.labs" in sys.modules: sys.modules["mew_lab.lab.labs"].close_all()
     if "mew_lab.views.views" in sys.modules: sys.modules["mew_lab.views.views"].close_views()
     if "mew_lab" in shell.extension_manager.loaded: shell.extension_manager.unload_extension("mew_lab")
     Widget.close_all()
+    folder, environment, path = shell.began_with
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    added = set(sys.path) - set(path)
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        if os.path.dirname(getattr(module, "__file__", None) or "") in added: del sys.modules[name]
     shell.reset(new_session=True)
 _clean()
 """
@@ -63,8 +80,8 @@ TIDY = """async before => {
   for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
   document.activeElement?.blur();
   const left = STATE();
-  // JupyterLab loads MathJax when a text has a formula, and forgets the menu of a toolbar that is gone.
-  return [...left.names.filter(name => !before.names.includes(name) && !['ends', 'MathJax'].includes(name)),
+  // JupyterLab loads MathJax when a text has a formula, and tests axe-core; it forgets the menu of a toolbar that is gone.
+  return [...left.names.filter(name => !before.names.includes(name) && !['ends', 'MathJax', 'axe'].includes(name)),
     ...left.body.filter(node => !before.body.includes(node) && !node.startsWith('JP-TOOLBAR '))];
 }""".replace("STATE", f"({STATE})")
 VIEWPORT: ViewportSize = {"width": 1360, "height": 1000}
@@ -94,7 +111,6 @@ class Page:
         self.server = server
         self.errors: list[str] = []
         self.dialogs: list[str] = []
-        self.kernels: dict[str, str] = {}  # those that wait for the next notebook, by the name of their kind
         self.crashed = False
         self._before: Any = None  # the state of the page with JupyterLab and nothing opened
         tab.set_default_timeout(DEADLINE * 1000)
@@ -174,15 +190,11 @@ class Page:
         )
 
     def ended(self) -> None:
-        """Ends the kernels that wait, and waits until those of closed notebooks have ended."""
+        """Waits until the kernels of closed notebooks have ended."""
         with contextlib.suppress(Exception):
             self.tab.evaluate(
-                """ids => { const ends = window.ends ??= [];
-                     for (const id of ids) ends.push(jupyterapp.serviceManager.kernels.shutdown(id).catch(() => {})); return null; }""",
-                list(self.kernels.values()),
+                "async () => { await Promise.all(window.ends ?? []); window.ends = []; return null; }"
             )
-            self.tab.evaluate("async () => { await Promise.all(window.ends ?? []); return null; }")
-        self.kernels.clear()
 
     def shot(self, name: str, target: Locator | None = None) -> Path:
         """A picture of the target (or the tab) under shots/."""
@@ -227,13 +239,13 @@ class Notebook:
         else:
             self.page.load(self.path)
         self._wait_ready(("idle",))
-        if self.kernel is not None:
-            # The subshells of the notebook before ended with it; what their tasks print when they are destroyed
-            # is no output of this one's cells.
-            self.tab.evaluate(
-                """() => jupyterapp.shell.currentWidget.sessionContext.session.kernel
-                     .requestExecute({ code: "__import__('gc').collect()", silent: true }).done.then(() => null)"""
-            )
+        # The subshells of the notebook before ended with it; what their tasks print when they are destroyed
+        # is no output of this one's cells.
+        self.tab.evaluate(
+            """code => jupyterapp.shell.currentWidget.sessionContext.session.kernel
+                 .requestExecute({ code, silent: true }).done.then(() => null)""",
+            REMEMBER if self.kernel is None else "__import__('gc').collect()",
+        )
         return self
 
     def reload(self) -> None:

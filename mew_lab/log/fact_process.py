@@ -13,6 +13,7 @@ False, and the pass is made by the process that needs it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m", "mew_lab.log.fact_pr
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
 EVERY: Final = 5_000  # records between two reports
+NEW_OBJECTS: Final = 10_000_000  # after which the collector of cyclic garbage runs: a pass makes hardly any
 
 
 class FactProcess:
@@ -163,6 +165,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs a pass: its name, the number of records, the database to write, and the files of the journal."""
     name, rows, database, *paths = argv
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.set_threshold(NEW_OBJECTS)
     fact_pass = PASSES[name]
     with duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection:
         create_tables(connection, fact_pass.tables)

@@ -53,7 +53,8 @@ class FactProcess:
 
     Args:
         of: What the records are of, for `take`.
-        take: Called in a thread with the process and the database that holds its tables, when they are complete.
+        take: A weak reference to what is called in a thread, with the process and the database of its tables, when
+            they are complete. The process ends when nobody else holds that any more.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class FactProcess:
         paths: Sequence[Path],
         rows: int,
         of: object,
-        take: Callable[[FactProcess, Path], None],
+        take: Callable[[], Callable[[FactProcess, Path], None] | None],
     ) -> None:
         self.fact_pass = fact_pass
         self.rows = rows
@@ -97,8 +98,8 @@ class FactProcess:
         folder = None
         try:
             folder = Path(tempfile.mkdtemp(prefix="mew_lab-"))
-            if self._complete(folder / "facts"):
-                self._take(self, folder / "facts")
+            if self._complete(folder / "facts") and (take := self._take()) is not None:
+                take(self, folder / "facts")
                 self.has_succeeded = True
         except (OSError, duckdb.Error, JournalError, MemoryError):  # the one that waits makes the pass itself
             pass
@@ -130,7 +131,7 @@ class FactProcess:
             )
             reader.start()
             while process.poll() is None:
-                if self.was_stopped or not threading.main_thread().is_alive():
+                if self.was_stopped or self._take() is None or not threading.main_thread().is_alive():
                     process.kill()
                 reader.join(0.1)
                 if not reader.is_alive():

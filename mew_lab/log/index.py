@@ -480,7 +480,8 @@ class LogIndex:
             if process is None or process.of != of or process.was_stopped or process.has_succeeded:
                 if process is not None:
                     process.stop()
-                process = FactProcess(fact_pass, self._source.paths, self._rows, of, self._take_facts)
+                take = weakref.WeakMethod(self._take_facts)  # a pass for an index that nobody holds ends
+                process = FactProcess(fact_pass, self._source.paths, self._rows, of, take)
                 self._passes[fact_pass.name] = process
                 process.start()
         return process

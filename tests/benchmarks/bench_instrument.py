@@ -258,6 +258,8 @@ def ours_diagnosis(path: Path, rows: list[Row]) -> None:
     measure("first diagnose", lambda: log.diagnose(), rows)
     measure("diagnose", lambda: open_log(path).diagnose(), rows)
     log.index.stop_passes()
+    while log.index.passes:
+        time.sleep(0.05)
     forget_facts(path)
     log = open_log(path)
     measure("first filter on diag.severity", lambda: len(log.filter("diag.severity >= warn")), rows)

@@ -246,8 +246,12 @@ class Proposal(_ProposalFields, TrackedCall):
     @property
     def weight(self) -> int:
         """The characters that the ledger holds of it."""
-        envelopes = sum(len(entry.raw) for entry in (self.entry, self.request, self.response) if entry)
-        return envelopes + _weigh(self.claims) + _weigh(self.rejections)
+        weight = len(self.entry.raw)
+        if self.request is not None:
+            weight += len(self.request.raw)
+        if self.response is not None:
+            weight += len(self.response.raw)
+        return weight + _weigh(self.claims) + _weigh(self.rejections)
 
 
 class Change(NamedTuple):

@@ -356,8 +356,12 @@ class ReasoningLedger:
     def _first(self) -> ReasoningSequence:
         """The sequence to forget first: from the owner with the most, its oldest ended one, else its oldest."""
         active, over = self._active.by_owner, self._over.by_owner
-        # Among owners that have as many, one of whose sequences is over comes first.
-        owner = max((*over, *active), key=lambda name: len(over.get(name, ())) + len(active.get(name, ())))
+        counts = {
+            name: len(keys) for name, keys in over.items()
+        }  # one that has an ended sequence comes first
+        for name, keys in active.items():
+            counts[name] = counts.get(name, 0) + len(keys)
+        owner = max(counts, key=counts.__getitem__)
         index = self._over if owner in over else self._active
         return index[next(iter(index.by_owner[owner]))]
 

@@ -13,6 +13,7 @@ False, and the pass is made by the process that needs it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m", "mew_lab.log.fact_pr
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
 EVERY: Final = 5_000  # records between two reports
+NEW_OBJECTS: Final = 10_000_000  # after which the collector of cyclic garbage runs: a pass makes hardly any
 
 
 class FactProcess:
@@ -51,7 +53,8 @@ class FactProcess:
 
     Args:
         of: What the records are of, for `take`.
-        take: Called in a thread with the process and the database that holds its tables, when they are complete.
+        take: A weak reference to what is called in a thread, with the process and the database of its tables, when
+            they are complete. The process ends when nobody else holds that any more.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class FactProcess:
         paths: Sequence[Path],
         rows: int,
         of: object,
-        take: Callable[[FactProcess, Path], None],
+        take: Callable[[], Callable[[FactProcess, Path], None] | None],
     ) -> None:
         self.fact_pass = fact_pass
         self.rows = rows
@@ -95,8 +98,8 @@ class FactProcess:
         folder = None
         try:
             folder = Path(tempfile.mkdtemp(prefix="mew_lab-"))
-            if self._complete(folder / "facts"):
-                self._take(self, folder / "facts")
+            if self._complete(folder / "facts") and (take := self._take()) is not None:
+                take(self, folder / "facts")
                 self.has_succeeded = True
         except (OSError, duckdb.Error, JournalError, MemoryError):  # the one that waits makes the pass itself
             pass
@@ -128,7 +131,7 @@ class FactProcess:
             )
             reader.start()
             while process.poll() is None:
-                if self.was_stopped or not threading.main_thread().is_alive():
+                if self.was_stopped or self._take() is None or not threading.main_thread().is_alive():
                     process.kill()
                 reader.join(0.1)
                 if not reader.is_alive():
@@ -163,6 +166,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs a pass: its name, the number of records, the database to write, and the files of the journal."""
     name, rows, database, *paths = argv
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    gc.set_threshold(NEW_OBJECTS)
     fact_pass = PASSES[name]
     with duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection:
         create_tables(connection, fact_pass.tables)

@@ -47,7 +47,7 @@ import stat
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -181,8 +181,15 @@ class _Store:
             raise
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own, for one thread."""
-        cursor = self.connection.cursor()
+        """A connection of its own, for one thread.
+
+        Raises:
+            duckdb.ConnectionException: when the database is closed.
+        """
+        connection = getattr(self, "connection", None)
+        if connection is None:
+            raise duckdb.ConnectionException("the database is closed")
+        cursor: duckdb.DuckDBPyConnection = connection.cursor()
         self._prepare(cursor)
         return cursor
 
@@ -478,7 +485,8 @@ class LogIndex:
             if process is None or process.of != of or process.was_stopped or process.has_succeeded:
                 if process is not None:
                     process.stop()
-                process = FactProcess(fact_pass, self._source.paths, self._rows, of, self._take_facts)
+                take = weakref.WeakMethod(self._take_facts)  # a pass for an index that nobody holds ends
+                process = FactProcess(fact_pass, self._source.paths, self._rows, of, take)
                 self._passes[fact_pass.name] = process
                 process.start()
         return process
@@ -495,11 +503,43 @@ class LogIndex:
         with self._lock:
             if self._store is None or process.of != tuple(self._files) or not self._still_holds(self._files):
                 return
+            if self._has_facts(process.fact_pass):
+                return
+            if self.path is None:
+                self._store_facts(process.fact_pass, insert)
+            else:
+                self._replace_file(process.fact_pass, insert)
+
+    def _replace_file(self, fact_pass: FactPass, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+        """Puts a copy of the index file with further facts in its place; what reads the index is not disturbed."""
+        target = self.path
+        assert target is not None
+        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
+        folder.mkdir(mode=0o700)
+        try:
+            shutil.copyfile(target, folder / "idx")
+            copy = _Store(folder / "idx", folder)
             try:
-                self._store_facts(process.fact_pass, insert)
-            except (duckdb.Error, OSError, MemoryError) as fault:
-                self._go_to_memory(fault)
-                self._store_facts(process.fact_pass, insert)
+                cursor = copy.cursor()
+                about = dict(cursor.execute("SELECT name, value FROM about").fetchall())
+                if about["files"] != json.dumps(self._files):
+                    raise OSError(errno.EEXIST, "another reader of the journal has written its index")
+                facts = json.loads(about["facts"])  # another reader may have stored some of them
+                facts |= dict.fromkeys((table.name for table in fact_pass.tables), self._rows)
+                insert(cursor)
+                self._write_about(cursor, facts)
+                cursor.execute("CHECKPOINT")
+                cursor.close()
+                copy.connection.close()
+                (folder / "idx").chmod(0o600)
+                (folder / "idx").replace(target)
+            finally:
+                copy.close()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._facts = facts
+        self._drop()
+        self._connect(_Store(target, read_only=True), new=False)
 
     # --- end of the facts ---
 
@@ -778,19 +818,8 @@ class LogIndex:
 
     def _complete(self) -> None:
         """Writes what the index is of; an index in a private folder takes its place and is opened from there."""
-        store = self._store
-        assert store is not None
-        about = {
-            "version": str(VERSION),
-            "files": json.dumps(self._files),
-            "rows": str(self._rows),
-            "headers": str(self._parser.next_header),
-            "subjects": str(self._parser.next_subject),
-            "last": self._parser.last.isoformat(),
-            "facts": json.dumps(self._facts),
-        }
-        store.connection.execute("DELETE FROM about")
-        store.connection.executemany("INSERT INTO about VALUES (?, ?)", [*map(list, about.items())])
+        store = self._opened()
+        self._write_about(store.connection, self._facts)
         target = self._place_of_file()
         if not store.building or target is None:
             return
@@ -802,6 +831,19 @@ class LogIndex:
         self._drop()
         self._connect(_Store(target, read_only=True), new=False)
         self.path = target
+
+    def _write_about(self, connection: duckdb.DuckDBPyConnection, facts: Mapping[str, int]) -> None:
+        about = {
+            "version": str(VERSION),
+            "files": json.dumps(self._files),
+            "rows": str(self._rows),
+            "headers": str(self._parser.next_header),
+            "subjects": str(self._parser.next_subject),
+            "last": self._parser.last.isoformat(),
+            "facts": json.dumps(facts),
+        }
+        connection.execute("DELETE FROM about")
+        connection.executemany("INSERT INTO about VALUES (?, ?)", [*map(list, about.items())])
 
     def add(self, records: Iterable[Record]) -> None:
         """Adds records that stand in no file, with their texts, to an index of `of_records`."""

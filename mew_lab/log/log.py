@@ -851,7 +851,9 @@ def open_log(
     The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in one file
     beside the journal, `<journal>.idx`, which its owner alone can read, and which may be deleted at any time. The next
     opening takes it from there as long as the journal has only grown. The first filter of such a journal reads the lines
-    that may pass, and the index is built in a thread meanwhile.
+    that may pass, and the index is built in a thread meanwhile. When it is built, two processes find the states, the
+    findings and the frames, which are then kept in it: `log.index.passes` tells how far they are, and
+    `log.index.stop_passes()` ends them.
 
     Args:
         index: False keeps the index in memory and writes nothing; a folder keeps index files there.

@@ -4,8 +4,7 @@
 
 - the gateway's own ids: a message that was refused over HTTP may have taken one that no record shows, so it is replayed;
 - the count of refused frames: each of them is replayed;
-- the ids that requests and proposals have taken: of each participant the newest, as many as a space remembers. They are
-  read from the end of the journal;
+- the ids that requests and proposals have taken: of each participant the newest, as many as a space remembers;
 - the last event: it is replayed with the records that it caused, since a killed gateway may have left some unwritten.
 
 This rests on the journal being what its gateway wrote. So it is for journals whose chain was verified, and whose space
@@ -16,13 +15,11 @@ Spec: §3.6.8, rulings R6 and R20.
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.log.integrity import Integrity
 from mew_lab.log.line import read_line, read_members
@@ -126,7 +123,7 @@ def resume_quickly(
                 if until is not None and replay.is_at_end and _seq_of(line) > until:
                     break
                 if not line.isspace():
-                    replay.take_next(line, LinePlace(number, start, len(line)), paths)
+                    replay.take_next(line, LinePlace(number, start, len(line)))
                 start += len(line)
     replayed = replay.end()
     far = (mark for mark in reversed(marks) if replay.records - mark.records >= recent)
@@ -200,12 +197,11 @@ class _ExactReplay(StateReplay):
         """Whether the last event was taken."""
         self._payer = ""
         self._line = b""
-        self._line_place: LinePlace | None = None
         self._taken = _TakenIds()
 
-    def take_next(self, line: bytes, place: LinePlace, paths: Sequence[Path]) -> None:
-        """Takes the next line of the journal in these files."""
-        self._line, self._line_place = line, place
+    def take_next(self, line: bytes, place: LinePlace) -> None:
+        """Takes the next line of the journal."""
+        self._line = line
         self.records += 1
         if line.startswith(self._last):
             record = read_line(line)
@@ -214,8 +210,7 @@ class _ExactReplay(StateReplay):
             if record is not None and space is not None and self._complete:
                 self.envelopes += record.raw is not None
                 self._note_event(record)
-                with ExitStack() as files:
-                    self._taken.restore(space, paths, files)
+                self._taken.restore(space)
                 self.force(record, place)
                 return
         self.take_line(line, place)
@@ -234,7 +229,7 @@ class _ExactReplay(StateReplay):
             self._events += 1
             self._payer = header.participant if header.via and header.via not in _FREE else ""
             if header.verdict == "accepted" and self._kind in _TAKING:
-                self._take_id(header.participant)
+                self._take_id(header.participant, self._id.decode() if self._id.isascii() else _read_id(line))
         return True
 
     def take(self, record: Record, place: LinePlace | None = None) -> None:
@@ -245,7 +240,7 @@ class _ExactReplay(StateReplay):
         if record.event == "received" and record.verdict == "accepted":
             kind = (read_members(record.raw or "") or {}).get("kind")
             if isinstance(kind, str) and kind in _TAKERS:
-                self._take_id(record.participant)
+                self._take_id(record.participant, _read_id(self._line))
 
     def _note_event(self, record: Record) -> None:
         if record.event not in ("opened", SNAPSHOT):
@@ -273,10 +268,10 @@ class _ExactReplay(StateReplay):
         if space is not None and group[0].event == SNAPSHOT:
             self._taken.earlier = list(space.state.handles.items())
 
-    def _take_id(self, participant: str) -> None:
-        space, place = self._player.space, self._line_place
-        if place is not None and participant in space.state.members:
-            self._taken.add(place, participant, space.state.members[participant].admissions)
+    def _take_id(self, participant: str, id: str) -> None:
+        member = self._player.space.state.members.get(participant)
+        if member is not None:
+            self._taken.add(id, participant, member.admissions)
 
     def end(self) -> Replayed:
         """The result of the replay, as a full one has it."""
@@ -286,25 +281,21 @@ class _ExactReplay(StateReplay):
 
 
 class _TakenIds:
-    """The lines whose messages took an id: their places, participants and admissions."""
+    """The ids that messages took, in their order, with the participants and their admissions."""
 
     def __init__(self) -> None:
         self.earlier: list[tuple[str, Handle]] = []  # of a snapshot
         self._names: dict[str, int] = {}
         self._participants = array("L")
         self._admissions = array("L")
-        self._files = array("L")
-        self._begin = array("Q")
-        self._lengths = array("L")
+        self._ids: list[str] = []  # kept as they pass: to read them again would cost a call for each
 
-    def add(self, place: LinePlace, participant: str, admission: int) -> None:
+    def add(self, id: str, participant: str, admission: int) -> None:
         self._participants.append(self._names.setdefault(participant, len(self._names)))
         self._admissions.append(admission)
-        self._files.append(place.file)
-        self._begin.append(place.start)
-        self._lengths.append(place.length)
+        self._ids.append(id)
 
-    def restore(self, space: Space, paths: Sequence[Path], files: ExitStack) -> None:
+    def restore(self, space: Space) -> None:
         """Gives the space the ids that it remembers: the newest, up to the shares of its participants."""
         limits = space.state.limits
         share = max(1, limits.handles // limits.share) if limits.share > 1 else limits.handles
@@ -319,16 +310,10 @@ class _TakenIds:
                 own[handle.participant] += 1
                 kept.append((id, handle))
 
-        opened: dict[int, IO[bytes]] = {}
-        for at in reversed(range(len(self._begin))):
-            participant = names[self._participants[at]]
-            if own[participant] >= share or len(kept) >= limits.handles:
-                continue
-            number = self._files[at]
-            if number not in opened:
-                opened[number] = files.enter_context(paths[number].open("rb", buffering=0))
-            line = os.pread(opened[number].fileno(), self._lengths[at], self._begin[at])
-            keep(_read_id(line), Handle(participant, self._admissions[at]))
+        for at in reversed(range(len(self._ids))):
+            keep(self._ids[at], Handle(names[self._participants[at]], self._admissions[at]))
+            if len(kept) >= limits.handles:
+                break
         for id, handle in reversed(self.earlier):
             keep(id, handle)
         space.state.handles.clear()

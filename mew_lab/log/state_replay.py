@@ -185,7 +185,7 @@ class StateReplay:
             kind, id = top_level(line, mark)
             if kind is None or id is None or kind in _RULES:
                 return False
-            self._kind = kind
+            self._kind, self._id = kind, id
             self._flush()
             if (grant and self._is_counted(grant)) or id.startswith(self._own):
                 return False

@@ -4,22 +4,27 @@
 
 Makes a journal of that size (100 MB; 1000 takes some minutes) in a temporary folder or in `folder`, where it is left
 and used again. All readers read the same file in one run. Imports are not counted. Seconds are wall time and, in
-brackets, processor time: on a busy machine only the second says something, and with two threads it may be the larger.
-A mark is held by the processor time, scaled to the number of messages where it is one for a million. What takes less
-than a fifth of a second is run five times, and the middle one counts. Each part runs in a process of its own, so that
-the peak of its memory is its own. Above `LARGE` megabytes only the parts run that the size is a question for.
+brackets, processor time, that of child processes included: on a busy machine only the second says something, and with
+two threads or processes it may be the larger. A mark is held by the processor time, scaled to the number of messages
+where it is one for a million. What is found by processes beside the caller is held by the wall time, as the issue says
+for two cores; both passes run then, and the table says `wall`. What takes less than a fifth of a second is run five
+times, and the middle one counts. Each part runs in a process of its own, so that the peak of its memory is its own.
+Above `LARGE` megabytes only the parts run that the size is a question for.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,11 +37,15 @@ TEXT = "third/7"  # in the paths of some messages
 
 
 class Mark(NamedTuple):
-    """The most seconds that a row may take, of a million messages or of any number, and the most MiB of its process."""
+    """The most seconds that a row may take, of a million messages or of any number, and the most MiB of its process.
+
+    `wall` is set where two processes do the work: then the wall time holds the mark, and not the processor time.
+    """
 
     seconds: float
     of_million: bool = False
     mebibytes: int | None = None
+    wall: bool = False
 
 
 MARKS = {
@@ -44,9 +53,9 @@ MARKS = {
     "index": Mark(8, True, 500),
     "second opening": Mark(0.1),
     "filter on columns": Mark(0.03),
-    "first filter on state": Mark(30, True),
+    "first filter on state": Mark(30, True, wall=True),
     "filter on state": Mark(0.03),
-    "first filter on diag.severity": Mark(30, True),
+    "first filter on diag.severity": Mark(30, True, wall=True),
     "filter on diag.severity": Mark(0.03),
     "filter on a payload path": Mark(1.5, True),
     "text search": Mark(1, True),
@@ -56,7 +65,8 @@ MARKS = {
     "at(seq)": Mark(0.1),
     "audit of one envelope": Mark(0.1),
     "decisions of one envelope": Mark(0.1),
-    "diagnose": Mark(20, True),
+    "first decisions": Mark(30, True, wall=True),
+    "first diagnose": Mark(20, True, wall=True),
     "resume": Mark(6, True),
 }
 
@@ -75,14 +85,33 @@ def measure(name: str, run: Callable[[], Any], rows: list[Row]) -> Any:
     """Runs it, five times where it is short and nothing of it is kept; the peak is that of the process so far, in MiB."""
     took: list[tuple[float, float]] = []
     while not took or (len(took) < 5 and took[0][0] < 0.2 and not name.startswith(("first", "frame"))):
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), time.process_time() + children_cpu()
         result = run()
-        took.append((time.process_time() - cpu, time.perf_counter() - wall))
+        took.append((time.process_time() + children_cpu() - cpu, time.perf_counter() - wall))
     cpu, wall = (statistics.median(column) for column in zip(*took, strict=True))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     found = len(result) if hasattr(result, "__len__") else int(isinstance(result, int) and result)
     rows.append(Row(name, wall, cpu, found, peak))
     return result
+
+
+def children_cpu() -> float:
+    """The processor time of the children of this process, also of those that still run (on Linux)."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = ended.ru_utime + ended.ru_stime
+    for listed in Path("/proc/self/task").glob("*/children"):
+        for child in listed.read_text().split():
+            with suppress(OSError):
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
+def forget_facts(path: Path) -> None:
+    """Puts the index in place that holds the columns alone, as it was when it had just been built."""
+    plain = path.with_name(f"{path.name}.plain")
+    if plain.exists():  # a small journal has no index file
+        shutil.copy2(plain, path.with_name(f"{path.name}.idx"))
 
 
 def ours_first(path: Path, rows: list[Row]) -> None:
@@ -107,7 +136,10 @@ def ours_index(path: Path, rows: list[Row]) -> None:
     from mew_lab.log.log import open_log
 
     path.with_name(f"{path.name}.idx").unlink(missing_ok=True)
-    measure("index", lambda: open_log(path).index, rows)
+    index = measure("index", lambda: open_log(path).index, rows)
+    index.stop_passes()
+    if index.path is not None:
+        shutil.copy2(index.path, path.with_name(f"{path.name}.plain"))
 
 
 def ours_second(path: Path, rows: list[Row]) -> None:
@@ -158,7 +190,7 @@ def ours_without(path: Path, rows: list[Row]) -> None:
 
 
 def ours_ledger(path: Path, rows: list[Row]) -> None:
-    """What follows from several messages: states, exchanges, moments, the diagnosis."""
+    """What follows from several messages: exchanges, moments, the resumption of a space."""
     import pandas as pd  # noqa: F401
 
     import mew_lab.log.filter.filtered
@@ -177,27 +209,59 @@ def ours_ledger(path: Path, rows: list[Row]) -> None:
     measure("at(seq)", lambda: log.at(int(seq)), rows)
     measure("first audit of one envelope", lambda: log.audit(proposal), rows)
     measure("audit of one envelope", lambda: log.audit(proposal), rows)
+    measure("resume", lambda: resume_quickly((path,), name="bench") is not None, rows)
+
+
+def ours_states(path: Path, rows: list[Row]) -> None:
+    """Filters on states, the first of which waits for the pass that finds them."""
+    import mew_lab.log.filter.filtered
+    import mew_lab.log.index  # noqa: F401
+    from mew_lab.log.log import open_log
+
+    forget_facts(path)
+    log = open_log(path)
+    measure("first filter on state", lambda: len(log.filter("state == waiting")), rows)
+    measure("filter on state", lambda: len(log.filter("state == waiting and from == observer")), rows)
+
+
+def ours_frames(path: Path, rows: list[Row]) -> None:
+    """Frames, the first of which waits for the same pass."""
+    import pandas as pd  # noqa: F401
+
+    import mew_lab.log.frames
+    import mew_lab.log.index  # noqa: F401
+    from mew_lab.log.log import open_log
+
+    forget_facts(path)
+    log = open_log(path)
+    [(proposal,)] = log.index.query(
+        "SELECT id FROM entries WHERE kind = 'mcp/proposal' ORDER BY place DESC LIMIT 1"
+    )
     measure("first decisions", lambda: log.decisions(), rows)
     measure(
         "decisions of one envelope",
         lambda: log.decisions().query("proposal == @proposal", local_dict={"proposal": proposal}),
         rows,
     )
-    measure("diagnose", lambda: log.diagnose(), rows)
-    measure("resume", lambda: resume_quickly((path,), name="bench") is not None, rows)
+    measure("first frame of an index that holds them", lambda: open_log(path).requests(), rows)
 
 
-def ours_states(path: Path, rows: list[Row]) -> None:
-    """Filters that read the ledger and the diagnosis."""
-    import duckdb  # noqa: F401
-    import pandas as pd  # noqa: F401
-
-    import mew_lab.log.filter.filtered  # noqa: F401
+def ours_diagnosis(path: Path, rows: list[Row]) -> None:
+    """The diagnosis, and filters on it; the first of them waits for the other pass."""
+    import mew_lab.log.diagnose.diagnosis
+    import mew_lab.log.filter.filtered
+    import mew_lab.log.index  # noqa: F401
     from mew_lab.log.log import open_log
 
+    forget_facts(path)
     log = open_log(path)
-    measure("first filter on state", lambda: len(log.filter("state == waiting")), rows)
-    measure("filter on state", lambda: len(log.filter("state == waiting and from == observer")), rows)
+    measure("first diagnose", lambda: log.diagnose(), rows)
+    measure("diagnose", lambda: open_log(path).diagnose(), rows)
+    log.index.stop_passes()
+    while log.index.passes:
+        time.sleep(0.05)
+    forget_facts(path)
+    log = open_log(path)
     measure("first filter on diag.severity", lambda: len(log.filter("diag.severity >= warn")), rows)
     measure("filter on diag.severity", lambda: len(log.filter("diag.severity >= warn")), rows)
 
@@ -255,12 +319,14 @@ def by_pandas(path: Path, rows: list[Row]) -> None:
 OURS_LARGE: dict[str, Callable[[Path, list[Row]], None]] = {
     "first": ours_first,
     "index": ours_index,
+    "states": ours_states,
+    "diagnosis": ours_diagnosis,
+    "frames": ours_frames,  # the last that forgets the facts: what follows has an index that holds them
     "second": ours_second,
     "frame": ours_frame,
 }
 PARTS = OURS_LARGE | {
     "without": ours_without,
-    "states": ours_states,
     "ledger": ours_ledger,
     "duckdb": by_duckdb,
     "polars": by_polars,
@@ -285,9 +351,12 @@ def judge(row: Row, messages: int) -> str:
         return ""
     most = mark.seconds * (messages / 1e6 if mark.of_million else 1)
     room = f", {mark.mebibytes} MiB" if mark.mebibytes else ""
-    holds = row.cpu <= most and (mark.mebibytes is None or row.peak <= mark.mebibytes)
+    holds = (row.wall if mark.wall else row.cpu) <= most and (
+        mark.mebibytes is None or row.peak <= mark.mebibytes
+    )
     each = " a million" if mark.of_million else ""
-    return f"{'holds' if holds else 'FAILS'}  ≤ {mark.seconds:g} s{each}{room}"
+    wall = " wall" if mark.wall else ""
+    return f"{'holds' if holds else 'FAILS'}  ≤ {mark.seconds:g} s{wall}{each}{room}"
 
 
 def report(path: Path, parts: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MARKED = 18  # rows with a mark
+MARKED = 19  # rows with a mark
 
 
 @pytest.mark.timeout(120)

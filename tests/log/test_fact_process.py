@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -128,6 +129,15 @@ def test_a_pass_that_fails_is_made_here(
     assert here == ["ledger"]
 
 
+def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
+    monkeypatch.setattr("mew_lab.log.fact_process.COMMAND", wait)
+    log = open_log(journal(tmp_path, 0))
+    assert set(log.index.passes) == {"ledger", "rules"}
+    del log
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("log pass")])
+
+
 ENDS_AT_ONCE = """
 import sys
 import mew_lab.log.fact_process as process
@@ -136,7 +146,8 @@ from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
 module.SIDE_CAR = module.PROCESS_SIZE = 1
 process.COMMAND = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
-print(sorted(open_log(sys.argv[1]).index.passes), flush=True)
+log = open_log(sys.argv[1])
+print(sorted(log.index.passes), flush=True)
 """
 
 

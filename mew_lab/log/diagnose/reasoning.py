@@ -121,14 +121,15 @@ class ReasoningRules(RuleFamily):
         sequence, what = change.sequence, change.what
         if what == "stepped" and sequence.state == "active":
             return
+        if what == "began" and sequence.seq:
+            self._open[sequence.key] = entry.mark
+            return
+        if what in ("concluded", "cancelled", "left", "forgotten"):
+            self._open.pop(sequence.key, None)
+            return
         sender, about = word(entry.sender), word(sequence.id)
         if what == "began":
-            if sequence.seq:
-                self._open[sequence.key] = entry.mark
-            else:
-                self.report(WITHOUT_START, entry, sequence.id, sender=sender, id=word(entry.id), about=about)
-        elif what in ("concluded", "cancelled", "left", "forgotten"):
-            self._open.pop(sequence.key, None)
+            self.report(WITHOUT_START, entry, sequence.id, sender=sender, id=word(entry.id), about=about)
         elif what == "stepped" and entry.kind == "reasoning/thought" and entry.sender == sequence.owner:
             if sequence.state == "cancelled":
                 self.report(

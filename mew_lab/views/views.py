@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, ref
 
-from mew_lab.errors import NoSuchName
+from mew_lab.errors import MewError, NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
@@ -23,6 +23,7 @@ from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
 
 if TYPE_CHECKING:
+    from mew_lab.views.feed.widget import FeedView
     from mew_lab.views.moments.widget import MomentsView
 
 __all__ = ["LOG_PARTS", "PARTS", "LogViews", "ViewedSession", "Views", "close_views", "prepare"]
@@ -48,6 +49,7 @@ PARTS: dict[str, str] = {
 
 # What each part of `log.view` shows.
 LOG_PARTS: dict[str, str] = {
+    "feed": "the newest 20,000 messages of a log from files as a table, with what is wrong with each",
     "moments": "the state of the space at each place of the log: participants, permissions, proposals, streams, pauses",
 }
 
@@ -135,6 +137,24 @@ class LogViews:
         self._log = log
         self._made: dict[str, Any] = {}
         _all.add(self)
+
+    @property
+    def feed(self) -> FeedView:
+        """The newest messages of a log from files as a table; `lab.view.feed` shows those of a space.
+
+        Raises:
+            MewError: when the log is that of a running space.
+        """
+        from mew_lab.views.feed.widget import view_of_log
+
+        if self._log.is_live:
+            raise MewError(
+                "This log still grows, so lab.view.feed shows it; log.view.feed shows a log of open_log."
+            )
+        if "feed" not in self._made:
+            self._made["feed"] = view_of_log(self._log)
+        view: FeedView = self._made["feed"]
+        return view
 
     @property
     def moments(self) -> MomentsView:

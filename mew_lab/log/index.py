@@ -494,7 +494,8 @@ class LogIndex:
             about = dict(store.connection.execute("SELECT name, value FROM about").fetchall())
             files = [_FileState(*fields) for fields in json.loads(about["files"])]
             rows, done = int(about["rows"]), sum(state.end for state in files)
-            if about["version"] != str(VERSION) or not self._still_holds(files):
+            [(held,)] = store.connection.execute("SELECT count(*) FROM lines").fetchall()
+            if about["version"] != str(VERSION) or held != rows or not self._still_holds(files):
                 store.close()
                 return False
             headers, subjects = int(about["headers"]), int(about["subjects"])

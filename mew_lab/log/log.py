@@ -291,11 +291,12 @@ class Log:
         if self._source is None:
             return None
         kept = self._kept
-        upto = kept.dropped + len(kept.records)
+        # A file may have grown since.
+        upto = kept.dropped + len(kept.records) if self._keep is not None else len(self.index)
         if self._keep is not None and not upto:
             return None
         done = self._frame
-        if done is None or (done.upto != upto and self._keep is not None):
+        if done is None or done.upto != upto:
             from mew_lab.log.line_frame import line_frame
 
             index = self.index
@@ -304,6 +305,8 @@ class Log:
             last = kept.records[-1].seq if kept.records else 0
             if self._keep is None:
                 frame = line_frame(index)
+                if done is not None:
+                    self._envelopes = self._faults = None  # those of the shorter file
             else:  # the journal may already hold more than was observed
                 frame = line_frame(index, "seq BETWEEN ? AND ?", [self._first_seq, last])
             done = self._frame = _CachedTable(upto, last, frame)

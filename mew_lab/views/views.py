@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, ref
 
-from mew_lab.errors import MewError, NoSuchName
+from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
@@ -143,14 +143,12 @@ class LogViews:
         """The newest messages of a log from files as a table; `lab.view.feed` shows those of a space.
 
         Raises:
-            MewError: when the log is that of a running space.
+            NoSuchName: when the log is that of a running space.
         """
         from mew_lab.views.feed.widget import view_of_log
 
-        if self._log.is_live:
-            raise MewError(
-                "This log still grows, so lab.view.feed shows it; log.view.feed shows a log of open_log."
-            )
+        if self._log.is_live:  # `__getattr__` says where it is
+            raise AttributeError("feed")
         if "feed" not in self._made:
             self._made["feed"] = view_of_log(self._log)
         view: FeedView = self._made["feed"]
@@ -170,11 +168,11 @@ class LogViews:
         if name.startswith("_"):
             raise AttributeError(name)
         raise NoSuchName(
-            f"There is no part {name!r} in log.view; it has {', '.join(LOG_PARTS)}. Other parts are those of lab.view."
+            f"There is no part {name!r} in log.view; it has {', '.join(dir(self))}. Other parts are those of lab.view."
         )
 
     def __dir__(self) -> list[str]:
-        return list(LOG_PARTS)
+        return [name for name in LOG_PARTS if name != "feed" or not self._log.is_live]
 
     def close(self) -> None:
         """Closes all views, which removes them from the pages that show them."""
@@ -182,7 +180,7 @@ class LogViews:
             self._made.popitem()[1].close()
 
     def __repr__(self) -> str:
-        return f"log.view: {', '.join(LOG_PARTS)}"
+        return f"log.view: {', '.join(dir(self))}"
 
 
 def close_views() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pages import picture
 
-from mew_lab.errors import MewError
+from mew_lab.errors import NoSuchName
 from mew_lab.log.log import Log, open_log
 
 GARDEN = Path(str(files("mew_lab") / "data" / "garden.jsonl"))
@@ -88,7 +88,7 @@ def test_the_feed_of_a_file_filters_by_the_grammar_of_the_log(browser: Callable[
 
 
 def test_a_log_of_a_running_space_leaves_its_feed_to_the_lab() -> None:
-    with pytest.raises(MewError, match=r"lab\.view\.feed shows it"):
+    with pytest.raises(NoSuchName, match=r"those of lab\.view"):
         _ = Log.live(space="x").view.feed
 
 

@@ -25,36 +25,25 @@ class RecordedEntry(Entry):
     """
 
     def __init__(self, record: Record, place: int = 0) -> None:
-        members = members_of(record)
-        seq, when, sender = record.seq, record.now.timestamp(), author(record, members)
-        super().__init__(
-            seq,
-            when,
-            record.raw or "",
-            record.verdict,
-            record.code,
-            record.pattern,
-            sender,
-            members,
-            record.grant,
-        )
+        super().__init__(record.seq, *_arguments(record, members_of(record)))
         self.record = record
         self.place = place
 
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:
     """The entry with number `seq` of a record that holds an envelope; `members` are its members, where known."""
-    if members is None:
-        members = members_of(record)
-    when, sender = record.now.timestamp(), author(record, members)
-    return Entry(
-        seq,
-        when,
+    return Entry(seq, *_arguments(record, members_of(record) if members is None else members))
+
+
+def _arguments(record: Record, members: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What an `Entry` takes behind its number."""
+    return (
+        record.now.timestamp(),
         record.raw or "",
         record.verdict,
         record.code,
         record.pattern,
-        sender,
+        author(record, members),
         members,
         record.grant,
     )

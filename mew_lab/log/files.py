@@ -80,6 +80,11 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
     """
     if isinstance(path, str | os.PathLike):
         found = _find(path)
+    elif not isinstance(path, Iterable) or isinstance(path, bytes):
+        raise JournalError(
+            f"Cannot open {str(path)[:40]!r} as a log. Name a file, a folder, a pattern, or a list of them.",
+            path="",
+        )
     else:
         found = [one for several in path for one in _find(several)]
         if not found:

@@ -43,6 +43,7 @@ from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
+from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.entries import RecordedEntry, entry_of
 from mew_lab.log.line import read_members
 from mew_lab.log.numbering import NumberedEntry
@@ -55,7 +56,6 @@ from mew_lab.space.events import Record
 
 __all__ = [
     "ChatMessageRow",
-    "DecisionNote",
     "DecisionRow",
     "GrantRow",
     "LedgerPass",
@@ -76,35 +76,9 @@ __all__ = [
 ]
 
 MAX_NOTES = 10_000  # notes whose message has not come yet
-MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
 NEW_OBJECTS = 1_000_000  # after which the collector of cyclic garbage runs, while a log is read
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
-
-
-class DecisionNote(NamedTuple):
-    """What a lab noted when a person or a policy decided a proposal there.
-
-    Attributes:
-        proposal: The id of the proposal; `decision` is `approve` or `reject`, and `request` the id of the request that
-            an approval sent.
-        by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
-        digest: The SHA-256 of what was shown, of an edit where it was edited.
-        on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
-        how: `click`, `typed` or `policy`.
-        reason: The reason of a rejection.
-    """
-
-    proposal: str
-    decision: str
-    request: str
-    by: str
-    digest: str
-    on_screen: int | None
-    how: str
-    policy: str
-    policy_text: str
-    reason: str
 
 
 class PermissionOrigin(NamedTuple):
@@ -406,8 +380,8 @@ class LedgerPass:
             self._profiles[record.participant] = origin
             if record.participant in self._participants:
                 self._participants[record.participant].profile = origin.profile
-        elif record.event == "decided":
-            note = _read_note(record)
+        elif record.event == DECIDED:
+            note = read_decision_note(record)
             if note is not None:
                 id = note.request if note.decision == "approve" else note.proposal
                 self._notes[record.participant, note.decision, id] = note
@@ -645,33 +619,6 @@ def _name_connection(names: dict[str, str], record: Record) -> None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _read_note(record: Record) -> DecisionNote | None:
-    """The note in a record `decided`; None where it is damaged."""
-    members = read_members(record.detail) or {}
-    decision, proposal = members.get("decision"), _text(members.get("proposal"))
-    if decision not in ("approve", "reject") or not proposal:
-        return None
-    policy = members.get("policy")
-    policy = policy if isinstance(policy, dict) else {}
-    shown = members.get("on_screen")
-    is_time = (
-        isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
-    )
-    how = "policy" if policy else "typed" if members.get("typed") else "click" if is_time else ""
-    return DecisionNote(
-        proposal=proposal,
-        decision=decision,
-        request=_text(members.get("request")),
-        by=_text(members.get("by")),
-        digest=_text(members.get("digest")),
-        on_screen=int(shown) if is_time and shown is not None else None,
-        how=how,
-        policy=_text(policy.get("name")),
-        policy_text=_text(policy.get("text")),
-        reason=_text(members.get("reason")),
-    )
 
 
 def _profile_of(detail: str) -> str:

@@ -68,8 +68,12 @@ def _may_hold(octets: np.ndarray[Any, np.dtype[np.uint8]], text: bytes) -> bool:
 
 def _lines_with(texts: Sequence[bytes], data: bytes, ends: Array) -> Array:
     """The numbers of the lines that hold one of the texts."""
-    found = [find_in_lines(data, ends, lambda data, at, text=text: data.find(text, at))[0] for text in texts]
+    found = [_lines_of(text, data, ends) for text in texts]
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+
+def _lines_of(text: bytes, data: bytes, ends: Array) -> Array:
+    return find_in_lines(data, ends, lambda data, at: data.find(text, at))[0]
 
 
 class LinePart(NamedTuple):

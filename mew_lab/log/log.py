@@ -29,6 +29,7 @@ from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
+from mew_lab.log.numbering import name_of
 from mew_lab.log.reading import first_record, is_journal
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
@@ -208,6 +209,11 @@ class Log:
         return self._read() if self._keep is None else self._until(kept, len(kept.records))
 
     @property
+    def is_live(self) -> bool:
+        """Whether it grows by `observe`."""
+        return self._keep is not None
+
+    @property
     def source(self) -> JournalSource | None:
         """The files of the log, or the journal to which its records are written; None where there is neither."""
         return self._source
@@ -288,11 +294,12 @@ class Log:
         if self._source is None:
             return None
         kept = self._kept
-        upto = kept.dropped + len(kept.records)
+        # A file may have grown since.
+        upto = kept.dropped + len(kept.records) if self._keep is not None else len(self.index)
         if self._keep is not None and not upto:
             return None
         done = self._frame
-        if done is None or (done.upto != upto and self._keep is not None):
+        if done is None or done.upto != upto:
             from mew_lab.log.line_frame import line_frame
 
             index = self.index
@@ -301,6 +308,8 @@ class Log:
             last = kept.records[-1].seq if kept.records else 0
             if self._keep is None:
                 frame = line_frame(index)
+                if done is not None:
+                    self._envelopes = self._faults = None  # those of the shorter file
             else:  # the journal may already hold more than was observed
                 frame = line_frame(index, "seq BETWEEN ? AND ?", [self._first_seq, last])
             done = self._frame = _CachedTable(upto, last, frame)
@@ -360,7 +369,8 @@ class Log:
 
     @property
     def view(self) -> Any:
-        """The views of this log: `log.view.moments` shows the state of the space at each place of it."""
+        """The views of this log: `log.view.feed` shows the messages of a log from files as a table, and
+        `log.view.moments` the state of the space at each place."""
         if self._views is None:
             self._views = find_above("LogViews")(self)
         return self._views
@@ -556,7 +566,7 @@ class Log:
         Raises:
             JournalError: when there is no such message among the newest 200,000.
         """
-        return self._exchanges().follow(id, most=most)
+        return self._exchanges().follow(name_of(id), most=most)
 
     def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
         """The newest 200,000 messages, and by their numbers the number of the message that each follows from."""
@@ -593,7 +603,7 @@ class Log:
         and `to_python`."""
         from mew_lab.log.copying import MessageSelection
 
-        wanted = frozenset(ids)
+        wanted = frozenset(map(name_of, ids))
         entries = MessageSelection(self.records).entries
         return MessageSelection(
             one.record for one in entries if not ids or one.id in wanted or one.seq in wanted
@@ -614,7 +624,7 @@ class Log:
         from mew_lab.log.audit import audit_match
 
         moments = self._states()
-        return audit_match(moments.find(id), moments.history())
+        return audit_match(moments.find(name_of(id)), moments.history())
 
     def at(self, seq: int) -> Moment:
         """The state of the space behind the record `seq`: members, rights, grants, proposals, streams, pauses.
@@ -627,7 +637,7 @@ class Log:
 
         Spec: §3.6.8.
         """
-        return self._states().at(seq)
+        return self._states().at(name_of(seq))
 
     def verify(self, *, heads: str | os.PathLike[str] | None = None) -> Verification:
         """Verifies the chain of the journal, then the consent receipt of each request that carries out a proposal.

@@ -93,7 +93,7 @@ class Moments:
             return None  # the reading of all lines says what is wrong
         return history
 
-    def at(self, seq: int) -> Moment:
+    def at(self, seq: int | str) -> Moment:
         """The state behind the record `seq`.
 
         Raises:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 
+from mew_lab.errors import JournalError
 from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.space.events import Record
 
-__all__ = ["NumberedEntry", "numbered"]
+__all__ = ["NumberedEntry", "name_of", "numbered"]
 
 
 class NumberedEntry(RecordedEntry):
@@ -24,3 +26,21 @@ def numbered(records: Iterable[Record], after: int = 0, *, first: int = 1) -> It
         if is_message(record):
             after = max(record.seq, after + 1)
             yield NumberedEntry(record, after, place)
+
+
+def name_of(which: object) -> str | int:
+    """The id or the number that names a message; a number may also be one of NumPy, as a frame has them.
+
+    Raises:
+        JournalError: it is neither.
+    """
+    if isinstance(which, str):
+        return which
+    try:
+        if not isinstance(which, bool):
+            return operator.index(which)  # type: ignore[arg-type]  # that is what is tried
+    except TypeError:
+        pass
+    raise JournalError(
+        f"A message is named by its id or by its seq, a whole number, not by {str(which)[:40]!r}; log.df has both."
+    )

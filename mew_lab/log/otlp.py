@@ -376,8 +376,9 @@ def _post(endpoint: str, requests: Iterable[tuple[str, int]], headers: dict[str,
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 said = answer.read(1 << 20)
         except (OSError, ValueError, HTTPException) as fault:
+            reason = getattr(fault, "reason", None) or fault  # of urllib's error, the one that it wraps
             raise JournalError(
-                f"Cannot export to {url}: {one_line(str(fault), 200)}; {count_of(spans, 'span')} arrived before. "
+                f"Cannot export to {url}: {one_line(str(reason), 200)}; {count_of(spans, 'span')} arrived before. "
                 "Start the receiver, or name its address."
             ) from None
         rejected, why = _rejected(said)

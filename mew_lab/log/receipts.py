@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
@@ -39,7 +40,6 @@ from mew_lab.space.events import Record
 
 __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "read_receipt"]
 
-DECIDED = "decided"
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
 MAX_LISTED = 50  # requests of one place in the text of a result
 _WAYS = {"click": "by a click", "typed": "typed", "policy": "by the policy"}
@@ -47,28 +47,16 @@ FORGOTTEN = "its proposal is too far back: more of them are open than are held a
 
 
 class ConsentReceipt(NamedTuple):
-    """A note `decided` as the journal holds it, and its record: its time, and the participant that decided.
-
-    `by` is `human`, or `policy` and its name; `on_screen` is in milliseconds, None where no view showed it. `how` is
-    `click`, `typed` or `policy`; empty where the note does not say.
-    """
+    """A note `decided`, and its record: its time, and the participant that decided."""
 
     record: Record
-    proposal: str
-    decision: str
-    by: str
-    digest: str
-    request: str
-    edited: bool
-    to: tuple[str, ...]
-    on_screen: int | None
-    how: str
+    note: DecisionNote
 
     @property
     def decider(self) -> str:
         """The participant that decided, or the policy in its name."""
         who = one_line(self.record.participant, 60) or "a participant without a name"
-        return who if self.by == "human" else f"{one_line(self.by, 60) or 'nobody'} of {who}"
+        return who if self.note.by == "human" else f"{one_line(self.note.by, 60) or 'nobody'} of {who}"
 
 
 class CheckedRequest(NamedTuple):
@@ -128,7 +116,7 @@ class Consents(NamedTuple):
         lines += _listed(self.without, "for proposals, without a receipt that fits:")
         lines += _listed(self.unknown, "that may be for proposals from before this log:")
         if self.unused:
-            names = ", ".join(quote(receipt.request) for receipt in self.unused[:3])
+            names = ", ".join(quote(receipt.note.request) for receipt in self.unused[:3])
             more = f" and {len(self.unused) - 3} more" if len(self.unused) > 3 else ""
             approvals = count_of(len(self.unused), "approval")
             lines.append(f"{approvals} whose request was not relayed: {names}{more}")
@@ -149,12 +137,12 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
         receipts.setdefault(request.receipt.decider, []).append(request.receipt)
     lines = []
     for decider, given in sorted(receipts.items(), key=lambda item: -len(item[1])):
-        counts = Counter(receipt.how for receipt in given)
+        counts = Counter(receipt.note.how for receipt in given)
         ways = [f"{counts[how]} {text}" for how, text in _WAYS.items() if counts[how]]
-        times = [receipt.on_screen / 1000 for receipt in given if receipt.on_screen is not None]
+        times = [receipt.note.on_screen / 1000 for receipt in given if receipt.note.on_screen is not None]
         if times:
             ways.append(f"on screen {min(times):.1f} to {max(times):.1f} s")
-        edited = sum(receipt.edited for receipt in given)
+        edited = sum(receipt.note.edited for receipt in given)
         if edited:
             ways.append(f"{edited} edited")
         lines.append(f"{len(given)} by {decider}: {', '.join(ways)}")
@@ -246,9 +234,9 @@ class _ConsentCheck:
 
     def _take_receipt(self, receipt: ConsentReceipt) -> None:
         self._count += 1
-        self._receipts.setdefault(receipt.proposal, []).append(receipt)
-        if receipt.decision == "approve":
-            self._unsent[receipt.record.participant, receipt.request] = receipt
+        self._receipts.setdefault(receipt.note.proposal, []).append(receipt)
+        if receipt.note.decision == "approve":
+            self._unsent[receipt.record.participant, receipt.note.request] = receipt
 
     def _take_request(self, entry: RecordedEntry) -> None:
         sender = _sender(entry)
@@ -286,7 +274,7 @@ class _ConsentCheck:
     def _find_receipt(self, entry: RecordedEntry, proposal: Proposal) -> ConsentReceipt | str:
         """The receipt that covers the request, or the reason why none does."""
         receipts = self._receipts.get(proposal.id, [])
-        fitting = [one for one in receipts if one.request == entry.id and one.decision == "approve"]
+        fitting = [one for one in receipts if one.note.request == entry.id and one.note.decision == "approve"]
         if not fitting:
             if entry.id in self._used.get(proposal.id, ()):
                 return "its receipt covers an earlier request with this id"
@@ -295,13 +283,13 @@ class _ConsentCheck:
         sender = _sender(entry)
         if receipt.record.participant != sender:
             return f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it"
-        if not receipt.how:
+        if not receipt.note.how:
             return "its receipt does not say how it was shown: on a screen, as text or to a policy"
         return _find_difference(entry, proposal, receipt) or receipt
 
 
 def _describe_missing(receipts: Sequence[ConsentReceipt], used: Collection[str]) -> str:
-    approved = [*used, *(one.request for one in receipts if one.decision == "approve")]
+    approved = [*used, *(one.note.request for one in receipts if one.note.decision == "approve")]
     if approved:
         return f"another request was approved, {', '.join(map(quote, approved[-3:]))}"
     return f"{receipts[-1].decider} rejected it" if receipts else "it has no receipt"
@@ -320,7 +308,7 @@ def _find_difference(entry: RecordedEntry, proposal: Proposal, receipt: ConsentR
         return "it or its proposal can be read in two ways, so nobody can say what was shown"
     sent, proposed = dict(request["payload"]), dict(before["payload"])
     to = tuple(before["to"])
-    if tuple(entry.to) != (to or receipt.to):
+    if tuple(entry.to) != (to or receipt.note.to):
         return "it was sent to others than those that were shown"
     edited = {**before, "payload": {**proposed, "params": sent["params"]}} if "params" in sent else before
     for name in (*RPC_MEMBERS, "params"):
@@ -329,42 +317,21 @@ def _find_difference(entry: RecordedEntry, proposal: Proposal, receipt: ConsentR
     if sent != proposed or ("params" in before["payload"]) > ("params" in entry.payload):
         return "what was sent is not what was shown: it differs beside the params"
     what = digest(edited)
-    if what != receipt.digest:
+    if what != receipt.note.digest:
         return (
             f"what was sent is not what was shown: its digest is {what[:12]}, and that of the receipt is "
-            f"{one_line(receipt.digest, 64)[:12]}"
+            f"{one_line(receipt.note.digest, 64)[:12]}"
         )
-    if (what != proposal.digest) != receipt.edited:
+    if (what != proposal.digest) != receipt.note.edited:
         return (
             "its receipt says that it was edited"
-            if receipt.edited
+            if receipt.note.edited
             else "its receipt does not say that it was edited"
         )
     return ""
 
 
 def read_receipt(record: Record) -> ConsentReceipt | None:
-    """The receipt in a note; None where it names no proposal."""
-    detail: Mapping[str, Any] = read_members(record.detail) or {}
-
-    def text(name: str) -> str:
-        value = detail.get(name)
-        return value if isinstance(value, str) else ""
-
-    if not text("proposal"):
-        return None
-    to, on_screen = detail.get("to"), detail.get("on_screen")
-    shown_for = on_screen if type(on_screen) is int and on_screen >= 0 else None
-    how = "policy" if isinstance(detail.get("policy"), dict) else "typed" if text("typed") else ""
-    return ConsentReceipt(
-        record,
-        text("proposal"),
-        text("decision"),
-        text("by"),
-        text("digest"),
-        text("request"),
-        detail.get("edited") is True,
-        tuple(name for name in to if isinstance(name, str)) if isinstance(to, list) else (),
-        shown_for,
-        how or ("click" if shown_for is not None else ""),
-    )
+    """The receipt in a record `decided`; None where its note is damaged."""
+    note = read_decision_note(record)
+    return ConsentReceipt(record, note) if note is not None else None

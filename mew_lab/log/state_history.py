@@ -263,9 +263,8 @@ class StateHistory:
             )
         if not self._first <= seq <= self._last or not self._snapshots:
             deleted = f", and it begins with a snapshot behind record {self._first}" if self._first else ""
-            raise JournalError(
-                f"{self._name} has no record {seq}: its last one is {self._last}{deleted}", path=self._name
-            )
+            last = f"its last one is {self._last}" if self._last >= 0 else "it holds none"
+            raise JournalError(f"{self._name} has no record {seq}: {last}{deleted}", path=self._name)
         count = bisect_right(self._seqs, seq)
         start = next(known for known in reversed(self._snapshots) if known.steps <= count)
         space = reopen(start.opened)

@@ -24,6 +24,7 @@ from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
 
 if TYPE_CHECKING:
+    from mew_lab.views.feed.widget import FeedView
     from mew_lab.views.moments.widget import MomentsView
 
 __all__ = ["LOG_PARTS", "PARTS", "LogViews", "ViewedSession", "Views", "close_views", "prepare"]
@@ -49,6 +50,7 @@ PARTS: dict[str, str] = {
 
 # What each part of `log.view` shows.
 LOG_PARTS: dict[str, str] = {
+    "feed": "the newest 20,000 messages of a log from files as a table, with what is wrong with each",
     "moments": "the state of the space at each place of the log: participants, permissions, proposals, streams, pauses",
 }
 
@@ -141,6 +143,22 @@ class LogViews:
         _all.add(self)
 
     @property
+    def feed(self) -> FeedView:
+        """The newest messages of a log from files as a table; `lab.view.feed` shows those of a space.
+
+        Raises:
+            NoSuchName: when the log is that of a running space.
+        """
+        from mew_lab.views.feed.widget import view_of_log
+
+        if self._log.is_live:  # `__getattr__` says where it is
+            raise AttributeError("feed")
+        if "feed" not in self._made:
+            self._made["feed"] = view_of_log(self._log)
+        view: FeedView = self._made["feed"]
+        return view
+
+    @property
     def moments(self) -> MomentsView:
         """The state of the space at each place of the log, with a slider."""
         from mew_lab.views.moments.widget import view_of
@@ -154,11 +172,11 @@ class LogViews:
         if name.startswith("_"):
             raise AttributeError(name)
         raise NoSuchName(
-            f"There is no part {name!r} in log.view; it has {', '.join(LOG_PARTS)}. Other parts are those of lab.view."
+            f"There is no part {name!r} in log.view; it has {', '.join(dir(self))}. Other parts are those of lab.view."
         )
 
     def __dir__(self) -> list[str]:
-        return list(LOG_PARTS)
+        return [name for name in LOG_PARTS if name != "feed" or not self._log.is_live]
 
     def close(self) -> None:
         """Closes all views, which removes them from the pages that show them."""
@@ -166,7 +184,7 @@ class LogViews:
             self._made.popitem()[1].close()
 
     def __repr__(self) -> str:
-        return f"log.view: {', '.join(LOG_PARTS)}"
+        return f"log.view: {', '.join(dir(self))}"
 
 
 def close_views() -> None:

@@ -37,7 +37,7 @@ def check(session: Session, found: Consents) -> None:
     assert found.own_right == Counter(sender for _, sender in session.places.get("own", []))
     assert found.unknown == ()
     assert found.requests == sum(map(len, session.places.values()))
-    assert {(one.record.participant, one.request) for one in found.unused} == session.unsent
+    assert {(one.record.participant, one.note.request) for one in found.unused} == session.unsent
 
 
 @given(seed=st.integers(0, 2**32))
@@ -74,7 +74,7 @@ def test_a_journal_that_is_rotated_and_the_frame_of_decisions_say_the_same(tmp_p
         for one in once:
             row = rows.loc[one.seq]
             assert one.receipt is not None
-            assert (row["digest"], row["how"]) == (one.receipt.digest, one.receipt.how)
+            assert (row["digest"], row["how"]) == (one.receipt.note.digest, one.receipt.note.how)
 
 
 def note_of(record: Record) -> dict[str, Any]:

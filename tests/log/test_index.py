@@ -219,12 +219,18 @@ def empty_about(path: Path) -> None:
         connection.execute("DELETE FROM about")
 
 
+def lose_rows(path: Path) -> None:
+    with duckdb.connect(str(index_path(path))) as connection:
+        connection.execute("DELETE FROM lines WHERE place % 2 = 0")
+
+
 CHANGES: list[Callable[[Path], object]] = [
     flip,
     replace,
     damage,
     set_version,
     empty_about,
+    lose_rows,
     lambda path: path.write_bytes(path.read_bytes()[:-3000]),
     lambda path: path.write_bytes(b"x" + path.read_bytes()[1:] + b"{}\n"),
     lambda path: index_path(path).write_bytes(b"no database"),

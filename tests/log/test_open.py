@@ -239,3 +239,15 @@ def test_a_saved_log_has_the_json_values_of_the_log(tmp_path: Path, seed: int) -
     assert [one.raw for one in copy.records if one.raw is not None] == [
         one.raw for one in log.records if one.raw is not None
     ]
+
+
+def test_the_table_of_a_file_that_grows_has_what_a_filter_of_it_finds(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    journal = Journal(path)
+    journal.append(record(seq) for seq in range(1, 4))
+    log = open_log(path)
+    assert len(log.df) == len(log) == len(log.filter("kind == chat")) == 3
+    journal.append(record(seq) for seq in range(4, 9))
+    journal.close()
+    assert list(log.df["seq"]) == list(log.filter("kind == chat").df["seq"]) == list(range(1, 9))
+    assert len(log) == 8

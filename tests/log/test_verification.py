@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.cli import main
+from mew_lab.log.frames import FrameMaker
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
@@ -83,7 +84,11 @@ def test_a_request_that_was_approved_as_it_was_shown_has_its_receipt() -> None:
     assert (one.id, one.sender, one.proposal) == ("q-1", "ada", "p-1")
     receipt = one.receipt
     assert receipt is not None
-    assert (receipt.decider, receipt.digest, receipt.on_screen) == ("ada", digest_of("p-1", CALL), 2300)
+    assert (receipt.decider, receipt.note.digest, receipt.note.on_screen) == (
+        "ada",
+        digest_of("p-1", CALL),
+        2300,
+    )
     assert receipt.record.now == played.records[-2].now
     assert str(one).endswith(': request "q-1" of ada for "p-1": decided by ada')
     assert str(found).splitlines() == [
@@ -91,6 +96,20 @@ def test_a_request_that_was_approved_as_it_was_shown_has_its_receipt() -> None:
         "1 for proposals, decided beforehand, and what was sent is what was shown:",
         "  1 by ada: 1 by a click, on screen 2.3 to 2.3 s",
     ]
+
+
+@pytest.mark.parametrize("on_screen", [0, 2300, 2300.0, 1e300, -1, True, "2300", None])
+@pytest.mark.parametrize("typed", ["a1b2", True, "", None])
+@pytest.mark.parametrize("policy", [{"name": "reads"}, {}, "reads", None])
+def test_what_verify_and_the_frame_of_decisions_read_from_a_note_is_the_same(
+    on_screen: object, typed: object, policy: object
+) -> None:
+    played = stage().play(proposes(), decides(on_screen=on_screen, typed=typed, policy=policy), sends())
+    found = check_consents(played.records)
+    frame = FrameMaker().frame("decisions", lambda done: played.records[done:])
+    [how] = frame[frame["proposal"] == "p-1"]["how"]
+    assert [one.receipt.note.how for one in found.consented if one.receipt] == ([how] if how else [])
+    assert len(found.without) == (not how)
 
 
 def test_an_edit_has_the_digest_of_what_was_sent() -> None:
@@ -120,7 +139,7 @@ def test_a_policy_and_a_typed_approval_are_receipts_too() -> None:
     assert "1 by ada: 1 typed" in str(found)
     [first, second] = [read_receipt(one) for one in played.records if one.event == "decided"]
     assert first is not None and second is not None
-    assert (first.how, first.on_screen, second.how) == ("policy", None, "typed")
+    assert (first.note.how, first.note.on_screen, second.note.how) == ("policy", None, "typed")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +223,7 @@ def test_a_log_that_begins_later_does_not_take_a_request_for_one_by_own_right() 
 
 def test_an_approval_whose_request_was_not_relayed_is_told() -> None:
     found = check_consents(stage().play(proposes(), decides()).records)
-    assert [one.request for one in found.unused] == ["q-1"]
+    assert [one.note.request for one in found.unused] == ["q-1"]
     assert str(found).endswith('1 approval whose request was not relayed: "q-1"')
 
 
@@ -231,7 +250,7 @@ def test_runs_of_a_space_in_one_log_know_nothing_of_each_other(tmp_path: Path) -
     keep(stage().play(sends("q-9")).records, tmp_path / "e" / "j.jsonl")
     found = open_log(tmp_path).verify()
     assert (len(found.consents.consented), found.consents.own_right) == (2, {"ada": 2})
-    assert [one.request for one in found.consents.unused] == ["q-9"]
+    assert [one.note.request for one in found.consents.unused] == ["q-9"]
 
 
 def test_a_proposal_under_the_id_of_an_earlier_one_has_receipts_of_its_own() -> None:

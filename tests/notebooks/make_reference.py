@@ -19,6 +19,7 @@ INTRO = """# The log
 | you want | you write |
 |---|---|
 | the messages that pass a filter | `log.filter('kind ~ "mcp/*" and latency > 2s').df` |
+| the messages of a file as a table to look through | `log.view.feed` |
 | the whole exchange of a message, as a tree or a diagram | `log.follow("id")`, `log.follow("id").text` |
 | the state of the space at one place | `log.at(34)`; with a slider, `log.view.moments` |
 | a new space that goes on from there | `mew_lab.up(resume=log.at(34))` |

@@ -137,8 +137,8 @@ class FilteredLog(CopiedMessages):
         Raises:
             FilterError: the text is no filter.
         """
-        both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
         parse_filter(text, clock=FilterClock())  # so that an error shows the text alone
+        both = " and ".join(f"({part})" for part in (self.text, text) if part.strip())
         return FilteredLog(both, self._records, last=self._last, index=self._index)
 
     def __len__(self) -> int:

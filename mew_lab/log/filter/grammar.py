@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lark import Lark, Token, Tree, UnexpectedInput
@@ -100,6 +101,8 @@ def parse_filter(text: str, *, clock: FilterClock | None = None) -> FilterTree:
     Raises:
         FilterError: the text is no filter; the message points at the fault and says what is meant.
     """
+    if not isinstance(text, str):
+        raise FilterError(f'A filter is a text, such as "kind == chat", not {str(text)[:40]!r}.')
     text = mend_surrogates(text)
     try:
         parsed = _parser().parse(text)
@@ -144,6 +147,8 @@ class _Builder:
         if rule == "start":
             return self.build(parts[0]) if parts else Conjunction(())
         if rule in ("disjunction", "conjunction"):
+            for part, after in pairwise(parts):
+                self._check_unit(part, after)
             built = tuple(self.build(part) for part in parts if not _is_join(part))
             if len(built) == 1:
                 return built[0]
@@ -159,6 +164,23 @@ class _Builder:
         if rule == "presence":
             return Presence(self._reference(parts[0]))
         return self._condition(rule, parts)
+
+    def _check_unit(self, part: Any, after: Any) -> None:
+        """Raises an error for a unit that stands apart from its number, where it would be a word to search for."""
+        while getattr(part, "data", "") == "inversion":
+            part = part.children[-1]
+        if getattr(part, "data", "") != "comparison" or getattr(after, "data", "") != "word":
+            return
+        value, [word] = part.children[-1], after.children
+        field = next(self._reference(token).field for token in part.children if token.type == "FIELD")
+        if (
+            value.type == "BARE"
+            and word.type == "WORD"
+            and word in field.units
+            and read_number(value) is not None
+        ):
+            meant = f'write {value}{word}, or "{word}" to search for it.'
+            raise self._fault(word, f"A unit stands directly behind its number: {meant}")
 
     def _fault(self, token: Token, problem: str) -> FilterError:
         return fault(self._text, token.start_pos or 0, token.end_pos or 0, problem)

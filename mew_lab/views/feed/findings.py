@@ -4,14 +4,16 @@ The rules are those of `log.diagnose()` (`mew_lab.log.diagnose`). The first step
 may hold, each later one goes on from there, so that no message is judged twice. In a longer session, a message that
 refers to one of 20 000 messages earlier may be taken for one that refers to nothing; `log.diagnose()` reads all.
 
-What the end of a log leaves open, such as a request without an answer, is reported when the space has stopped. Only the
-writer of the feed calls this.
+What the end of a log leaves open, such as a request without an answer, is reported when the space has stopped, and of a
+log from files when all is read. Only the writer of the feed calls this.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Protocol
 
@@ -22,7 +24,7 @@ from mew_lab.log.filter.fields import Facts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
 
-__all__ = ["GrowingLog", "RowFindings", "rank_of"]
+__all__ = ["FileFindings", "GrowingLog", "LiveFindings", "RowFindings", "rank_of"]
 
 MOST_PLACES = 40_000  # messages whose rows are remembered
 MOST_OF_ONE = 8  # findings about one message
@@ -36,67 +38,32 @@ class GrowingLog(Protocol):
     def held_after(self, seq: int, most: int) -> list[Record]: ...
 
 
-class RowFindings:
+class RowFindings(ABC):
     """The findings about the newest rows of a feed, by the numbers of the rows.
 
     Args:
         ring: How many rows a view holds.
-        ended: Returns whether the space has stopped, so that no message follows.
     """
 
-    def __init__(self, log: GrowingLog, source: Rows, *, ring: int, ended: Callable[[], bool]) -> None:
-        self._log = log
-        self._source = source
-        self._ring = ring
-        self._ended = ended
+    def __init__(self, *, ring: int) -> None:
         self._changed: dict[int, None] = {}
         self._found: BoundedDict[int, tuple[LogFinding, ...]] = BoundedDict(ring)
-        self._judge: DiagnosisPass | None = None
+        self._begin_pass()
 
-    def _begin(self) -> None:
-        """Begins so many records before the oldest row of a view as it has rows; most of what it refers to is there.
-
-        Of what came before, only the connections are needed.
-        """
-        row = self._source.last_seq
-        newest, held = self._source.record(row), self._log.held
-        # The newest row says which number each record of a message has: of the older ones some may be dropped.
-        end = bisect_right(held, newest.seq, key=attrgetter("seq")) if newest is not None else 0
-        start = max(0, end - 2 * self._ring)
-        self._row = row - sum(record.raw is not None for record in held[start:end])
-        self._last = held[start].seq - 1 if held else -1
+    def _begin_pass(self) -> None:
         self._judge = DiagnosisPass(self._keep)
         self._rows: BoundedDict[int, int] = BoundedDict(MOST_PLACES)  # place in the pass -> row
-        self._finished = False
-        for record in held[:start]:
-            if record.event == "joined":
-                self._judge.observe(record)
+        self._row = 0
 
+    @abstractmethod
     def step(self, most: int) -> bool:
         """Judges at most `most` further records; returns whether all rows are judged."""
-        if self._judge is None or not self._goes_on():
-            self._begin()
-        assert self._judge is not None
-        records = self._log.held_after(self._last, most)
-        for record in records:
-            if record.raw is not None:
-                self._row += 1
-                self._rows[self._judge.places + 1] = self._row
-            self._judge.observe(record)
-            self._last = record.seq
-        if len(records) == most:
-            return False
-        if self._ended() and not self._finished:
-            self._finished = True
-            self._judge.finish()
-        return True
 
-    def _goes_on(self) -> bool:
-        """Whether the next record is still in memory, and near enough to go on from there."""
-        oldest = self._log.held_after(-1, 1)
-        return self._source.last_seq - self._row <= 2 * self._ring and (
-            not oldest or oldest[0].seq <= self._last + 1
-        )
+    def _observe(self, record: Record) -> None:
+        if record.raw is not None:
+            self._row += 1
+            self._rows[self._judge.places + 1] = self._row
+        self._judge.observe(record)
 
     def _keep(self, finding: LogFinding) -> None:
         row = self._rows.get(finding.place)
@@ -126,6 +93,88 @@ class RowFindings:
             return facts
         rules = tuple(dict.fromkeys(finding.rule for finding in found))
         return facts._replace(severity=SEVERITIES[rank_of(found) - 1], rules=rules)
+
+
+class LiveFindings(RowFindings):
+    """The findings about the newest rows of a space.
+
+    Args:
+        ended: Returns whether the space has stopped, so that no message follows.
+    """
+
+    def __init__(self, log: GrowingLog, source: Rows, *, ring: int, ended: Callable[[], bool]) -> None:
+        super().__init__(ring=ring)
+        self._log = log
+        self._source = source
+        self._ring = ring
+        self._ended = ended
+        self._begun = False
+
+    def _begin(self) -> None:
+        """Begins so many records before the oldest row of a view as it has rows; most of what it refers to is there.
+
+        Of what came before, only the connections are needed.
+        """
+        row = self._source.last_seq
+        newest, held = self._source.record(row), self._log.held
+        # The newest row says which number each record of a message has: of the older ones some may be dropped.
+        end = bisect_right(held, newest.seq, key=attrgetter("seq")) if newest is not None else 0
+        start = max(0, end - 2 * self._ring)
+        self._begin_pass()
+        self._row = row - sum(record.raw is not None for record in held[start:end])
+        self._last = held[start].seq - 1 if held else -1
+        self._begun, self._finished = True, False
+        for record in held[:start]:
+            if record.event == "joined":
+                self._judge.observe(record)
+
+    def step(self, most: int) -> bool:
+        """Judges at most `most` further records; returns whether all rows are judged."""
+        if not self._begun or not self._goes_on():
+            self._begin()
+        records = self._log.held_after(self._last, most)
+        for record in records:
+            self._observe(record)
+            self._last = record.seq
+        if len(records) == most:
+            return False
+        if self._ended() and not self._finished:
+            self._finished = True
+            self._judge.finish()
+        return True
+
+    def _goes_on(self) -> bool:
+        """Whether the next record is still in memory, and near enough to go on from there."""
+        oldest = self._log.held_after(-1, 1)
+        return self._source.last_seq - self._row <= 2 * self._ring and (
+            not oldest or oldest[0].seq <= self._last + 1
+        )
+
+
+class FileFindings(RowFindings):
+    """The findings about the newest rows of a log from files.
+
+    Args:
+        records: The newest records of the log.
+        before: The number of rows before them.
+    """
+
+    def __init__(self, records: Iterable[Record], *, before: int, ring: int) -> None:
+        super().__init__(ring=ring)
+        self._row = before
+        self._records = iter(records)
+        self._finished = False
+
+    def step(self, most: int) -> bool:
+        """Judges at most `most` further records; returns whether all rows are judged."""
+        count = 0
+        for record in islice(self._records, most):
+            self._observe(record)
+            count += 1
+        if count < most and not self._finished:
+            self._finished = True
+            self._judge.finish()
+        return self._finished
 
 
 def rank_of(findings: Sequence[LogFinding]) -> int:

@@ -23,10 +23,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mew_lab.errors import FilterError, MewError
-from mew_lab.lab.rows import Row, Rows, members_of
+from mew_lab.lab.entry_feed import EntryFeed
+from mew_lab.lab.rows import LiveRows, Row, Rows, members_of
 from mew_lab.lab.session import Session
+from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.copying import MessageSelection
 from mew_lab.log.diagnose.findings import LogFinding
+from mew_lab.log.log import Log
 from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
@@ -35,13 +38,13 @@ from mew_lab.views.feed.calls import CallState, CallStates
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, RowFacts, select_columns
 from mew_lab.views.feed.detail import detail, why
 from mew_lab.views.feed.extract import as_python, save_log
-from mew_lab.views.feed.findings import RowFindings, rank_of
+from mew_lab.views.feed.findings import FileFindings, LiveFindings, RowFindings, rank_of
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
-__all__ = ["Desk", "FeedView", "view_of"]
+__all__ = ["Desk", "FeedView", "view_of", "view_of_log"]
 
 _ESM, _CSS = front_end("feed")
 
@@ -60,6 +63,10 @@ STEP = 1_500  # rows that each of them judges in one message
 JUDGED = 500  # records that the diagnosis judges in one message, once the rows are sent
 MOST_FILTER = 500  # characters, as in the box
 DAY = 86_400
+
+
+LIVE = "lab.log"
+NO_MESSAGES = 'No messages yet. lab.chat("hello") sends one.'
 
 
 class Desk(Protocol):
@@ -86,7 +93,7 @@ class _SessionDesk:
 def view_of(session: Session, rows: Rows) -> FeedView:
     """Makes the view of this space."""
     calls = CallStates()
-    findings = RowFindings(session.log, rows, ring=RING, ended=lambda: session.closed)
+    findings = LiveFindings(session.log, rows, ring=RING, ended=lambda: session.closed)
     view = FeedView(rows, desk=_SessionDesk(session), calls=calls, findings=findings, me=session.me.name)
     session.loop.call(lambda: session.following.add(calls))
     ended = view._leave
@@ -97,6 +104,25 @@ def view_of(session: Session, rows: Rows) -> FeedView:
 
     view._leave = leave
     return view
+
+
+def view_of_log(log: Log) -> FeedView:
+    """Makes the view of a log from files: of its newest messages, with nothing to come."""
+    index = log.index
+    first = max(1, len(index) - 2 * RING + 1)
+    records = [*index.records(index.rows("place >= ?", [first], events=True))]
+    [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
+    senders = {sender for (sender,) in index.query("SELECT DISTINCT source FROM subjects")} - {"", *GATEWAYS}
+    rows, calls = LiveRows(lambda: (log.space, len(senders))), CallStates()
+    following = EntryFeed(log)
+    following.add(calls, earlier=False)
+    for each in (rows, following):
+        each.pass_over(before)
+        for record in records:
+            each.observe(record)
+    findings = FileFindings(records, before=before, ring=RING)
+    end = records[-1].now if records else datetime.now(UTC)
+    return FeedView(rows, calls=calls, findings=findings, log="log", clock=lambda: end)
 
 
 class FeedView(ActingWidget):
@@ -118,8 +144,10 @@ class FeedView(ActingWidget):
         calls: CallStates | None = None,
         findings: RowFindings | None = None,
         me: str = "",
+        log: str = LIVE,
         **traits: Any,
     ) -> None:
+        self._log_name = log  # the name by which a reader finds what this view does not hold
         self._source = source
         self._calls = calls or CallStates()
         self._findings = findings
@@ -356,7 +384,7 @@ class FeedView(ActingWidget):
         seq, raw = self._held(params)
         if len(raw) > MOST_COPIED:
             raise MewError(
-                f"This message has {len(raw)} characters, which is too many to copy; lab.log has it."
+                f"This message has {len(raw)} characters, which is too many to copy; {self._log_name} has it."
             )
         return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
 
@@ -377,7 +405,7 @@ class FeedView(ActingWidget):
         if len(text) > MOST_COPIED:
             raise MewError(
                 f"That would be {len(text)} characters, which is too many to copy. Select fewer, or use "
-                f"lab.log.filter(…).to_{form}()."
+                f"{self._log_name}.filter(…).to_{form}()."
             )
         gone = (
             f" {count_of(len(numbers) - len(held), 'message')} no longer held."
@@ -397,12 +425,18 @@ class FeedView(ActingWidget):
         seq = params.get("seq")
         raw = self._source.raw(seq) if self._is_row(seq) and isinstance(seq, int) else ""
         if not isinstance(seq, int) or not raw:
-            raise MewError("The text of that row is no longer held in this view; lab.log.df has it.")
+            raise MewError(
+                f"The text of that row is no longer held in this view; {self._log_name}.df has it."
+            )
         return seq, raw
 
     def _save(self, params: Mapping[str, Any]) -> Future[str]:
         if self._desk is None:
-            raise MewError("This feed has no lab, so there is no log to save.")
+            raise MewError(
+                "This feed has no lab, so there is no log to save."
+                if self._log_name == LIVE
+                else "This log stands in a file already; log.save(PATH) makes a copy."
+            )
         return self._desk.save()
 
     # Pictures.
@@ -442,9 +476,11 @@ class FeedView(ActingWidget):
         name, members = self._source.title()
         title = f"{name} · {count_of(members, 'participant')} · {count_of(last, 'message')}"
         notes = [
-            f"{count_of(first - 1, 'earlier message')} not shown: lab.log.df has all." if first > 1 else "",
+            f"{count_of(first - 1, 'earlier message')} not shown: {self._log_name}.df has all."
+            if first > 1
+            else "",
             f"Plumbing is not shown: {count_of(left_out, 'message')}." if left_out else "",
-            "" if last else 'No messages yet. lab.chat("hello") sends one.',
+            "" if last else NO_MESSAGES if self._log_name == LIVE else "There is no message in this log.",
         ]
         titles = ["Time" if column.name == "elapsed" else visible(column.title) for column in columns]
         code = [title for title, column in zip(titles, columns, strict=True) if column.code]

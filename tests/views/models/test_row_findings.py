@@ -11,7 +11,7 @@ from mew_lab.lab.rows import LiveRows
 from mew_lab.log.diagnose.diagnosis import DiagnosisPass, diagnose
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
-from mew_lab.views.feed.findings import RowFindings, rank_of
+from mew_lab.views.feed.findings import LiveFindings, rank_of
 
 from ...log.planted import FAULTS, Conversation, Expected, converse
 
@@ -25,7 +25,7 @@ class Space:
         self.log = Log.live(max_records=keep)
         self.rows = LiveRows(lambda: ("demo", 2), capacity=capacity)
         self.ended = False
-        self.findings = RowFindings(self.log, self.rows, ring=ring, ended=lambda: self.ended)
+        self.findings = LiveFindings(self.log, self.rows, ring=ring, ended=lambda: self.ended)
 
     def take(self, records: Sequence[Record]) -> None:
         for record in records:

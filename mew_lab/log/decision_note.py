@@ -1,0 +1,79 @@
+"""Reads the note `decided`, which a lab writes into the journal before it sends a decision.
+
+Spec: ruling R29.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mew_lab.log.line import read_members
+from mew_lab.space.events import Record
+
+__all__ = ["DECIDED", "DecisionNote", "read_decision_note"]
+
+DECIDED = "decided"
+"""The event of a record that holds such a note."""
+MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
+
+
+class DecisionNote(NamedTuple):
+    """What a lab noted when a person or a policy decided a proposal there.
+
+    Attributes:
+        proposal: The id of the proposal; `decision` is `approve` or `reject`, and `request` the id of the request that
+            an approval sent.
+        by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
+        digest: The SHA-256 of what was shown, of an edit where it was edited.
+        on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
+        how: `click`, `typed` or `policy`; empty where the note does not say.
+        reason: The reason of a rejection.
+        edited: Whether other params were sent than the proposed ones.
+        to: The addressees to whom it was sent.
+    """
+
+    proposal: str
+    decision: str
+    request: str
+    by: str
+    digest: str
+    on_screen: int | None
+    how: str
+    policy: str
+    policy_text: str
+    reason: str
+    edited: bool
+    to: tuple[str, ...]
+
+
+def read_decision_note(record: Record) -> DecisionNote | None:
+    """The note in a record `decided`; None where it is damaged."""
+    members = read_members(record.detail) or {}
+    decision, proposal = members.get("decision"), _text(members.get("proposal"))
+    if decision not in ("approve", "reject") or not proposal:
+        return None
+    policy, to = members.get("policy"), members.get("to")
+    policy = policy if isinstance(policy, dict) else {}
+    shown = members.get("on_screen")
+    is_time = (
+        isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
+    )
+    how = "policy" if policy else "typed" if _text(members.get("typed")) else "click" if is_time else ""
+    return DecisionNote(
+        proposal=proposal,
+        decision=decision,
+        request=_text(members.get("request")),
+        by=_text(members.get("by")),
+        digest=_text(members.get("digest")),
+        on_screen=int(shown) if is_time and shown is not None else None,
+        how=how,
+        policy=_text(policy.get("name")),
+        policy_text=_text(policy.get("text")),
+        reason=_text(members.get("reason")),
+        edited=members.get("edited") is True,
+        to=tuple(name for name in to if isinstance(name, str)) if isinstance(to, list) else (),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

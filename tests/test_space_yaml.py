@@ -171,7 +171,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
             one.process.wait(10)
 
 
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on PATH")
 
 
 @needs_curl

@@ -1,4 +1,4 @@
-"""A test that hangs ends, wherever its time-out meets it."""
+"""A test that hangs ends, wherever its time-out meets it; where nothing is missing, a test that is skipped has failed."""
 
 from __future__ import annotations
 
@@ -48,6 +48,39 @@ def test_it():
         time.sleep(2)
     assert len(runs) > 1
 """
+
+SKIPPED = """
+import pytest
+
+def test_it():
+    pytest.skip("this machine has no moon")
+
+@pytest.fixture
+def moon():
+    pytest.skip("no moon")
+
+def test_by_a_fixture(moon):
+    pass
+
+def test_without_a_program():
+    pytest.skip("no node on PATH")
+
+@pytest.mark.xfail
+def test_known():
+    assert False
+"""
+
+
+@pytest.mark.slow
+def test_where_nothing_is_missing_only_a_program_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_hangs.py").write_text(SKIPPED)
+    monkeypatch.delenv("MEW_LAB_PINNED", raising=False)
+    assert "3 skipped, 1 xfailed" in run(tmp_path)
+    monkeypatch.setenv("MEW_LAB_PINNED", "1")
+    monkeypatch.setenv("MEW_LAB_SHARED", str(tmp_path))
+    assert "1 failed, 1 skipped, 1 xfailed, 1 error" in run(tmp_path)
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ import pytest
 from .report_requirements import read_report
 
 HERE = Path(__file__).resolve().parent
-report = read_report()
 removals = runpy.run_path(str(HERE / "upper_removals.py"))
 
 # Where tests run in a process in which a behaviour is missing, the quickest first. The black-box suite of
@@ -43,6 +42,7 @@ SHARES = 3  # processes at once; most tests that miss something wait for it
 
 def rows() -> set[str]:
     """The rows that bind others than the gateway and that some test claims to show."""
+    report = read_report()
     return {
         row.id
         for row in report.rows
@@ -51,7 +51,7 @@ def rows() -> set[str]:
 
 
 def files() -> list[str]:
-    shown = {test.split("::")[0] for row in rows() for test in report.shown["req", row]}
+    shown = {test.split("::")[0] for row in rows() for test in read_report().shown["req", row]}
     mine = [(FOLDERS.index(folder), file) for file in shown if (folder := file.split("/")[1]) in FOLDERS]
     return [file for _, file in sorted(mine)]
 

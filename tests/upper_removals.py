@@ -829,7 +829,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-CF-1", "the environment is read", value(f"{SDK}.settings:VARIABLES", {})),
     Removal("S-CF-2", "a file is read", gone(f"{SDK}.settings:_read_file", {})),
     # discovery
-    Removal("S-L1-12", "who may respond is asked", gone(f"{SDK}.discovery:_may_answer", False)),
+    Removal("S-L1-12", "who may respond is asked", gone(f"{SDK}.discovery:may_answer", False)),
     Removal("S-L1-13", "questions are spread", gone(f"{SDK}.scheduler:StartSpacing.next", 0.0)),
     Removal("S-L1-14", "who joins is asked", gone(f"{DISCOVERY}._note_presence")),
     Removal("S-L1-16 S-L2-31", "a fresh list will do", given(f"{DISCOVERY}.discover_tools", cached=False)),
@@ -1123,7 +1123,7 @@ REMOVALS: tuple[Removal, ...] = (
         replaced("mew_lab.settings.environment:fill_variables", lambda before: lambda text, environ: text),
     ),
     Removal("S-CF-1", "the environment names a file", value(f"{SDK}.settings:AGENT", "NO_SUCH_VARIABLE")),
-    Removal("S-L1-12", "who may not respond is not asked", gone(f"{SDK}.discovery:_may_answer", True)),
+    Removal("S-L1-12", "who may not respond is not asked", gone(f"{SDK}.discovery:may_answer", True)),
     Removal("S-L2-4 S-L2-7", "what is permitted can be sent", gone(f"{ME}.can_send", False)),
     Removal(
         "P-3.5.4-1",

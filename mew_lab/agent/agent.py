@@ -29,6 +29,7 @@ from mew_lab.agent.attention import (
     read_classification,
     tells_outcome,
 )
+from mew_lab.agent.contents import PeerContents
 from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.delivery import deliver
 from mew_lab.agent.model import Model, ToolCall, ToolSpec
@@ -102,6 +103,7 @@ class MEWAgent:
         self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
         self.tasks = BackgroundTasks(report=self.participant.client.report)
+        self.contents = PeerContents(self.participant)
         self._takers = ChatTakers()
         self._answer_depths = AnswerDepths()
         self._judged = Rate(to_one=30)
@@ -172,11 +174,12 @@ class MEWAgent:
     def prepare_llm_tools(self) -> Sequence[ToolSpec]:
         """The tools that the model is shown in the next step. It can call no others.
 
-        By default these are the tools of others that this agent may call or propose, by `participant/tool`.
+        By default these are the tools of others that this agent may call or propose, by `participant/tool`, and
+        `read_resource` and `get_prompt`, where others have resources or prompts that it may read.
 
         Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
         """
-        return list_callable_tools(self.participant)
+        return list_callable_tools(self.participant, contents=self.contents)
 
     async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
         """The next move: `CallTools`, `Think`, `FinalAnswer` or `GiveUp` of `mew_lab.agent.react`.
@@ -244,6 +247,7 @@ class MEWAgent:
         self._detach()
         await self.cancel_all("shutdown")
         await self.tasks.end(within=ENDS_WITHIN)
+        await self.contents.close()
         await self.participant.stop()
 
     async def aclose(self) -> None:
@@ -327,6 +331,7 @@ class MEWAgent:
             context_window=self.context_window,
             before=lambda: self.memory.before(id, length=options.conversation_history_length, me=self.id),
             hooks=self,
+            contents=self.contents,
         )
 
     async def _await_outcome(self, run: Run) -> RunOutcome | None:

@@ -3,8 +3,8 @@
 How it works, from top to bottom:
 
 1. `Run.work` begins the trace, waits for tools that are being discovered, and lets the model measure its context.
-2. Each turn of the loop gets a move from `reason`. A move with calls makes all of them at once (`execute_tool_call`),
-   and the observations become the history of the next turn.
+2. Each turn of the loop gets a move from `reason`. A move with calls makes them at once, 32 at a time
+   (`execute_tool_call`), and the observations become the history of the next turn.
 3. A run ends in one of four ways: an answer, giving up, a failure of the model, or a cancel by a participant. A cancel
    takes effect at the next point where the run waits, and withdraws every open call.
 
@@ -25,11 +25,12 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
+from mew_lab.agent.contents import PeerContents, content_request, describe_content
 from mew_lab.agent.context_window import ContextWindow
 from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
@@ -50,6 +51,7 @@ from mew_lab.sdk.results import ToolResult
 __all__ = [
     "CUT_NOTE",
     "ERROR",
+    "Asks",
     "CallRecord",
     "Gate",
     "Hooks",
@@ -66,9 +68,13 @@ logger = logging.getLogger(__name__)
 Gate = Callable[[str, Mapping[str, Any] | None], str]
 """Returns the reason why a tool may not be used, by its name or with these arguments; empty where it may."""
 
+Asks = Callable[[str, Mapping[str, Any]], bool]
+
 ERROR = "Error: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
+MAX_CALLS = 32  # of one step at a time: a participant answers a limited number of requests at once
+CONTENTS_WITHIN = 2.0  # seconds to wait for the lists of resources and prompts
 CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"
 
 
@@ -144,6 +150,9 @@ class Run:
         before: the conversation before the request.
         gate: restricts its tools beyond the participant's rights; None restricts nothing further.
         hooks: prepares its tools, reasons and acts in its place; None leaves this to `Run`.
+        contents: the resources and prompts of the others, for the model to read; None offers none.
+        asks: whether a call of a tool, by its name and arguments, has to be approved by a person; it is a proposal
+            then. None lets the capabilities decide.
         shares_context: whether its calls and their answers carry its `context`.
         on_step: called with a text at each step.
     """
@@ -160,6 +169,8 @@ class Run:
         before: Callable[[], Sequence[Message]] = tuple,
         gate: Gate | None = None,
         hooks: Hooks | None = None,
+        contents: PeerContents | None = None,
+        asks: Asks | None = None,
         shares_context: bool = False,
         on_step: Callable[[str], object] | None = None,
     ) -> None:
@@ -175,6 +186,8 @@ class Run:
         self._model = with_settings(model, options.reply_settings)
         self._options = options
         self._hooks = hooks
+        self._contents = contents
+        self._asks = asks
         self._tools: Sequence[ToolSpec] = ()  # of the step that is being taken
         self._before = before
         self._gate = gate
@@ -182,6 +195,7 @@ class Run:
         self.stopped = ""  # why it was stopped; empty while it was not
         self.excuse = ""  # the answer to the participant that asked, where it was stopped; may be empty
         self._numbers = itertools.count(1)
+        self._free = asyncio.Semaphore(MAX_CALLS)
 
     @property
     def context(self) -> str:
@@ -225,13 +239,21 @@ class Run:
         try:
             await self._wait_until_allowed()
             self.trace.start(f"Working on: {one_line(self.request, 300)}", about=self._trigger_id)
-            await self._participant.discovery.wait_for_pending_discoveries(self._options.discovery_wait)
+            await self._discover()
             await self._measure()
             outcome = await self._loop()
             reason = "complete" if outcome.how != "failed" else "error"
             return outcome
         finally:
             await asyncio.shield(self.trace.close(reason))
+
+    async def _discover(self) -> None:
+        """Waits for the lists of what the others offer, at most as long as the option says."""
+        within = self._options.discovery_wait
+        waits: list[Awaitable[object]] = [self._participant.discovery.wait_for_pending_discoveries(within)]
+        if self._contents is not None:
+            waits.append(self._contents.refresh(min(within, CONTENTS_WITHIN)))
+        await asyncio.gather(*waits)
 
     async def _loop(self) -> RunOutcome:
         reason = self.reason if self._hooks is None else partial(self._hooks.reason, run=self)
@@ -272,7 +294,7 @@ class Run:
         options = self._options
         hooks = self._hooks
         self._tools = (
-            list_callable_tools(self._participant, gate=self._gate)
+            list_callable_tools(self._participant, gate=self._gate, contents=self._contents)
             if hooks is None
             else hooks.prepare_llm_tools()
         )
@@ -296,7 +318,7 @@ class Run:
         text = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(text, action="tool_call", **self._list_quotes(calls))
         self._report_step(text)
-        observations = await asyncio.gather(*(self._observe(call) for call in calls))
+        observations = await asyncio.gather(*(self._observe_when_free(call) for call in calls))
         await self._wait_until_allowed()
         for call, observation in zip(calls, observations, strict=True):
             self._outputs.add(call.name, observation)
@@ -314,6 +336,10 @@ class Run:
             for line in self._outputs.list_quotes(call.arguments)
         ][:MAX_QUOTES]
         return {"from_tool_output": quotes} if quotes else {}
+
+    async def _observe_when_free(self, call: ToolCall) -> str:
+        async with self._free:
+            return await self._observe(call)
 
     async def _observe(self, call: ToolCall) -> str:
         if self._hooks is None or call.fault:
@@ -337,6 +363,7 @@ class Run:
             timeout=self._options.call_timeout,
             limit=self._options.max_observation,
             gate=self._gate,
+            propose=self._asks is not None and self._asks(call.name, call.arguments),
             context=self.context if self._shares_context else "",
             on_end=lambda id, result: sent.append((id, result)),
         )
@@ -456,8 +483,13 @@ class Run:
 # --- tools ---
 
 
-def list_callable_tools(participant: MEWParticipant, *, gate: Gate | None = None) -> list[ToolSpec]:
+def list_callable_tools(
+    participant: MEWParticipant, *, gate: Gate | None = None, contents: PeerContents | None = None
+) -> list[ToolSpec]:
     """Lists the tools that a model is shown: tools of others that may be called or proposed, and pass the gate.
+
+    Args:
+        contents: adds the tools that read the resources and prompts of others; None adds none.
 
     Spec: SDK "Tool Preparation and Namespacing".
     """
@@ -475,7 +507,8 @@ def list_callable_tools(participant: MEWParticipant, *, gate: Gate | None = None
             f"{description} (tool of {tool.participant})" if description else f"A tool of {tool.participant}"
         )
         specs.append(ToolSpec(f"{tool.participant}/{tool.name}", text, tool.input_schema))
-    return sorted(specs, key=lambda spec: spec.name)[:MAX_TOOLS]
+    own = contents.list_tools(gate) if contents is not None else []
+    return own + sorted(specs, key=lambda spec: spec.name)[: MAX_TOOLS - len(own)]
 
 
 async def execute_tool_call(
@@ -487,6 +520,7 @@ async def execute_tool_call(
     timeout: float | None,
     limit: int,
     gate: Gate | None = None,
+    propose: bool = False,
     context: str = "",
     on_end: Callable[[str, Any], object] = lambda id, result: None,
 ) -> str:
@@ -495,6 +529,7 @@ async def execute_tool_call(
     When it is cancelled while it waits, it ends the call: a proposal is withdrawn.
 
     Args:
+        propose: whether it is a proposal even where a request is permitted.
         context: the sequence that the call belongs to; empty for none.
         on_end: called with the id of the message and its result; None as the result of a call that failed.
     """
@@ -509,12 +544,22 @@ async def execute_tool_call(
     while True:
         open_call: Call | None = None
         try:
-            open_call = participant.call(
-                call.name, call.arguments, timeout=timeout, correlation_id=about, context=context or None
+            how: dict[str, Any] = {
+                "timeout": timeout,
+                "correlation_id": about,
+                "context": context or None,
+                "propose": propose,
+            }
+            reading = content_request(call.name, call.arguments)
+            open_call = (
+                participant.call(call.name, call.arguments, **how)
+                if reading is None
+                else participant.mcp_request(*reading, **how)
             )
             result = await open_call
             on_end(open_call.id, result)
-            return abridge(mask(_describe_result(result)), limit)
+            text = _describe_result(result) if reading is None else describe_content(result)
+            return abridge(mask(text), limit)
         except asyncio.CancelledError:
             if open_call is not None:
                 await asyncio.shield(_withdraw(open_call))

@@ -6,7 +6,7 @@ The gate is one participant of the space, and the client speaks through it. A to
 where the participant may send it, else a proposal that waits for a person. So the space decides what the client may do,
 and the gate has no rights of its own to give.
 
-- `offers` names the tools of the other participants, `peer_lists` reads their resources and prompts, and
+- `offers` names the tools of the other participants, `sdk/peer_lists` reads their resources and prompts, and
   `announcements` tells the client when a list has changed.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
@@ -34,14 +34,23 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.client_request import ClientRequest
-from mew_lab.bridge.offers import RESULT, WITHDRAW, OfferedTool, OfferedTools, offered_name
-from mew_lab.bridge.peer_lists import METHODS, PeerLists, offered_uri, own_uri
+from mew_lab.bridge.offers import (
+    RESULT,
+    WITHDRAW,
+    OfferedTool,
+    OfferedTools,
+    offered_entry,
+    offered_name,
+    offered_uri,
+    own_uri,
+)
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
@@ -184,7 +193,7 @@ class McpGate:
     async def list_entries(self, method: str) -> dict[str, Any]:
         """The result of a list of resources, resource templates or prompts, under the names for clients."""
         peers = [peer for peer in await self._lists.read(method) if _fits(method, peer.entry)]
-        return {METHODS[method]: [peer.described() for peer in peers]}
+        return {METHODS[method]: [offered_entry(peer) for peer in peers]}
 
     def _read_tools(self) -> bool:
         """Reads the discovered tools; returns whether a client sees a difference."""
@@ -267,7 +276,7 @@ class McpGate:
     ) -> dict[str, Any] | types.InputRequiredResult:
         """The result of `prompts/get`; raises as `request`."""
         for peer in await self._lists.read("prompts/list"):
-            if _fits("prompts/list", peer.entry) and peer.name == name:
+            if _fits("prompts/list", peer.entry) and offered_entry(peer)["name"] == name:
                 params = {"name": peer.entry["name"], "arguments": dict(arguments)}
                 return await self.request(request, peer.participant, "prompts/get", params)
         raise MCPError(INVALID_PARAMS, f"There is no prompt {one_line(name, 80)}; list the prompts")

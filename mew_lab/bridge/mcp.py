@@ -1,8 +1,9 @@
 """Connects an MCP server to a space: `McpBridge` runs it, forwards requests to it, and leaves when it ends.
 
 The server answers each request to the participant, and its results are sent unchanged. The progress that it reports is
-relayed to the requester, and a cancelled request is cancelled at the server. It is started once: when it
-ends, open requests are answered with an error, and the participant leaves.
+relayed to the requester, and a cancelled request is cancelled at the server. What the server itself asks goes to a
+person (`server_requests`). It is started once: when it ends, open requests are answered with an error, and the
+participant leaves.
 
 Spec: §3.1, §3.1.2, threat 28.
 """
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
@@ -86,9 +88,14 @@ class McpBridge:
         start_timeout: seconds in which the server must answer `initialize`.
         restarts: how often within a minute a server that ends by itself is started again, before the participant
             leaves.
+        owner: the participant that answers for the server where no person decided its call; empty for nobody.
+        elicitation: whether the server may ask the person who decided a call for more, by a form or an address.
+        sampling: whether the server may ask for replies of the owner's model; she approves each.
+        roots: the folders that the server is told of, if it asks; None offers none.
 
     Raises:
-        ConfigError: when there is no command, a named variable is not set, or as `RemoteServer`.
+        ConfigError: when there is no command, a named variable is not set, a root does not exist, or as
+            `RemoteServer`.
     """
 
     def __init__(
@@ -103,12 +110,19 @@ class McpBridge:
         on_end: Callable[[str], None] | None = None,
         start_timeout: float = 20.0,
         restarts: int = 0,
+        owner: str = "",
+        elicitation: bool = True,
+        sampling: bool = False,
+        roots: Sequence[str | Path] | None = None,
     ) -> None:
         self.name = name
         self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
+        self._requests = ServerRequests(
+            owner=owner, elicitation=elicitation, sampling=sampling, roots=roots, report=self._warn
+        )
 
         def new_run() -> ServerRun:
             server = (
@@ -116,7 +130,7 @@ class McpBridge:
                 if isinstance(command, str)
                 else ServerProcess(command, cwd=folder, env=env)
             )
-            return ServerRun(server, name=name, on_notification=self._relay)
+            return ServerRun(server, name=name, on_notification=self._relay, on_request=self._requests)
 
         self._new_run = new_run
         self._run = new_run()
@@ -161,7 +175,7 @@ class McpBridge:
         """
         try:
             await self._open()
-            self.participant = MEWParticipant(client, tools=self)
+            self.participant = self._requests.participant = MEWParticipant(client, tools=self)
             await self.participant.start()
         except BaseException:
             await self.stop()
@@ -223,7 +237,8 @@ class McpBridge:
             if method in self._own:
                 await self._own[method](session, params)
                 return {}
-            return await session.request(method, own, on_progress=on_progress)
+            with self._requests.during(ASKED.get(), method):
+                return await session.request(method, own, on_progress=on_progress)
         except RpcError:
             if not run.ended.is_set():
                 raise
@@ -263,6 +278,24 @@ class McpBridge:
             if not page.get("nextCursor"):
                 return
             params = {"cursor": page["nextCursor"]}
+
+    # --- what the server asks ---
+
+    async def set_roots(self, roots: Sequence[str | Path]) -> None:
+        """Names other roots, and tells the server. Raises ConfigError where roots are not offered to it."""
+        if self._requests.roots is None:
+            raise ConfigError(
+                f"{self.name} was bridged without roots, so it is not offered any; bridge it anew with roots=[…]",
+                key="roots",
+            )
+        self._requests.roots = [root_of(root) for root in roots]
+        if self._run.session is not None:
+            await self._run.session.announce_roots()
+
+    async def _warn(self, text: str) -> None:
+        """Reports a sentence about the server as a log message of it."""
+        logger.info("%s: %s", self.name, text)
+        await self._relay(LOGGED, {"level": "warning", "logger": "mew_lab", "data": text})
 
     # --- the life of the server ---
 

@@ -1,4 +1,4 @@
-"""Names the tools of a space for MCP clients: one name for each tool of each participant, the same in every space.
+"""Names the tools, resources and prompts of a space for MCP clients: one name for each, the same in every space.
 
 A client knows a tool by one name of at most 64 characters of `[a-zA-Z0-9_-]`. A name depends on its participant and its
 tool alone. So it stays what it is while others join and leave, and no participant can choose a tool name that takes the
@@ -17,8 +17,19 @@ from typing import Any, Final, NamedTuple
 from mew_lab.protocol.text import MAX_API_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
+from mew_lab.sdk.peer_lists import PeerEntry
 
-__all__ = ["LISTING", "RESULT", "WITHDRAW", "OfferedTool", "OfferedTools", "offered_name"]
+__all__ = [
+    "LISTING",
+    "RESULT",
+    "WITHDRAW",
+    "OfferedTool",
+    "OfferedTools",
+    "offered_entry",
+    "offered_name",
+    "offered_uri",
+    "own_uri",
+]
 
 RESULT, WITHDRAW = "proposal_result", "proposal_withdraw"
 LISTING: Final[list[dict[str, Any]]] = [
@@ -29,6 +40,8 @@ LISTING: Final[list[dict[str, Any]]] = [
 ]
 """The capability to ask what others offer. Without it, a gate has nothing to offer to its clients."""
 
+SCHEME = "mew://"
+_OFFERED_URI = re.compile(r"mew://([^/]+)/(.+)", re.DOTALL)
 _SEPARATOR = "--"
 _HASHED = 16  # hexadecimal digits: nobody finds a second name with the same ones
 # The first underscore of such a name was the slash, and none has the separator: two of these never read the same.
@@ -51,6 +64,25 @@ def offered_name(participant: str, name: str) -> str:
     digits = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
     stem = _FOREIGN.sub("_", form)[: MAX_API_NAME - _HASHED - len(_SEPARATOR)].rstrip("-")
     return f"{stem}{_SEPARATOR}{digits}"
+
+
+def offered_uri(participant: str, uri: str) -> str:
+    """The URI of a resource of a participant for clients: `mew://files/file:///a.txt`."""
+    return f"{SCHEME}{participant}/{uri}"
+
+
+def own_uri(uri: str) -> tuple[str, str] | None:
+    """The participant, and its own URI; None for a URI of another form."""
+    match = _OFFERED_URI.fullmatch(uri)
+    return (match[1], match[2]) if match else None
+
+
+def offered_entry(peer: PeerEntry) -> dict[str, Any]:
+    """An entry under its name for clients: a URI where it has one, else the name of a prompt."""
+    for key in ("uri", "uriTemplate"):
+        if isinstance(uri := peer.entry.get(key), str):
+            return {**peer.entry, key: offered_uri(peer.participant, uri)}
+    return {**peer.entry, "name": offered_name(peer.participant, str(peer.entry.get("name")))}
 
 
 class OfferedTool(NamedTuple):

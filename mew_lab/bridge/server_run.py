@@ -17,7 +17,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 
 if TYPE_CHECKING:
-    from mew_lab.bridge.session import McpSession, OnNotification
+    from mew_lab.bridge.session import McpSession, OnNotification, OnRequest
 
 __all__ = ["ServerRun"]
 
@@ -30,16 +30,23 @@ class ServerRun:
     Args:
         name: the participant that the server is, for errors.
         on_notification: awaited with the method and the params of each notification of the server.
+        on_request: answers the requests of the server.
     """
 
     def __init__(
-        self, server: ServerProcess | RemoteServer, *, name: str, on_notification: OnNotification
+        self,
+        server: ServerProcess | RemoteServer,
+        *,
+        name: str,
+        on_notification: OnNotification,
+        on_request: OnRequest,
     ) -> None:
         self.server = server
         self.session: McpSession | None = None
         self.ended = asyncio.Event()
         self._name = name
         self._on_notification = on_notification
+        self._on_request = on_request
         self._leave = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
 
@@ -69,7 +76,10 @@ class ServerRun:
         try:
             open_session = await asyncio.to_thread(_load)
             async with open_session(
-                self.server, on_notification=self._on_notification, at_end=self.ended.set
+                self.server,
+                on_notification=self._on_notification,
+                on_request=self._on_request,
+                at_end=self.ended.set,
             ) as session:
                 if not ready.done():
                     ready.set_result(session)

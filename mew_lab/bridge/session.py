@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from mcp import ClientSession, MCPError, types
@@ -24,12 +24,15 @@ from mcp.shared.message import SessionMessage
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
+from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mew_lab.version import VERSION
 
-__all__ = ["McpSession", "OnNotification", "open_session"]
+__all__ = ["McpSession", "OnNotification", "OnRequest", "open_session"]
 
 logger = logging.getLogger(__name__)
 # The library logs unexpected messages of a server to its own logger, which would print them into a cell.
@@ -39,12 +42,30 @@ _library.propagate = False
 
 
 OnNotification = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+class OnRequest(Protocol):
+    """What answers the requests of a server: its result, or an RpcError. `methods` are those that it is offered."""
+
+    @property
+    def methods(self) -> frozenset[str]: ...
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any], *, about: Envelope | None = None
+    ) -> dict[str, Any]: ...
+
+
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LISTS = ("tools", "resources", "prompts")
 RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
 MODERN_META = "io.modelcontextprotocol/"
+INPUT_REQUIRED = "input_required"
+INPUT_MEMBERS = ("inputResponses", "requestState")  # of a request; the bridge's own, never a requester's
+MAX_ROUNDS = 100  # requests of one call that a server answers by asking for input
+MAX_INPUTS = 10  # questions of one such answer
+POLL = (0.05, 5.0)  # seconds before a call is repeated that needs no input: at first, at most
 
 
 class _AnyResult(types.Result, extra="allow"):
@@ -71,9 +92,12 @@ class McpSession:
     it is made of the result of `server/discover` then, and `modern` is true.
     """
 
-    def __init__(self, session: ClientSession, on_notification: OnNotification) -> None:
+    def __init__(
+        self, session: ClientSession, on_notification: OnNotification, on_request: OnRequest
+    ) -> None:
         self._session = session
         self._on_notification = on_notification
+        self._on_request = on_request
         self.initialized: dict[str, Any] = {}
         self.modern = False
         self._log_level = ""
@@ -126,7 +150,8 @@ class McpSession:
     ) -> dict[str, Any]:
         """The result of a request, as the server sent it. A cancelled task cancels it at the server, too.
 
-        What only the revision 2026-07-28 has (`resultType`, cache hints, its members of `_meta`) is left out.
+        What only the revision 2026-07-28 has (`resultType`, cache hints, its members of `_meta`) is left out. Where such
+        a server asks for input first, `on_request` answers, and the call goes on with the answers.
 
         Args:
             on_progress: awaited with each progress that the server reports: done, total and a text.
@@ -134,6 +159,75 @@ class McpSession:
         Raises:
             RpcError: the error of the server.
         """
+        result = await self._send(method, params, on_progress)
+        if not self.modern:
+            return result
+        given, wait = dict(params), POLL[0]
+        for _ in range(MAX_ROUNDS):
+            if result.get("resultType") != INPUT_REQUIRED:
+                return _without_modern_members(result)
+            inputs, state = result.get("inputRequests") or {}, result.get("requestState")
+            given = {name: value for name, value in params.items() if name not in INPUT_MEMBERS}
+            given |= {} if state is None else {"requestState": state}
+            if inputs:
+                given["inputResponses"] = await self._answer_inputs(method, inputs)
+            else:
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, POLL[1])
+            result = await self._send(method, given, on_progress)
+        raise RpcError(
+            INTERNAL_ERROR,
+            f"The MCP server asked for input {MAX_ROUNDS} times to answer {method}, and never did",
+        )
+
+    async def _answer_inputs(self, method: str, inputs: Any) -> dict[str, Any]:
+        """The answers to the questions that a server has in place of a result; all of them are asked at once.
+
+        Raises:
+            RpcError: a question is malformed, not offered to the server, or was not approved.
+
+        Spec: MCP 2026-07-28 (InputRequiredResult).
+        """
+        if not isinstance(inputs, Mapping) or len(inputs) > MAX_INPUTS:
+            raise RpcError(
+                INTERNAL_ERROR,
+                f"The MCP server asked more than {MAX_INPUTS} questions at once to answer {method}",
+            )
+        asked: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        for key, request in inputs.items():
+            name = request.get("method") if isinstance(request, Mapping) else None
+            if not isinstance(name, str) or name not in self._on_request.methods:
+                wanted = one_line(str(name), 80)
+                raise RpcError(
+                    INTERNAL_ERROR,
+                    f"The MCP server asks for {wanted} to answer {method}, which it was not offered",
+                )
+            given = request.get("params")
+            asked[key] = name, given if isinstance(given, Mapping) else {}
+        about = ASKED.get()
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                key: group.create_task(self._answer_input(name, given, about))
+                for key, (name, given) in asked.items()
+            }
+        answers = {key: task.result() for key, task in tasks.items()}
+        for answer in answers.values():
+            if isinstance(answer, RpcError):
+                raise answer
+        return answers
+
+    async def _answer_input(
+        self, method: str, params: Mapping[str, Any], about: Envelope | None
+    ) -> dict[str, Any] | RpcError:
+        try:
+            return await self._on_request.answer(method, params, about=about)
+        except RpcError as refusal:  # returned: a group of tasks would wrap it
+            return refusal
+
+    async def _send(
+        self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None
+    ) -> dict[str, Any]:
+        """Sends one request; its result as the server sent it. Raises as `request`."""
         own = dict(params)
         if self._log_level:
             meta = own.get("_meta")
@@ -153,14 +247,12 @@ class McpSession:
                 raise
         finally:
             _results.reset(kept)
-        result = results[-1]
+        return results[-1]
+
+    async def announce_roots(self) -> None:
+        """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""
         if not self.modern:
-            return result
-        if result.get("resultType") == "input_required":
-            raise RpcError(
-                INTERNAL_ERROR, f"The MCP server asks for input to answer {method}, which it was not offered"
-            )
-        return _without_modern_members(result)
+            await self._session.send_notification(types.RootsListChangedNotification())
 
     async def set_log_level(self, level: object) -> None:
         """Has the server send log messages of at least this level.
@@ -287,14 +379,50 @@ def _line(fault: object) -> str:
     return one_line(str(fault).splitlines()[0] if str(fault) else type(fault).__name__, 200)
 
 
+def _callbacks(on_request: OnRequest) -> dict[str, Any]:
+    """The callbacks of the library for the requests that the server is offered; it declares those that are given."""
+
+    def answering(method: str, result_type: type[Any]) -> Callable[..., Awaitable[Any]]:
+        async def answer(context: Any, params: Any = None) -> Any:
+            given = (
+                {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_unset=True)
+            )
+            try:
+                return result_type.model_validate(await on_request.answer(method, given), by_name=False)
+            except RpcError as refusal:
+                return types.ErrorData(code=refusal.code, message=refusal.message, data=refusal.data)
+            except ValueError as fault:
+                return types.ErrorData(
+                    code=INTERNAL_ERROR, message=f"the answer is malformed: {_line(fault)}"
+                )
+
+        return answer
+
+    kinds = {
+        "elicitation_callback": (ELICIT, types.ElicitResult),
+        "sampling_callback": (CREATE_MESSAGE, types.CreateMessageResult),
+        "list_roots_callback": ("roots/list", types.ListRootsResult),
+    }
+    return {
+        name: answering(method, result_type)
+        for name, (method, result_type) in kinds.items()
+        if method in on_request.methods
+    }
+
+
 @asynccontextmanager
 async def open_session(
-    server: ServerProcess | RemoteServer, *, on_notification: OnNotification, at_end: Callable[[], None]
+    server: ServerProcess | RemoteServer,
+    *,
+    on_notification: OnNotification,
+    on_request: OnRequest,
+    at_end: Callable[[], None],
 ) -> AsyncIterator[McpSession]:
     """Opens a session with a running server, and ends the server on exit, if it is a process.
 
     Args:
         on_notification: awaited with the method and the params of each notification of the server.
+        on_request: answers the requests of the server; its methods are declared as capabilities.
         at_end: called when the server has ended the session.
 
     Raises:
@@ -323,10 +451,11 @@ async def open_session(
             ClientSession(
                 dispatcher=_RawDispatcher(read, write),
                 message_handler=pass_notification,
+                **_callbacks(on_request),
                 client_info=types.Implementation(name="mew_lab", version=VERSION),
             ) as session,
         ):
-            opened = McpSession(session, on_notification)
+            opened = McpSession(session, on_notification, on_request)
             try:
                 await opened.negotiate()
             except RpcError as fault:

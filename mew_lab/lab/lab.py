@@ -7,7 +7,8 @@ and returns a value that also awaits to itself, so `lab.who()` and `await lab.wh
 - `observe` takes each record of the space, from the gateway or from the connection, and passes it to `log`, to `rows`
   for the feed, and to `following`, which feeds the models of the views.
 - `local` has the participants of this process (`me`, seats, bridges, agents), and the `host` if the space runs here.
-- `decisions` has the proposals to be decided by the human; `granting` the grants that the human gave.
+- `decisions` has the proposals to be decided by the human, `asked` the questions of MCP servers to her; `granting` the
+  grants that she gave.
 - `report` makes the listings from a `Session`, the part of a lab that other modules use.
 - `view` comes from a higher room at its first use.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -39,7 +41,8 @@ from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
-from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.decisions.policies import Policy, policy_from_environment
+from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
 from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
@@ -77,9 +80,9 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents approve ask bridge call chat decide down enrol granting history join join_line leave log me name "
-    "proposals propose reject report save seat seats send serve_mcp space status timeout token_file tool tool_approvals "
-    "tools tools_agent undo url view who withdraw"
+    "agent agents allow_sampling answer approve ask bridge call chat decide down enrol granting history join join_line "
+    "leave log me name proposals propose questions reject report save seat seats send serve_mcp set_roots space status "
+    "timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
 )
 
 
@@ -122,6 +125,7 @@ class Lab(metaclass=_NamesOnly):
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
+        self.asked: Questions
         self.closed = False
         self.on_down: list[Callable[[Lab], None]] = []  # called by `down`
         self.seen = Echo()
@@ -160,6 +164,16 @@ class Lab(metaclass=_NamesOnly):
             annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
             fault=self.fault,
+        )
+        self.asked = Questions(
+            me,
+            loop=self.loop,
+            gate=self.decisions.gate,
+            note=self._note,
+            owns=self.local.owns_bridge,
+            decided_by_policy=self.decisions.was_decided_by_policy,
+            attended=lambda: policy_from_environment() is None,
+            clock=time.time,
         )
         self.decisions.tools.attach(local=self.local.tools_of, changed=self.granting.on_changed_tool)
         me.client.on_message(self.seen.take)
@@ -252,6 +266,9 @@ class Lab(metaclass=_NamesOnly):
         transport: str | None = None,
         can: Can = "tool",
         restarts: int = 3,
+        elicitation: bool = True,
+        sampling: Model | str | bool = False,
+        roots: Sequence[str | Path] | None = None,
         timeout: float = 30.0,
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
@@ -265,20 +282,56 @@ class Lab(metaclass=_NamesOnly):
                 an environment variable.
             transport: `http` or `sse`, for a server at a URL; default: `sse` where its path ends with `/sse`.
             restarts: How often within a minute a server that ends by itself is started again, before it leaves.
+            elicitation: Whether the server may ask the person who decided a call for more. Its questions appear among
+                the approvals, and in `questions()`.
+            sampling: A model, or the name of one (True: the built-in one), whose replies the server may ask for; you
+                approve each of its prompts. False offers none.
+            roots: The folders that the server is told of, if it asks; None offers none.
             timeout: Seconds to wait for the server's answers.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
         """
+        asks: dict[str, Any] = {
+            "elicitation": elicitation,
+            "sampling": _sampling_model(sampling),
+            "roots": roots,
+            "restarts": restarts,
+            "can": can,
+        }
         if isinstance(command, str) and is_url(command):
-            work = self.local.bridge(
-                name, command, headers=headers, transport=transport, restarts=restarts, can=can
-            )
+            work = self.local.bridge(name, command, headers=headers, transport=transport, **asks)
         else:
             folder = Path(cwd) if cwd is not None else Path.cwd()
             words = _split_command(name, command) if isinstance(command, str) else list(command)
-            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, restarts=restarts, can=can)
+            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, **asks)
         return self._run(work, f"bridging {name!r}", timeout=timeout)
+
+    def set_roots(self, name: str, roots: Sequence[str | Path]) -> Note:
+        """Names other roots for the server that was bridged as `name`, and tells it that they have changed.
+
+        Raises:
+            ConfigError: A folder does not exist, or it was bridged without roots.
+            MewError: It was not bridged here.
+        """
+
+        async def change() -> Note:
+            await self.local.bridge_of(name).set_roots(roots)
+            return Note(f"{name} has {count_of(len(roots), 'root')} now")
+
+        return self._run(change(), f"changing the roots of {name!r}")
+
+    def allow_sampling(self, name: str, model: Model | str | bool = True) -> Note:
+        """Lets a server that another process has bridged ask for replies of a model, as `bridge(sampling=…)` does.
+
+        You approve each of its prompts. False ends it.
+        """
+        thinks = _sampling_model(model)
+        if thinks is None:
+            self.loop.call(lambda: self.asked.models.pop(name, None))
+            return Note(f"{name} may not ask for replies of a model")
+        self.loop.call(lambda: self.asked.models.update({name: thinks}))
+        return Note(f"{name} may ask for replies of {thinks.name}; you approve each")
 
     def tool_approvals(self, name: str) -> LabToolApprovals:
         """Seats `name`, which proposes the pending tool calls of an agent framework, and `name-tools`, which has them.
@@ -512,6 +565,34 @@ class Lab(metaclass=_NamesOnly):
         named: Approvable = proposal_of(proposal, "reject") if isinstance(proposal, Pending) else proposal
         return self._run(reject(self.decisions, named, reason), "rejecting a proposal")
 
+    def questions(self) -> OpenQuestions:
+        """The open questions of MCP servers to you. Printing them shows them whole."""
+        return self.loop.call(lambda: OpenQuestions(self.asked))
+
+    def answer(
+        self, question: Question | str, values: Mapping[str, Any] | None = None, *, action: str = "accept"
+    ) -> Note:
+        """Answers a question of an MCP server.
+
+        Args:
+            question: An entry of `questions()`, or an id or its beginning, whose text must have been printed first.
+            values: Those of a form, by field.
+            action: `accept` (for an address: you have opened it, or will), `decline`, or `cancel` to dismiss it.
+
+        Raises:
+            NotApproved: It was not shown yet; the error shows it.
+            MewError: It is not open any more, or the values do not fit.
+        """
+
+        async def send() -> Note:
+            named = self.asked.find(question) if isinstance(question, str) else question
+            done = self.asked.carry_out(
+                named.id, digest=named.digest, action=action, content=as_content(values)
+            )
+            return Note(await done)
+
+        return self._run(send(), "answering a question")
+
     def withdraw(self, proposal: str | Pending, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal of one of this process's seats, given by its Pending or its id."""
         id = proposal.id if isinstance(proposal, Pending) else proposal
@@ -611,6 +692,13 @@ class Lab(metaclass=_NamesOnly):
         state = "down" if self.closed else count_of(self._members(), "participant")
         messages = count_of(len(self.log), "message")
         return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {messages}>"
+
+
+def _sampling_model(sampling: Model | str | bool | None) -> Model | None:
+    """The model that may reply to a server; None for none."""
+    if sampling is None or sampling is False:
+        return None
+    return model_of(None if sampling is True else sampling)
 
 
 def _split_command(name: str, command: str) -> list[str]:

@@ -17,18 +17,20 @@ from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import MewError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
-from mew_lab.lab.host import Host, join_line
+from mew_lab.lab.host import Host, capabilities_of, join_line
 from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
+from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.tools_agent.definition import AgentDefinition
-from mew_lab.tools_agent.home import server_command, startable_servers
+from mew_lab.tools_agent.home import bridge_arguments, startable_servers
 from mew_lab.tools_agent.member import ToolsAgent
 
 __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
@@ -126,11 +128,52 @@ class LocalParticipants:
         participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
-    async def bridge(self, name: str, command: list[str] | str, *, can: Can, **options: Any) -> Seat:
-        """Starts an MCP server and seats it; `options` are those of `McpBridge`."""
+    def owns_bridge(self, name: str) -> bool:
+        """Whether a participant is an MCP server that was bridged here."""
+        return name in self._bridges
+
+    def bridge_of(self, name: str) -> McpBridge:
+        """The bridge of that participant.
+
+        Raises:
+            MewError: It was not bridged here.
+        """
+        if name not in self._bridges:
+            bridged = listed(list(self._bridges))
+            raise MewError(
+                f"{name[:80]!r} was not bridged here{hint(name, self._bridges)}; bridged are {bridged}"
+            )
+        return self._bridges[name]
+
+    async def bridge(
+        self,
+        name: str,
+        command: list[str] | str,
+        *,
+        can: Can,
+        elicitation: bool = True,
+        sampling: Model | None = None,
+        **options: Any,
+    ) -> Seat:
+        """Starts an MCP server and seats it; `options` are those of `McpBridge`.
+
+        `sampling` is the model whose replies the server may ask for.
+        """
         host = self._check_free(name, f"Cannot bridge {name[:80]!r}")
-        bridge = McpBridge(name, command, **options, on_end=lambda why: self._end_bridge(name, why))
-        host.enrol(name, can)
+        session = self._session
+        bridge = McpBridge(
+            name,
+            command,
+            owner=session.me.participant.client.id,
+            elicitation=elicitation,
+            sampling=sampling is not None,
+            **options,
+            on_end=lambda why: self._end_bridge(name, why),
+        )
+        asking = [*(ASKING[ELICIT] if elicitation else []), *(ASKING[CREATE_MESSAGE] if sampling else [])]
+        host.enrol(name, [*capabilities_of(can), *asking])
+        if sampling is not None:
+            session.asked.models[name] = sampling
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
@@ -191,8 +234,8 @@ class LocalParticipants:
             )
             for server_name, server in servers.items():
                 if server_name not in self.seats:
-                    env, cwd = server_command(server, file.parent)
-                    await self.bridge(server_name, list(server.command), env=env, cwd=cwd, can="tool")
+                    command, options = bridge_arguments(server, file.parent)
+                    await self.bridge(server_name, command, can="tool", **options)
                     started.append(server_name)
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
             await agent.start()
@@ -223,6 +266,7 @@ class LocalParticipants:
 
     def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
+        self._session.asked.models.pop(name, None)
         if self.seats.pop(name, None) is not None and not self._session.closed:
             self._fault(why)
 
@@ -233,6 +277,7 @@ class LocalParticipants:
             seated = listed(list(self.seats))
             raise MewError(f"{name[:80]!r} has no seat here{hint(name, self.seats)}; seated are {seated}")
         self._listed.pop(name, None)
+        self._session.asked.models.pop(name, None)
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _leave(seat))
         for server in seat.servers if isinstance(seat, ToolsAgentSeat) else ():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.listing import Note
 from mew_lab.lab.loop import LoopThread
@@ -71,7 +72,7 @@ class Session(Protocol):
         name: The lab's name; `space` is the name of the space, `url` its address, empty in memory.
         me: The human's seat; `seats` are all seats of this process, by name.
         log: The records so far; `following` feeds new ones to the views.
-        decisions: The proposals for the human.
+        decisions: The proposals for the human; `asked` are the questions of servers.
         host: Runs the space here; None when it runs elsewhere.
         loop: The thread of all async code; `timeout` limits a blocking method, in seconds.
         faults: Failures in the background, as sentences.
@@ -95,6 +96,8 @@ class Session(Protocol):
     def following(self) -> EntryFeed: ...
     @property
     def decisions(self) -> HumanDecisions: ...
+    @property
+    def asked(self) -> Questions: ...
     @property
     def host(self) -> Host | None: ...
     @property

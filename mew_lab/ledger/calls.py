@@ -39,6 +39,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
+from mew_lab.protocol.intake import answer_fault
 
 __all__ = [
     "CALL_KINDS",
@@ -680,17 +681,19 @@ def _weigh(remarks: tuple[Rejection, ...] | tuple[Claim, ...]) -> int:
 
 
 def is_failure(response: Entry | None) -> bool:
-    """Whether an answer is an error: of the protocol, or of the tool (`isError`)."""
+    """Whether an answer is an error, of the protocol or of the tool (`isError`), or no correct answer."""
     if response is None:
         return False
-    result = response.payload.get("result")
-    return "error" in response.payload or (isinstance(result, dict) and result.get("isError") is True)
+    payload = response.payload
+    result = payload.get("result")
+    is_error = payload.get("error") is not None or bool(answer_fault(payload))
+    return is_error or (isinstance(result, dict) and result.get("isError") is True)
 
 
 def error_text(response: Entry) -> str:
     """The message of an answer that is an error; empty where it has none. For an error of a tool its first text."""
-    if "error" in response.payload:
-        error = response.payload["error"]
+    error = response.payload.get("error")
+    if error is not None or answer_fault(response.payload):
         message = error.get("message") if isinstance(error, dict) else error
         return message if isinstance(message, str) else ""
     result = response.payload.get("result")

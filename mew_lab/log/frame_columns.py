@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.ledger.calls import error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
     DecisionRow,
@@ -44,7 +45,7 @@ class FrameColumn(NamedTuple):
 
     `dtype` is the pandas name of its type: `object` for text (`""` where there is none) and tuples; `Int64`, `boolean`,
     `float64` and times are missing where a value is not known. `unit` is empty where a value has none. `about` is one
-    line on its meaning. `value` is the function of a row.
+    line on its meaning. `value` is the function of a row. `several` is set where it returns a tuple of texts.
     """
 
     name: str
@@ -52,6 +53,7 @@ class FrameColumn(NamedTuple):
     unit: str
     about: str
     value: Callable[[Any], Any]
+    several: bool = False
 
 
 class FrameSpec(NamedTuple):
@@ -90,7 +92,7 @@ def _lasted_from(began: Entry, ended: Entry | None) -> float | None:
 
 
 def _seq_of(entry: Entry | None) -> int | None:
-    return None if entry is None else entry.seq
+    return entry.record.seq if isinstance(entry, RecordedEntry) else None
 
 
 def _sender_of(entry: Entry | None) -> str:
@@ -131,12 +133,12 @@ def _opening(what: str) -> tuple[FrameColumn, ...]:
     """The columns of the message that a row of `RequestRow`, `ProposalRow` or `ChatMessageRow` begins with."""
     return (
         FrameColumn(
-            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", _get("opened.seq")
+            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", _get("opened.record.seq")
         ),
         FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
         FrameColumn("id", "object", "", "its id", _get("opened.id")),
         FrameColumn("from", "object", "", "its sender", _get("opened.sender")),
-        FrameColumn("to", "object", "", "its addressees, a tuple", _get("opened.to")),
+        FrameColumn("to", "object", "", "its addressees, a tuple", _get("opened.to"), several=True),
     )
 
 
@@ -216,6 +218,7 @@ REQUESTS = FrameSpec(
             "",
             "the ids of the proposals that it approved, a tuple",
             lambda r: tuple(p.opened.id for p in r.proposals),
+            several=True,
         ),
         FrameColumn("code", "object", "", "the reason of a refusal by the gateway", _get("opened.code")),
         FrameColumn(
@@ -327,7 +330,12 @@ PROPOSALS = FrameSpec(
             _edited,
         ),
         FrameColumn(
-            "changes", "object", "", "what was edited, a tuple of “place: proposed → sent”", _changes
+            "changes",
+            "object",
+            "",
+            "what was edited, a tuple of “place: proposed → sent”",
+            _changes,
+            several=True,
         ),
         FrameColumn(
             "answered_by",
@@ -437,12 +445,14 @@ DECISIONS = FrameSpec(
             "int64",
             "",
             "the place of the request or the rejection in the journal",
-            _get("entry.seq"),
+            _get("entry.record.seq"),
         ),
         FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("entry.record.now")),
         FrameColumn("id", "object", "", "the id of the request or the rejection", _get("entry.id")),
         FrameColumn("from", "object", "", "its sender", _get("entry.sender")),
-        FrameColumn("to", "object", "", "the targets of the call, a tuple", lambda r: _called(r).to),
+        FrameColumn(
+            "to", "object", "", "the targets of the call, a tuple", lambda r: _called(r).to, several=True
+        ),
         FrameColumn(
             "method", "object", "", "the MCP method of the call", lambda r: method_of(_called(r).payload)
         ),
@@ -592,6 +602,7 @@ DECISIONS = FrameSpec(
             "",
             "what was edited, a tuple of “place: proposed → sent”",
             lambda r: tuple(c for p in (r.proposals if r.request else ()) for c in _changes(p)),
+            several=True,
         ),
         FrameColumn(
             "reason",
@@ -651,7 +662,12 @@ REASONING = FrameSpec(
             _get("sequence.steps"),
         ),
         FrameColumn(
-            "about", "object", "", "the ids that its start correlates to, a tuple", _get("sequence.about")
+            "about",
+            "object",
+            "",
+            "the ids that its start correlates to, a tuple",
+            _get("sequence.about"),
+            several=True,
         ),
         FrameColumn("parent", "object", "", "the id of the sequence within which it began", _get("parent")),
         FrameColumn("path", "object", "", "the part of the parent in which it began", _get("sequence.path")),
@@ -695,6 +711,7 @@ STREAMS = FrameSpec(
             "",
             "the recipients of its frames, a tuple; empty for everybody",
             _get("facts.target"),
+            several=True,
         ),
         FrameColumn("state", "object", "", "requested, refused, open, closed", _get("facts.state")),
         FrameColumn(
@@ -709,6 +726,7 @@ STREAMS = FrameSpec(
             "",
             "the participants that may write, a tuple, the owner first",
             _get("facts.writers"),
+            several=True,
         ),
         FrameColumn("opened", _TIME, "UTC", "the time when it was opened", lambda r: _time_at(r.opened)),
         FrameColumn(
@@ -799,6 +817,7 @@ PARTICIPANTS = FrameSpec(
             "",
             "its permissions as the gateway sent them last, a tuple of JSON texts",
             lambda r: _write_patterns(r.member.capabilities if r.member else ()),
+            several=True,
         ),
     ),
 )
@@ -825,6 +844,7 @@ GRANTS = FrameSpec(
             "",
             "the permissions that it gave, a tuple of JSON texts",
             lambda r: _write_patterns(r.grant.capabilities),
+            several=True,
         ),
         FrameColumn(
             "left",
@@ -832,6 +852,7 @@ GRANTS = FrameSpec(
             "",
             "those of them that are left of it, a tuple",
             lambda r: _write_patterns(r.grant.left if r.grant.stands else ()),
+            several=True,
         ),
         FrameColumn("reason", "object", "", "the reason that was stated with it", _get("grant.reason")),
         FrameColumn(
@@ -870,6 +891,7 @@ GRANTS = FrameSpec(
             "",
             "the participants that acknowledged it, a tuple",
             lambda r: tuple(a.by for a in r.grant.acknowledged),
+            several=True,
         ),
     ),
 )
@@ -980,6 +1002,7 @@ CHAT = FrameSpec(
             "",
             "the participants that acknowledged it, a tuple",
             lambda r: tuple(x.by for x in r.message.receipts) if r.message else (),
+            several=True,
         ),
         FrameColumn(
             "latency",
@@ -994,6 +1017,7 @@ CHAT = FrameSpec(
             "",
             "the participants that took it off their own queue, a tuple",
             lambda r: tuple(x.by for x in r.message.dismissed) if r.message else (),
+            several=True,
         ),
     ),
 )
@@ -1017,7 +1041,7 @@ TELEMETRY = FrameSpec(
     "telemetry",
     "one row for each status that a participant sent",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", _get("opened.seq")),
+        FrameColumn("seq", "int64", "", "its place in the journal", _get("opened.record.seq")),
         FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
         FrameColumn("from", "object", "", "the participant that sent it", _get("opened.sender")),
         FrameColumn("tokens", "Int64", "tokens", "in its context", _telemetry("tokens")),

@@ -2,7 +2,7 @@
 
 All frames of a log come from one pass of the ledger over its records. A live log is passed on from where the last pass
 ended, so a frame in a cell costs what is new. Values of rows that cannot change any more are computed once and kept;
-the other rows are computed for each frame.
+the other rows are computed for each frame. The index beside a large journal keeps the frames (`stored_frame`).
 
 `print(log.frames["requests"])` shows the columns of a frame with their units (`log.frame_columns`).
 
@@ -25,7 +25,9 @@ from mew_lab.space.events import Record
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource"]
+    from mew_lab.log.index import LogIndex
+
+__all__ = ["UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource", "stored_frame"]
 
 SHARED = 4096  # different values of a column up to which equal ones are stored once
 
@@ -175,6 +177,26 @@ class FrameMaker:
         if self._unseen:
             frame.attrs["unseen"] = self._unseen
         return frame
+
+
+def stored_frame(index: LogIndex, name: str, unseen: str = "") -> pd.DataFrame:
+    """The frame that an index keeps; it equals the one that a `FrameMaker` makes of the same records."""
+    import pandas as pd
+
+    stored = index.frame_values(name)
+    made: dict[str, pd.Series[Any]] = {}
+    for column in _spec(name).columns:
+        values, missing = stored[column.name]
+        if column.dtype == "Int64":
+            made[column.name] = pd.Series(pd.arrays.IntegerArray(values, missing))
+        elif column.dtype == "boolean":
+            made[column.name] = pd.Series(pd.arrays.BooleanArray(values, missing))
+        else:
+            made[column.name] = pd.Series(values, dtype=column.dtype)
+    frame = pd.DataFrame(made, copy=False)
+    if unseen:
+        frame.attrs["unseen"] = unseen
+    return frame
 
 
 def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:

@@ -24,10 +24,12 @@ The table `entries` has a row for each line that is not blank. Its columns have 
 from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
 `texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal. `judged` is
 `entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis, whose full
-text is in `diagnosis`. These are written once, by `write_facts`, for all rows that the index has then; when rows are
-added, they are written anew.
+text is in `diagnosis`. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
+`write_facts`, for all rows that the index has then; when rows are added, they are written anew. For an index that is
+kept beside a journal of `PROCESS_SIZE` bytes, the passes that make them begin as soon as it is built, in processes of
+their own (`fact_process`): `passes` tells how far they are, and `stop_passes` ends them.
 
-Only this module and parquet.py, which reads what `write_parquet` writes, know DuckDB.
+Only this module, `fact_store` and parquet.py, which reads what `write_parquet` writes, know DuckDB.
 
 Spec: §3.6.8.
 """
@@ -37,7 +39,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
 import queue
 import secrets
@@ -46,7 +47,7 @@ import stat
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -58,6 +59,9 @@ import duckdb
 import numpy as np
 
 from mew_lab.errors import JournalError
+from mew_lab.log.fact_pass import LEDGER, RULES, FactPass
+from mew_lab.log.fact_process import FactProcess
+from mew_lab.log.fact_store import TABLES, FactWriter, copy_table, create_tables, frame_values
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
@@ -68,14 +72,17 @@ from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
 
-VERSION = 3
+VERSION = 4
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
 """A smaller journal has no index file: it is read in less time than the file would be looked for."""
 
+PROCESS_SIZE = 16 * 1024 * 1024
+"""The facts of a smaller journal are known before a process for them has begun."""
+
 CHUNK = 256 * 1024  # bytes that are read at a time
-BATCH = 8192  # rows that are inserted at a time, at least
+BATCH = 32768  # rows that are inserted at a time, at least; DuckDB takes a third less time than for 8192
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,14 +104,13 @@ CREATE TABLE lines (
     header INTEGER, subject INTEGER, size BIGINT, id VARCHAR, ts VARCHAR, context VARCHAR, correlation_id VARCHAR[]
 );
 CREATE TABLE stored (place BIGINT, record VARCHAR, json VARCHAR);
-CREATE TABLE states (place BIGINT, state VARCHAR, latency DOUBLE, decided_by VARCHAR);
-CREATE TABLE findings (place BIGINT, severity VARCHAR, rules VARCHAR[]);
-CREATE TABLE diagnosis (number BIGINT, finding VARCHAR);
 CREATE VIEW entries AS SELECT
     place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
     pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
     len(receivers) AS deliveries, space, runtime_id, message, file, start, length, body, header, subject
 FROM lines JOIN headers USING (header) JOIN subjects USING (subject);
+"""
+_JUDGED = """
 CREATE VIEW judged AS SELECT
     entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
 FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
@@ -112,9 +118,8 @@ FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
 FACTS: dict[str, tuple[str, ...]] = {
     "states": ("state", "latency", "decided_by"),
     "findings": ("diag.severity", "diag.rule"),
-    "diagnosis": (),
 }
-"""The tables of facts, and their columns in the view `judged`."""
+"""The tables of facts that the view `judged` has columns of."""
 _HEADERS = json.dumps(
     [
         dict.fromkeys(Header._fields, "VARCHAR")
@@ -227,8 +232,11 @@ class LogIndex:
         self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
-        self._part = False
+        self._whole: LogIndex | None = None  # of a part
         self._builder: threading.Thread | None = None
+        self._passes: dict[str, FactProcess] = {}  # by the name of the pass, the newest
+        self._passes_lock = threading.Lock()  # within it no other lock is taken
+        self._begins_passes = True
         self._reset()
 
     def _reset(self) -> None:
@@ -256,6 +264,7 @@ class LogIndex:
             JournalError: when a file cannot be read.
         """
         index = LogIndex(self._source, keep=False)
+        index._whole = self
         try:
             index._begin(None)
             return index if index._add_found(needles) else None
@@ -263,7 +272,6 @@ class LogIndex:
             raise _cannot_index(self._source.paths, fault) from None
 
     def _add_found(self, needles: Sequence[Needle]) -> bool:
-        self._part = True
         self._lines = LineReader(self._source.paths)
         before = 0
         with _Inserter(self._opened()) as inserter:
@@ -301,12 +309,18 @@ class LogIndex:
             self._builder = threading.Thread(target=self._build_quietly, name="log index builder")
             self._builder.start()
 
+    def build_whole_later(self) -> None:
+        """Builds the index that this one is a part of, in a thread; nothing where it is the whole."""
+        if self._whole is not None:
+            self._whole.build_later()
+
     def _build_quietly(self) -> None:
         with suppress(JournalError, _Stopped):  # the next use of the index says what is wrong
             self.build()
 
     def close(self) -> None:
         """Closes the index; an index file stays."""
+        self.stop_passes()
         with self._lock:
             self._drop()
 
@@ -327,7 +341,7 @@ class LogIndex:
         Raises:
             JournalError: when a file cannot be read any more, or is no journal any more.
         """
-        if self._part:
+        if self._whole is not None:
             return self
         with self._lock:
             try:
@@ -345,6 +359,7 @@ class LogIndex:
                 self._extend()
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
+        self._begin_passes()
         return self
 
     def _go_to_memory(self, fault: BaseException) -> None:
@@ -357,40 +372,66 @@ class LogIndex:
         self._begin(None)
         self._extend()
 
-    def write_facts(
-        self,
-        tables: Sequence[str],
-        rows_of: Callable[[Iterable[Record]], Iterable[Iterable[tuple[Any, ...]]]],
-    ) -> None:
-        """Writes the rows of tables of `FACTS`, unless they hold those of all rows of the index already.
+    # --- facts ---
 
-        Args:
-            rows_of: Makes the rows of each of the tables from all records of the log.
+    def write_facts(self, fact_pass: FactPass) -> None:
+        """Writes the tables of a pass, unless they hold the facts of all rows of the index already.
+
+        A pass that goes on in a process is waited for; an interrupt of the wait does not end it.
 
         Raises:
             JournalError: when a file cannot be read any more, or was changed.
         """
         self.build()
+        while not self._has_facts(fact_pass):
+            process = self._begin_pass(fact_pass)
+            if process is None or not process.wait():
+                self._write_facts_here(fact_pass)
+
+    def _has_facts(self, fact_pass: FactPass) -> bool:
+        return all(self._facts.get(table.name) == self._rows for table in fact_pass.tables)
+
+    def _write_facts_here(self, fact_pass: FactPass) -> None:
         with self._lock:
-            if all(self._facts.get(table) == self._rows for table in tables):
+            if self._has_facts(fact_pass):
                 return
-            rows = {table: [*each] for table, each in zip(tables, rows_of(self._all_records()), strict=True)}
+            batches: list[tuple[str, Sequence[Sequence[Any]]]] = []
+            fact_pass.run(self._all_records(), lambda table, columns: batches.append((table, columns)))
+
+            def insert(cursor: duckdb.DuckDBPyConnection) -> None:
+                for table in fact_pass.tables:
+                    cursor.execute(f"DELETE FROM {table.name}")
+                writer = FactWriter(cursor)
+                for name, columns in batches:
+                    writer.put(name, columns)
+
             try:
-                self._write_rows(rows)
+                self._store_facts(fact_pass, insert)
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
-                self._write_rows(rows)
+                self._store_facts(fact_pass, insert)
 
-    @property
-    def last_time(self) -> datetime | None:
-        """The time of the last row of an index of journals; None where there is none."""
-        return self._parser.last if self._rows else None
+    def _store_facts(self, fact_pass: FactPass, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+        count = self._rows
+        if self.path is not None:
+            self._copy_for_writing()
+            if self._rows < count:
+                self._extend()
+        cursor = self._opened().cursor()
+        insert(cursor)
+        cursor.close()
+        self._facts |= dict.fromkeys((table.name for table in fact_pass.tables), count)
+        self._complete()
 
     @property
     def known_facts(self) -> frozenset[str]:
         """The columns of the view `judged` that hold the facts of all rows of the index."""
         known = (names for table, names in FACTS.items() if self._facts.get(table) == self._rows)
         return frozenset(chain.from_iterable(known))
+
+    def frame_values(self, frame: str) -> dict[str, Any]:
+        """The columns of a frame of the ledger, as `write_facts(LEDGER)` has written them."""
+        return frame_values(self._cursor(), frame)
 
     def _all_records(self) -> Iterator[Record]:
         """The records of all rows that are indexed, and no later ones."""
@@ -404,23 +445,68 @@ class LogIndex:
                 raise self.changed(place)
             yield record
 
-    def _write_rows(self, tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
-        count = self._rows
-        if self.path is not None:
-            self._copy_for_writing()
-            if self._rows < count:
-                self._extend()
-        cursor = self._opened().cursor()
-        for table, rows in tables.items():
-            cursor.execute(f"DELETE FROM {table}")
-            for first in range(0, len(rows), 65536):
-                columns = [*zip(*rows[first : first + 65536], strict=True)]
-                cursor.register("batch", {f"c{n}": _fact_array(values) for n, values in enumerate(columns)})
-                cursor.execute(f"INSERT INTO {table} SELECT {_FACT_TERMS[table]} FROM batch")
-                cursor.unregister("batch")
-            self._facts[table] = count
-        cursor.close()
-        self._complete()
+    # --- passes in processes ---
+
+    @property
+    def passes(self) -> dict[str, float]:
+        """The part of the log that each running pass has read, by the name of the pass: from 0 to 1."""
+        with self._passes_lock:
+            running = {name: process for name, process in self._passes.items() if process.is_running}
+        return {name: process.done / max(1, process.rows) for name, process in running.items()}
+
+    def stop_passes(self) -> None:
+        """Ends the passes that are running; what needs their facts begins them anew."""
+        with self._passes_lock:
+            self._begins_passes = False
+            processes = [*self._passes.values()]
+        for process in processes:
+            process.stop()
+
+    def _begin_passes(self) -> None:
+        """Begins the passes whose facts an index file is to hold."""
+        if self._begins_passes and self.path is not None:
+            for fact_pass in (LEDGER, RULES):
+                if not self._has_facts(fact_pass):
+                    self._begin_pass(fact_pass)
+
+    def _begin_pass(self, fact_pass: FactPass) -> FactProcess | None:
+        """The process of a pass over all rows, which may be running already; None where none is to do it."""
+        if not self.of_lines or self._done < PROCESS_SIZE:
+            return None
+        with self._passes_lock:
+            process, of = self._passes.get(fact_pass.name), tuple(self._files)
+            if process is None or process.of != of or process.was_stopped or process.has_succeeded:
+                if process is not None:
+                    process.stop()
+                process = FactProcess(fact_pass, self._source.paths, self._rows, of, self._take_facts)
+                self._passes[fact_pass.name] = process
+                process.start()
+        return process
+
+    def _take_facts(self, process: FactProcess, database: Path) -> None:
+        """Takes the tables that a process has written, if the index is still of the same lines."""
+
+        def insert(cursor: duckdb.DuckDBPyConnection) -> None:
+            cursor.execute(f"ATTACH {_quote(str(database))} AS facts (READ_ONLY)")
+            for table in process.fact_pass.tables:
+                copy_table(cursor, table.name, "facts")
+            cursor.execute("DETACH facts")
+
+        with self._lock:
+            if self._store is None or process.of != tuple(self._files) or not self._still_holds(self._files):
+                return
+            try:
+                self._store_facts(process.fact_pass, insert)
+            except (duckdb.Error, OSError, MemoryError) as fault:
+                self._go_to_memory(fault)
+                self._store_facts(process.fact_pass, insert)
+
+    # --- end of the facts ---
+
+    @property
+    def last_time(self) -> datetime | None:
+        """The time of the last row of an index of journals; None where there is none."""
+        return self._parser.last if self._rows else None
 
     def _note(self, sentence: str) -> None:
         if sentence not in self.notes:
@@ -461,6 +547,8 @@ class LogIndex:
     def _connect(self, store: _Store, *, new: bool = True) -> None:
         if new:
             store.connection.execute(_TABLES)
+            create_tables(store.connection, TABLES.values())
+            store.connection.execute(_JUDGED)
         self._store = store
         self._finalizer = weakref.finalize(self, store.close)
 
@@ -875,7 +963,7 @@ class LogIndex:
     @property
     def of_lines(self) -> bool:
         """Whether the rows are of lines of journals, so that their texts are read from there."""
-        return self._part or bool(self._files) or not self._rows
+        return self._whole is not None or bool(self._files) or not self._rows
 
     def changed(self, place: int) -> JournalError:
         """The error for a row whose line was changed since it was indexed."""
@@ -1085,19 +1173,16 @@ def _insert(
         name: np.array(getattr(columns, name), dtype=np.int64)
         for name in ("start", "length", "body", "seq", "time", "header", "subject", "size")
     }
-    several = [ids if len(ids) > 1 else None for ids in columns.correlation_id]
-    first = np.fromiter(
-        (ids[0] if ids else None for ids in columns.correlation_id), dtype=object, count=count
-    )
+    first = [ids[0] if ids else None for ids in columns.correlation_id]
     batch: dict[str, Any] = {
         "place": places,
         **numbers,
         **objects,
-        "first": first,
+        "first": np.array(first, dtype=object),
     }
     about = "CASE WHEN first IS NULL THEN [] ELSE [first] END"
-    if any(several):
-        more = [None if ids is None else json.dumps(ids) for ids in several]
+    if max(map(len, columns.correlation_id)) > 1:
+        more = [json.dumps(ids) if len(ids) > 1 else None for ids in columns.correlation_id]
         batch["several"] = np.array(more, dtype=object)
         about = f"""CASE WHEN several IS NULL THEN {about} ELSE from_json(several::JSON, '["VARCHAR"]') END"""
     cursor.register("batch", batch)
@@ -1120,24 +1205,6 @@ def _insert_structs(
         f"INSERT INTO {table} BY NAME SELECT unnest(row) FROM (SELECT unnest(from_json(?::JSON, ?)) AS row)",
         [json.dumps(rows), structure],
     )
-
-
-_FACT_TERMS = {
-    "states": "c0, c1, CASE WHEN isnan(c2) THEN NULL ELSE c2 END, c3",
-    "findings": """c0, c1, from_json(c2::JSON, '["VARCHAR"]')""",
-    "diagnosis": "c0, c1",
-}
-
-
-def _fact_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """The values of a column of facts: integers, numbers or None, texts, or tuples of texts as JSON."""
-    if isinstance(values[0], int):
-        return np.array(values, dtype=np.int64)
-    if any(value is None or isinstance(value, float) for value in values):
-        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-    if isinstance(values[0], tuple):
-        values = [json.dumps(value) for value in values]
-    return np.array(values, dtype=object)
 
 
 def _term(name: str) -> str:

@@ -17,7 +17,10 @@ Beside the ledger, three things of a record are used:
 - `participant` is the name of a participant whose connections have ids of their own.
 
 `MessageStates` computes the state, the latency and the deciding participant of each message, for the columns of an
-index.
+index. `LedgerPass` gives it the changes of its own ledger, where both are wanted.
+
+In this module the `seq` of an entry is the place of its record among all records, so that a change of the ledger leads
+back to one message; `entry.record.seq` is its place in the journal.
 
 Spec: §3.1 to §3.10; rulings R6, R17, R18.
 """
@@ -42,6 +45,7 @@ from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
 from mew_lab.log.entries import RecordedEntry, entry_of
 from mew_lab.log.line import read_members
+from mew_lab.log.numbering import NumberedEntry
 from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
@@ -292,6 +296,7 @@ class LedgerPass:
 
     Args:
         verdicts: Whether it also makes a row for the verdict on each message, which takes most of the memory.
+        states: The states that it keeps up to date, too.
 
     Attributes:
         rows: The rows that may still change, by frame, in order.
@@ -301,13 +306,14 @@ class LedgerPass:
         due: Whether `settle` should be called, to limit the memory.
     """
 
-    def __init__(self, *, verdicts: bool = False) -> None:
+    def __init__(self, *, verdicts: bool = False, states: MessageStates | None = None) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in _SETTLED}
         self.traffic: dict[tuple[int, int], int] = {}
         self.talk: dict[tuple[str, str], int] = {}
         self.places = 0
         self.due = False
         self._verdicts = verdicts
+        self._states = states
         self._names: dict[str, str] = {}  # id of a connection -> participant
         self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
         self._counts: Counter[str] = Counter()  # rows of each frame
@@ -341,7 +347,7 @@ class LedgerPass:
         if record.raw is None:
             self._on_event(record)
             return
-        entry = RecordedEntry(record)
+        entry = NumberedEntry(record, self.places, self.places)
         kind = entry.kind
         # Every message of a log passes here, so counts are kept in plain dicts.
         moment = math.floor(entry.t), family_index(kind)
@@ -364,6 +370,8 @@ class LedgerPass:
             self._origins.setdefault(entry.id, origin)
         for change in self._ledger.observe(entry):
             self._rules[type(change)](change, entry)
+            if self._states is not None:
+                self._states.apply(change)
 
     def settle(self) -> dict[str, list[Any]]:
         """Drops the rows that cannot change any more, and returns them by frame, in order."""
@@ -487,7 +495,7 @@ class LedgerPass:
         if change.what == "began":
             parent = self._sequences.get(sequence.parent)
             row = ReasoningRow(
-                sequence, entry.seq if sequence.seq else None, parent.sequence.id if parent else ""
+                sequence, entry.record.seq if sequence.seq else None, parent.sequence.id if parent else ""
             )
             self._sequences[sequence.key] = row
             self._add("reasoning", row)
@@ -500,7 +508,7 @@ class LedgerPass:
         if row is None or row.facts.state == "closed":
             row = self._stream_requests.pop(facts.request_id, None)
         if row is None or row.facts.state == "refused":
-            row = StreamFactsRow(facts, entry.seq, entry.t)
+            row = StreamFactsRow(facts, entry.record.seq, entry.t)
             self._add("streams", row)
         row.facts = facts
         if change.what == "opened":
@@ -522,9 +530,9 @@ class LedgerPass:
         if not isinstance(grant, Grant):
             return
         if change.what == "granted":
-            row = self._grants[grant.id] = GrantRow(grant, entry.seq)
+            row = self._grants[grant.id] = GrantRow(grant, entry.record.seq)
             self._add("grants", row)
-            self._origins[grant.id] = PermissionOrigin("grant", grant.granter, entry.seq, grant.reason)
+            self._origins[grant.id] = PermissionOrigin("grant", grant.granter, entry.record.seq, grant.reason)
         elif grant.id in self._grants:
             row = self._grants[grant.id]
             row.grant = grant
@@ -717,23 +725,23 @@ class MessageStates:
         if record.raw is None:
             _name_connection(self._names, record)
             return
-        # The place stands for `seq` within the ledger, so that each change leads back to its message.
         for change in self._ledger.observe(entry_of(record, self._place)):
-            self._apply(change)
+            self.apply(change)
 
     def take(self) -> list[MessageState]:
         """The newest state of each message whose state has changed since the last call, in the order of the log."""
         changed, self._changed = self._changed, {}
         return [MessageState(place, *changed[place]) for place in sorted(changed)]
 
-    def _apply(self, change: LedgerChange) -> None:
+    def apply(self, change: LedgerChange) -> None:
+        """Records a change of a ledger, in whose entries `seq` is the place of the record."""
         if isinstance(change, Change):
             self._apply_call(change)
         elif isinstance(change, ChatChange):
             if change.message is not None and change.what in ("said", "cancelled"):
                 self._set(change.message.seq, change.message.state)
         elif isinstance(change, ReasoningChange):
-            if change.sequence.seq:
+            if change.sequence.seq and change.what != "stepped":
                 self._set(change.sequence.seq, change.sequence.state)
         elif isinstance(change, StreamChange):
             entry, stream = change.entry, change.stream

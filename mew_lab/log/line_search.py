@@ -19,6 +19,7 @@ __all__ = ["FoundLine", "FoundLines", "LinePart", "Needle", "find_in_lines", "fi
 
 PART = 1 << 17  # bytes that are read at a time; they stay in the cache of the processor
 _LINE_FEED, _BACKSLASH = 10, 92
+_SLASH = b"\\/"
 _BLANK = np.zeros(256, dtype=bool)
 _BLANK[[*b" \t\n\r\x0b\x0c"]] = True
 
@@ -36,20 +37,23 @@ class Needle(NamedTuple):
 
     texts: frozenset[bytes]
 
-    def is_in(self, line: bytes) -> bool:
-        """Whether a line holds one of the texts, or may hold it in another spelling."""
-        return any(text in line for text in self.texts) or any(text in line for text in self._spellings())
-
     def lines(self, data: bytes, ends: Array) -> Array:
         """The numbers of the lines that hold one of the texts, or may hold it; `ends` are the offsets of line feeds."""
-        octets = np.frombuffer(data, dtype=np.uint8)
-        spelt = [text for text in self._spellings() if _may_hold(octets, text)]
-        found = [_lines_with(text, data, ends) for text in (*self.texts, *spelt)]
-        return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return _lines_with(self._texts_in(_spellings_in(data, self._has_slash)), data, ends)
 
-    def _spellings(self) -> tuple[bytes, ...]:
-        slash = (b"\\/",) if any(b"/" in text for text in self.texts) else ()
-        return (b"\\u00", b'se64"', *slash)
+    @property
+    def _has_slash(self) -> bool:
+        return any(b"/" in text for text in self.texts)
+
+    def _texts_in(self, spellings: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The texts of which a line of a part must hold one; `spellings` are those that may occur in the part."""
+        return (*self.texts, *(text for text in spellings if text != _SLASH or self._has_slash))
+
+
+def _spellings_in(data: bytes, slash: bool) -> list[bytes]:
+    """The beginnings of other spellings that may occur in some lines; with `slash`, also that of a `/`."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    return [text for text in (b"\\u00", b'se64"', *((_SLASH,) if slash else ())) if _may_hold(octets, text)]
 
 
 def _may_hold(octets: np.ndarray[Any, np.dtype[np.uint8]], text: bytes) -> bool:
@@ -62,8 +66,10 @@ def _may_hold(octets: np.ndarray[Any, np.dtype[np.uint8]], text: bytes) -> bool:
     return bool(same.any())
 
 
-def _lines_with(text: bytes, data: bytes, ends: Array) -> Array:
-    return find_in_lines(data, ends, lambda data, at: data.find(text, at))[0]
+def _lines_with(texts: Sequence[bytes], data: bytes, ends: Array) -> Array:
+    """The numbers of the lines that hold one of the texts."""
+    found = [find_in_lines(data, ends, lambda data, at, text=text: data.find(text, at))[0] for text in texts]
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
 class LinePart(NamedTuple):
@@ -140,10 +146,16 @@ def find_lines(path: Path, needles: Sequence[Needle]) -> Iterator[FoundLines | N
             for n in np.flatnonzero(_BLANK[np.frombuffer(data, dtype=np.uint8)[begins]]).tolist()
             if not data[begins[n] : part.ends[n]].strip()
         ]
+        spellings = _spellings_in(data, any(needle._has_slash for needle in needles))
+        first, *others = (needle._texts_in(spellings) for needle in needles)
         found = []
-        for n in needles[0].lines(data, part.ends).tolist():
-            begin = int(begins[n])
-            line = data[begin : part.ends[n]]
-            if n not in blank and all(needle.is_in(line) for needle in needles[1:]):
-                found.append(FoundLine(n - bisect_left(blank, n), part.start + begin, line))
+        rows = _lines_with(first, data, part.ends)
+        for n, begin, end in zip(rows.tolist(), begins[rows].tolist(), part.ends[rows].tolist(), strict=True):
+            line = data[begin:end]
+            for texts in others:
+                if texts[0] not in line and not any(text in line for text in texts[1:]):
+                    break
+            else:
+                if n not in blank:
+                    found.append(FoundLine(n - bisect_left(blank, n), part.start + begin, line))
         yield FoundLines(found, len(part.ends) - len(blank))

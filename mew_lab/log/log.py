@@ -140,6 +140,9 @@ class Log:
         self._unknown = 0  # refused messages of which only the beginning is kept
         self._frame: _CachedTable | None = None
         self._makers: dict[bool, FrameMaker] = {}  # with and without the verdicts
+        self._stored: dict[
+            str, tuple[int, pd.DataFrame]
+        ] = {}  # frames by name, and the rows of the index then
         self._moments: Moments | None = None
         self._index: LogIndex | None = None
         self._keep_index = index if isinstance(index, bool) else Path(index)
@@ -372,17 +375,25 @@ class Log:
     def frame(self, name: str, columns: Sequence[FrameColumn] | None = None) -> pd.DataFrame:
         """The frame of that name, with other columns where they are given; see `frames`.
 
-        The first frame reads the log once; all others come from the same pass. A frame of a log that was seen as a
-        participant has `attrs["unseen"]`, a sentence on what it cannot show.
+        The first frame reads the log once; all others come from the same pass. The index beside a large journal keeps
+        the frames, but for `verdicts`: they are made in the background as soon as it is built, and a frame that is asked
+        for earlier waits for them. A frame of a log that was seen as a participant has `attrs["unseen"]`, a sentence on
+        what it cannot show.
 
         Raises:
             ConfigError: when there is no such frame.
         """
-        from mew_lab.log.frames import UNSEEN_IN_FRAMES, FrameMaker
+        from mew_lab.log.frames import UNSEEN_IN_FRAMES, FrameMaker, stored_frame
 
         spec = self.frames[name]
         verdicts = name == "verdicts"
         unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
+        if columns is None and not verdicts and (index := self._frames_index()) is not None:
+            rows, made = self._stored.get(name, (-1, None))
+            if made is None or rows != len(index):
+                made = stored_frame(index, name, unseen)
+                self._stored[name] = len(index), made
+            return made.copy(deep=False)
         if columns is not None:
             maker = FrameMaker({name: columns}, verdicts=verdicts, unseen=unseen)
         elif verdicts not in self._makers:
@@ -394,6 +405,18 @@ class Log:
         else:
             maker = self._makers[verdicts]
         return maker.frame(spec.name, self._after)
+
+    def _frames_index(self) -> LogIndex | None:
+        """The index that keeps the frames of a large log of journals, up to now; None for any other log."""
+        if self._keep is not None or self._source is None or not self._opened_index().is_large:
+            return None
+        from mew_lab.log.fact_pass import LEDGER
+
+        index = self.index
+        if not index.of_lines:
+            return None
+        index.write_facts(LEDGER)
+        return index
 
     def requests(self) -> pd.DataFrame:
         """The requests, what became of each, and when; see `log.frames["requests"]`."""
@@ -460,10 +483,10 @@ class Log:
         if not source.paths or not has_index(source.paths[0]):
             return None
         from mew_lab.log.diagnose.diagnosis import Diagnosis
-        from mew_lab.log.filter.facts import write_findings
+        from mew_lab.log.fact_pass import RULES
 
         index = self.index
-        write_findings(index)
+        index.write_facts(RULES)
         if self._faults is None:
             self._faults = (*source.faults, *index.faults)
             self._unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
@@ -508,7 +531,7 @@ class Log:
     def _index_for(self, tree: FilterTree) -> LogIndex | None:
         """An index of a log of journals that holds what may pass a filter; None for a live log.
 
-        As long as a large log has no index, it is one of the lines that may pass, and the whole is built in a thread.
+        As long as a large log has no index, it is one of the lines that may pass.
         """
         from mew_lab.log.filter.needles import needles_of
         from mew_lab.log.filter.predicate import needs_facts
@@ -518,7 +541,6 @@ class Log:
         index = self._opened_index()
         needles = [] if needs_facts(tree) else needles_of(tree)
         if needles and index.is_large and not index.is_ready and (part := index.part(needles)) is not None:
-            index.build_later()
             return part
         index = index.build()
         return index if index.of_lines else None

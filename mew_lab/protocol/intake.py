@@ -2,6 +2,7 @@
 
 The gateway checks the envelope, but not the meaning of the payload, so every receiver does. Members that other
 participants often omit (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) are not required.
+A response that is no correct answer (`answer_fault`) still ends its request, as a failure.
 Participants act on no reasoning but its cancel, so only that is checked.
 
 The check of a payload builds its model; `check_payload` returns the model, so that the payload is read only once.
@@ -22,7 +23,7 @@ from mew_lab.protocol.visible import one_line
 if TYPE_CHECKING:
     from mew_lab.protocol.payloads.payload import Payload
 
-__all__ = ["CheckedPayload", "ReceivedMessage", "check_payload", "malformed", "read_payload"]
+__all__ = ["CheckedPayload", "ReceivedMessage", "answer_fault", "check_payload", "malformed", "read_payload"]
 
 ACTED_ON = frozenset(
     kind for kind in KINDS if kind.split("/")[0] in ("mcp", "chat", "participant")
@@ -64,8 +65,8 @@ def check_payload(envelope: ReceivedMessage) -> CheckedPayload:
     if envelope.kind in CORRELATED and not envelope.correlation_id:
         return CheckedPayload(None, "it does not say in correlation_id what it is about")
     payload = envelope.payload
-    if envelope.kind == "mcp/response" and ("result" in payload) is (payload.get("error") is not None):
-        return CheckedPayload(None, "a response holds either a result or an error")
+    if envelope.kind == "mcp/response":
+        return CheckedPayload(_find_model(envelope.kind).read(payload), "")
     if envelope.kind == "participant/forget" and _below_0(payload.get("entries")):
         return CheckedPayload(None, "payload.entries: nobody can forget fewer than none")
     try:
@@ -78,6 +79,40 @@ def check_payload(envelope: ReceivedMessage) -> CheckedPayload:
 @cache  # bounded, though peers invent kinds: only those in ACTED_ON come here
 def _find_model(kind: str) -> type[Payload]:
     return KINDS[kind].model(kind)
+
+
+def answer_fault(payload: Mapping[str, Any]) -> str:
+    """What is wrong with the answer in a response, as a predicate such as "holds neither …"; empty for a correct one.
+
+    Such a response still ends the request that it answers, as a failure: its sender has no other answer to give, and
+    the caller would wait for ever.
+
+    Spec: §3.1.2, JSON-RPC 2.0 "Response object".
+    """
+    error = payload.get("error")
+    for member in ("jsonrpc", "id"):
+        if not isinstance(value := payload.get(member), str | int | None) or isinstance(value, bool):
+            return f"has a member {member} of another type: {_quote(value)}"
+    if "result" in payload:
+        return "holds both a result and an error" if error is not None else ""
+    if error is None:
+        return "holds neither a result nor an error"
+    if not isinstance(error, Mapping):
+        return f"has an error that is no object: {_quote(error)}"
+    code, message = error.get("code"), error.get("message")
+    if not isinstance(code, int) or isinstance(code, bool):
+        return (
+            f"has an error whose code is no integer: {_quote(code)}"
+            if "code" in error
+            else "has an error without a code"
+        )
+    if not isinstance(message, str):
+        return f"has an error whose message is no text: {_quote(message)}"
+    return ""
+
+
+def _quote(value: object) -> str:
+    return one_line(repr(value) if isinstance(value, str) else str(value), 80)
 
 
 def malformed(envelope: ReceivedMessage) -> str:

@@ -91,6 +91,9 @@ class Call:
         """
         await self._withdraw(self, reason)
 
+    def end_call(self, reason: str) -> None:
+        """Ends a call at once and says so in a message; a question in plain text goes on."""
+
     # --- for the table of waits ---
 
     @property

@@ -17,9 +17,9 @@ Only answers of addressees count, by the rule of the ledger (`ledger.calls.unask
 name in `to` by a runtime id; the echo of the message shows it.
 
 Each wait ends exactly once and then leaves the table. It ends with its answer, a `system/error` that names it, the leave
-of the last participant that could answer, the end of the connection (unless it is a proposal that still stands), its
-timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an mcp/withdraw, a
-notifications/cancelled or a chat/cancel.
+or the shutdown of the last participant that could answer, the end of the connection (unless it is a proposal that still
+stands), its timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an
+mcp/withdraw, a notifications/cancelled or a chat/cancel.
 
 Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
 people without a limit.
@@ -85,6 +85,7 @@ class Wait(Call, ABC):
         super().__init__(envelope, what=what, withdraw=_take_back, resilient=resilient)
         self.accepted = False
         self._client = client
+        self._shut_down: dict[str, str] = {}  # an addressee -> the participant that shut it down
 
     def echo(self, envelope: Envelope) -> None:
         """Records the echo: the gateway accepted the message; its `to` holds the ids that the space uses."""
@@ -95,7 +96,14 @@ class Wait(Call, ABC):
         """Takes a message of one of the kinds `answers` from an addressee."""
 
     def leave(self) -> None:
-        """Ends the wait if, after the leave of a participant, no addressee is present."""
+        """Ends the wait if, after the leave of a participant or its shutdown, no addressee can answer."""
+
+    def note_shutdown(self, names: Sequence[str], *, by: str) -> None:
+        """Records that these participants were shut down: the gateway relays no answer of theirs any more (R14)."""
+        silenced = [name for name in self.asked if name in names]
+        self._shut_down.update(dict.fromkeys(silenced, by))
+        if silenced:
+            self.leave()
 
     @abstractmethod
     def lose(self, error: MewError | None, *, final: bool) -> None:
@@ -108,16 +116,23 @@ class Wait(Call, ABC):
     async def take_back(self, reason: str) -> None:
         """Ends the wait because its caller withdraws it."""
 
-    def end_call(self, reason: str) -> None:
-        """Ends a call at once; other waits go on."""
-
     # --- for the subclasses ---
 
     @property
     def present(self) -> bool:
-        """Whether an addressee is in the space."""
+        """Whether an addressee is in the space and was not shut down."""
         here = self._client.participants
-        return any(name in here or name == self._client.id for name in self.asked)
+        asked = [name for name in self.asked if name not in self._shut_down]
+        return any(name in here or name == self._client.id for name in asked)
+
+    @property
+    def _end_of_addressees(self) -> str:
+        """How the addressees came to be unable to answer, such as `git left space 'demo' before answering`."""
+        names = ", ".join(self.asked)
+        by = ", ".join(dict.fromkeys(one_line(by, 80) for by in self._shut_down.values()))
+        if by:
+            return f"{by} shut {names} down before it answered"
+        return f"{names} left space {self._client.space!r} before answering"
 
     def _end_lost(self, message: str, error: MewError | None) -> None:
         self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)))
@@ -298,6 +313,8 @@ class ChatWait(Wait):
         self.expire_after(GRACE, lambda: self._end_unheard(message, by=by))
 
     def leave(self) -> None:
+        if self._shut_down and self.accepted and not self.present:
+            self._end_unheard(f"{self._end_of_addressees} {self.what}")
         self._end_if_absent("left before answering, and no other addressee is in")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
@@ -346,8 +363,7 @@ class CallWait(Wait):
 
     def leave(self) -> None:
         if self.accepted and self.executing and not self.present:
-            names, space = ", ".join(self.asked), self._client.space
-            self._end_unheard(f"{names} left space {space!r} before answering {self.what}; it may have run")
+            self._end_unheard(f"{self._end_of_addressees} {self.what}; it may have run")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if final or self.executing:  # an undecided proposal still stands in the space
@@ -714,7 +730,10 @@ class Correlations:
                 logger.warning(
                     "%s claims to answer %s, which it was not asked", one_line(envelope.sender, 80), id
                 )
-        if envelope.kind == "system/presence" and envelope.sender == GATEWAY:
+        if envelope.kind == "participant/shutdown":
+            for wait in tuple(self._waits.values()):
+                wait.note_shutdown(envelope.to, by=envelope.sender)
+        elif envelope.kind == "system/presence" and envelope.sender == GATEWAY:
             for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
                 wait.leave()
 

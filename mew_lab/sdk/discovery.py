@@ -47,6 +47,7 @@ __all__ = [
     "ToolReading",
     "ToolsChange",
     "list_tools",
+    "may_answer",
     "read_tools",
 ]
 
@@ -242,7 +243,7 @@ class Discovery:
             return
         if payload.event == "leave":
             self._forget(newcomer.id)
-        elif payload.event == "join" and self._auto and _may_answer(newcomer.capabilities or []):
+        elif payload.event == "join" and self._auto and may_answer(newcomer.capabilities or []):
             self._plan(newcomer.id, self._place(newcomer.id))
 
     def _note_request(self, envelope: Envelope, payload: McpRequest) -> None:
@@ -282,7 +283,7 @@ class Discovery:
     # --- plans ---
 
     def _worth_asking(self) -> list[str]:
-        return [name for name, patterns in self._client.participants.items() if _may_answer(patterns)]
+        return [name for name, patterns in self._client.participants.items() if may_answer(patterns)]
 
     def _is_fresh(self, known: _Known) -> bool:
         told_at = known.told_at
@@ -395,7 +396,7 @@ class Discovery:
             raise ConnectionLost(f"Discovery was closed before {name} listed its tools") from None
 
 
-def _may_answer(patterns: list[dict[str, Any]]) -> bool:
+def may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
     return any(
         capability.kind.matches("mcp/response") for capability in read_capabilities(patterns)[0].capabilities

@@ -43,7 +43,7 @@ from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdra
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_rows import Rows
-from mew_lab.sdk.request_server import RequestServer
+from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
 from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
@@ -90,7 +90,8 @@ class MEWParticipant:
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self.request_server = RequestServer(self.tools, post=self.client.post)
+        self._answerer = MethodAnswerer(self.tools)
+        self.request_server = RequestServer(self._answerer, post=self.client.post)
         self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
@@ -213,6 +214,13 @@ class MEWParticipant:
         """Offers a text, bytes, or the result of a function; see `ToolBox.add_resource`."""
         self.tools.add_resource(uri, content, **options)
 
+    def register_method(self, method: str, answer: AnswerMethod) -> None:
+        """Answers requests of an MCP method by `answer(params)`, in place of `tools`.
+
+        It may take its time, returns the result, or raises an RpcError. It is cancelled when the requester cancels.
+        """
+        self._answerer.methods[method] = answer
+
     # --- calls ---
 
     def can_send(
@@ -232,6 +240,7 @@ class MEWParticipant:
         resilient: bool = False,
         correlation_id: Names = (),
         context: str | None = None,
+        propose: bool = False,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -242,6 +251,7 @@ class MEWParticipant:
             resilient: whether a proposal goes on waiting after a rejection; another participant may fulfil it.
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
+            propose: whether it is a proposal even where a request is permitted.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -253,7 +263,14 @@ class MEWParticipant:
         to, payload = tool_call(target, arguments)
         about = names(correlation_id)
         return self.correlations.call(
-            to, payload, what=target, timeout=timeout, resilient=resilient, about=about, context=context
+            to,
+            payload,
+            what=target,
+            timeout=timeout,
+            resilient=resilient,
+            kind="mcp/proposal" if propose else None,
+            about=about,
+            context=context,
         )
 
     def propose(
@@ -265,17 +282,32 @@ class MEWParticipant:
         resilient: bool = False,
     ) -> Call:
         """Like `call`, but always as a proposal. Spec: §3.2."""
-        to, payload = tool_call(target, arguments)
-        return self.correlations.call(
-            to, payload, what=target, timeout=timeout, resilient=resilient, kind="mcp/proposal"
-        )
+        return self.call(target, arguments, timeout=timeout, resilient=resilient, propose=True)
 
     def mcp_request(
-        self, to: Names, payload: Mapping[str, Any], *, timeout: float | None = None, resilient: bool = False
+        self,
+        to: Names,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        resilient: bool = False,
+        correlation_id: Names = (),
+        context: str | None = None,
+        propose: bool = False,
     ) -> Call:
-        """Any MCP request (`{"method", "params"}`), routed as `call` does. Spec: §3.1.1, §3.2."""
+        """Any MCP request (`{"method", "params"}`), routed and described as by `call`. Spec: §3.1.1, §3.2."""
         what = f"{', '.join(names(to))}/{payload.get('method')}"
-        return self.correlations.call(names(to), payload, what=what, timeout=timeout, resilient=resilient)
+        about = names(correlation_id)
+        return self.correlations.call(
+            names(to),
+            payload,
+            what=what,
+            timeout=timeout,
+            resilient=resilient,
+            kind="mcp/proposal" if propose else None,
+            about=about,
+            context=context,
+        )
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
         """The tools of another participant: the entries of its `tools/list`, of all pages.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,7 +22,7 @@ from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
 
-__all__ = ["ASKED", "MAX_RUNNING", "RequestServer"]
+__all__ = ["ASKED", "MAX_RUNNING", "AnswerMethod", "MethodAnswerer", "RequestServer"]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
@@ -32,6 +32,22 @@ SERVER_ERROR = -32000
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 """The request that is being answered, for the code that answers it."""
+
+
+AnswerMethod = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class MethodAnswerer:
+    """Answers methods that have a function of their own in `methods`, and has `tools` answer the others."""
+
+    def __init__(self, tools: Answerer) -> None:
+        self.methods: dict[str, AnswerMethod] = {}
+        self._tools = tools
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of an MCP request; raises RpcError as its answerer does."""
+        own = self.methods.get(method)
+        return await (self._tools.answer(method, params) if own is None else own(params))
 
 
 class RequestServer:

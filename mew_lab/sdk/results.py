@@ -7,6 +7,7 @@ from typing import Any
 
 from mew_lab.errors import ProtocolError, ToolFailed
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.intake import answer_fault
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 
@@ -84,13 +85,16 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         ToolFailed: the answer is an error, or a tool result marked as one.
     """
     error = payload.get("error")
-    if error is not None:
-        fields = error if isinstance(error, dict) else {"message": str(error)}
-        code = fields.get("code")
-        code = code if isinstance(code, int) else None
-        message = one_line(str(fields.get("message", "no message")), MAX_SHOWN)
+    fault = answer_fault(payload)
+    if error is not None or fault:
+        fields = error if isinstance(error, dict) else {}
+        code, message = fields.get("code"), fields.get("message")
+        code = code if isinstance(code, int) and not isinstance(code, bool) else None
+        stated = one_line(message, MAX_SHOWN) if isinstance(message, str) else ""
+        number = f" ({code})" if code is not None else ""
+        wrong = f"its answer {fault}" if fault else ""
         raise ToolFailed(
-            f"{what} failed: {message}{f' ({code})' if code is not None else ''}",
+            f"{what} failed: {'; '.join(filter(None, (stated + number if stated else number.strip(), wrong)))}",
             code=code,
             data=fields.get("data"),
         )

@@ -14,10 +14,11 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mew_lab.bridge.remote import RemoteServer
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
@@ -28,6 +29,7 @@ from mew_lab.tools_agent.definition import (
     MODES,
     NO_VERSION,
     PERMISSIONS,
+    TRANSPORTS,
     AgentDefinition,
     AgentSettings,
     Include,
@@ -355,29 +357,48 @@ class _AgentReader:
         for name, value in chapter.items():
             at = place("mcpServers", name)
             entry = self.mapping(value, at)
-            command = self.text(entry, "command", at)
-            kind = self.text(entry, "type", at) or "stdio"
+            command, url = self.text(entry, "command", at), self.text(entry, "url", at)
+            kind = self.text(entry, "type", at) or ("streamable-http" if url and not command else "stdio")
             if kind == "stdio" and not command:
                 self.fault(place(at, "command"), "it is missing: name the program that is the server")
             args = [str(word) for word in self.sequence(entry.get("args"), place(at, "args"))]
-            env = self.mapping(entry.get("env") or {}, place(at, "env"))
-            for key, variable in env.items():
-                if not isinstance(variable, str | int | float):
-                    self.fault(place(at, "env", key), "this must be text")
+            headers = self.texts(entry, "headers", at)
+            if kind in TRANSPORTS:
+                self.address(url, headers, at)
             defaults = self.rule(entry.get("serverToolDefaults"), place(at, "serverToolDefaults"), ToolRule())
             tools = self.mapping(entry.get("tools") or {}, place(at, "tools"))
             servers[name] = ServerDefinition(
                 name=name,
                 type=kind,
                 command=(command, *args) if command else (),
-                env={key: str(variable) for key, variable in env.items()},
+                env=self.texts(entry, "env", at),
                 cwd=self.text(entry, "cwd", at) or None,
+                url=url,
+                headers=headers,
                 defaults=defaults,
                 tools={
                     key: self.rule(rule, place(at, "tools", key), defaults) for key, rule in tools.items()
                 },
             )
         return servers
+
+    def texts(self, of: Mapping[str, Any], key: str, at: str) -> dict[str, str]:
+        """A mapping of names to texts, or to numbers without quotes."""
+        chapter = self.mapping(of.get(key) or {}, place(at, key))
+        for name, value in chapter.items():
+            if not isinstance(value, str | int | float):
+                self.fault(place(at, key, name), "this must be text")
+        return {str(name): str(value) for name, value in chapter.items()}
+
+    def address(self, url: str, headers: Iterable[str], at: str) -> None:
+        """Checks the address of a server, and the names of its headers. Variables are filled in when it is started."""
+        if not url:
+            self.fault(place(at, "url"), "it is missing: give the address of the server")
+        elif "${" not in url:
+            try:
+                RemoteServer(url, headers=dict.fromkeys(headers, ""))
+            except ConfigError as fault:
+                self.fault(place(at, fault.key), str(fault))
 
     def rule(self, value: object, at: str, default: ToolRule) -> ToolRule:
         if value is None:

@@ -22,6 +22,7 @@ __all__ = [
     "NO_VERSION",
     "PERMISSIONS",
     "STARTED",
+    "TRANSPORTS",
     "AgentDefinition",
     "AgentSettings",
     "Include",
@@ -39,7 +40,11 @@ Include = Literal["always", "manual", "agent"]
 MODES: tuple[Mode, ...] = ("interactive", "autonomous", "tools")
 PERMISSIONS: tuple[Permission, ...] = ("always", "never", "tool")
 INCLUDES: tuple[Include, ...] = ("always", "manual", "agent")
-STARTED = ("stdio",)  # the types of servers that are started
+TRANSPORTS: Mapping[str, str] = {
+    "streamable-http": "http",
+    "sse": "sse",
+}  # of servers at a URL, by their type
+STARTED = ("stdio", *TRANSPORTS)  # the types of servers that are started
 NO_VERSION = "0.0.0"  # the version of an agent whose file names none
 
 
@@ -143,13 +148,18 @@ class ToolRule(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerDefinition:
-    """One entry of `mcpServers`; `env` may hold secrets."""
+    """One entry of `mcpServers`: a program, or the address of a server that runs elsewhere.
+
+    `env`, `headers` and the query of `url` may hold secrets.
+    """
 
     name: str
     type: str
     command: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     defaults: ToolRule = field(default_factory=ToolRule)
     tools: Mapping[str, ToolRule] = field(default_factory=dict)
 

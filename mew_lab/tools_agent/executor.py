@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
+from mew_lab.agent.contents import PeerContents, content_request
 from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolSpec, Usage
 from mew_lab.agent.models import with_settings
@@ -118,6 +119,8 @@ class Executor:
         participant: the sessions send through it, and use the tools that it has discovered.
         texts: the texts of the model that form the result: the `last`, or `all` of them in order.
         propose: whether sessions also use tools that the participant may only propose, and so wait for people.
+        interactive: whether sessions also use tools that need a person's permission by the agent file: each such call
+            is a proposal. It includes `propose`.
         max_concurrent: sessions at once; further calls wait in the order of their arrival.
         max_waiting: calls that wait; further calls are refused.
         deadline: seconds that one call may take, its waiting included.
@@ -131,16 +134,19 @@ class Executor:
         model: Model,
         texts: Literal["last", "all"] = "last",
         propose: bool = False,
+        interactive: bool = False,
         max_concurrent: int = 8,
         max_waiting: int = 100,
         deadline: float = 300.0,
     ) -> None:
         self.agent = agent
         self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
+        self.contents = PeerContents(participant)
         self._participant = participant
         self._model = model
         self._texts = texts
-        self._propose = propose
+        self._propose = propose or interactive
+        self._interactive = interactive
         self._free = asyncio.Semaphore(max_concurrent)
         self._max_calls = max_concurrent + max_waiting
         self._deadline = deadline
@@ -150,30 +156,40 @@ class Executor:
     def gate(self, name: str, arguments: Mapping[str, Any] | None) -> str:
         """The reason why a session may not use `participant/tool`, by its name or with these arguments; else ''.
 
-        With `toolPermission` `always`, every tool needs a person's permission, so no tool is left. With `tool`, a tool
+        With `toolPermission` `always`, every tool needs a person's permission, so no tool is left unless a person is
+        asked (`interactive`). With `tool`, a tool
         needs it unless the agent file allows it for its server; for a participant that the file does not name, the
         capabilities decide. With `never` no tool needs it. In each case the participant must be permitted to send
         the request.
 
+        For `read_resource` and `get_prompt` the defaults of the server count, and the capabilities for that request.
+
         Spec: T-6, TA-31 to TA-33.
         """
-        permission = self.agent.settings.tool_permission
-        owner, _, tool = name.partition("/")
+        given = arguments or {}
+        owner, tool, request = _request_of(name, given)
         server = self.agent.servers.get(owner)
         shown = one_line(name, 120)
-        if permission == "always":
-            return f"{shown} may not be called: in this agent every tool needs a person's permission"
         if server is not None and not server.in_context(tool):
             return f"{shown} may not be called: only a person adds it to a session"
-        if permission == "tool" and server is not None and server.needs_permission(tool):
+        if not self._interactive and self.needs_approval(name, given):
+            if self.agent.settings.tool_permission == "always":
+                return f"{shown} may not be called: in this agent every tool needs a person's permission"
             return f"{shown} may not be called: it needs a person's permission, and a session has none"
-        params = {"name": tool} if arguments is None else {"name": tool, "arguments": dict(arguments)}
-        request = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
         if not self._propose and not self._participant.can_send("mcp/request", request, owner):
             return (
                 f"{shown} may not be called: {self._participant.client.id} is not permitted to request that"
             )
         return ""
+
+    def needs_approval(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether the agent file demands a person's permission for each call of a tool. Spec: T-6, TA-65."""
+        permission = self.agent.settings.tool_permission
+        owner, tool, _ = _request_of(name, arguments)
+        server = self.agent.servers.get(owner)
+        return permission == "always" or (
+            permission == "tool" and server is not None and server.needs_permission(tool)
+        )
 
     # --- calls ---
 
@@ -269,6 +285,8 @@ class Executor:
                 self._participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
             ),
             gate=self.gate,
+            contents=self.contents,
+            asks=self.needs_approval if self._interactive else None,
             shares_context=True,
             on_step=on_step,
         )
@@ -354,6 +372,20 @@ class Executor:
             task.cancel(reason)
         if stopped:
             await asyncio.wait(stopped, timeout=ENDS_WITHIN)
+
+    async def close(self) -> None:
+        """Ends the requests for lists of resources and prompts; after `end`, when the agent leaves."""
+        await self.contents.close()
+
+
+def _request_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """The participant of a call, its tool (empty for a resource or a prompt), and the request for it."""
+    rpc = {"jsonrpc": "2.0", "id": 0}
+    if (reading := content_request(name, arguments)) is not None:
+        return reading[0], "", {**rpc, **reading[1]}
+    owner, _, tool = name.partition("/")
+    params = {"name": tool, **({"arguments": dict(arguments)} if arguments else {})}
+    return owner, tool, {**rpc, "method": "tools/call", "params": params}
 
 
 def _list_calls(run: Run) -> tuple[CallRecord, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import OFFLINE, model_of
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.remote import RemoteServer
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -26,11 +27,11 @@ from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.settings.environment import fill_settings
 from mew_lab.settings.faults import place
-from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
+from mew_lab.tools_agent.definition import TRANSPORTS, AgentDefinition, ServerDefinition
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.transport.link import Link
 
-__all__ = ["Home", "model_for", "participant_id", "redefine", "server_command", "startable_servers"]
+__all__ = ["Home", "bridge_arguments", "model_for", "participant_id", "redefine", "startable_servers"]
 
 SPACE = "tools"
 
@@ -126,8 +127,8 @@ class Home:
         return MEWClient(space=SPACE, connect_link=link)
 
     def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
-        env, cwd = server_command(server, self._folder)
-        return McpBridge(name, server.command, env=env, cwd=cwd)
+        command, options = bridge_arguments(server, self._folder)
+        return McpBridge(name, command, **options)
 
 
 def startable_servers(agent: AgentDefinition, me: str) -> dict[str, ServerDefinition]:
@@ -139,17 +140,28 @@ def startable_servers(agent: AgentDefinition, me: str) -> dict[str, ServerDefini
     return servers
 
 
-def server_command(server: ServerDefinition, folder: Path) -> tuple[dict[str, str], Path]:
-    """The variables of a server, and its working directory.
+def bridge_arguments(server: ServerDefinition, folder: Path) -> tuple[list[str] | str, dict[str, Any]]:
+    """The command or the address of a server, and the options of its `McpBridge`.
 
     Args:
-        folder: the base of a relative directory.
+        folder: the base of a relative working directory.
 
     Raises:
-        ConfigError: a variable is not set; it names its place.
+        ConfigError: a variable is not set, or the server cannot be addressed so; the error names the place.
     """
-    env = fill_settings(server.env, key=place("mcpServers", server.name, "env"))
-    return env, folder / server.cwd if server.cwd else folder
+    at = place("mcpServers", server.name)
+    if server.type not in TRANSPORTS:
+        env = fill_settings(server.env, key=place(at, "env"))
+        return list(server.command), {"env": env, "cwd": folder / server.cwd if server.cwd else folder}
+    url = str(fill_settings(server.url, key=place(at, "url")))
+    headers = fill_settings(server.headers, key=place(at, "headers"))
+    options = {"headers": headers, "transport": TRANSPORTS[server.type]}
+    try:
+        RemoteServer(url, **options)
+    except ConfigError as fault:
+        key = place(at, fault.key) if fault.key else at
+        raise ConfigError(f"{key}: {fault}", key=key) from None
+    return url, options
 
 
 def redefine(
@@ -177,7 +189,14 @@ def _model_settings(agent: AgentDefinition) -> tuple[object, ...]:
 
 def _how(server: ServerDefinition) -> tuple[object, ...]:
     """What starts a server; the rules for its tools may change while it runs."""
-    return (server.type, tuple(server.command), dict(server.env), server.cwd)
+    return (
+        server.type,
+        tuple(server.command),
+        dict(server.env),
+        server.cwd,
+        server.url,
+        dict(server.headers),
+    )
 
 
 def model_for(

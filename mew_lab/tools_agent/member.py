@@ -120,6 +120,7 @@ class ToolsAgent:
     async def stop(self) -> None:
         """Ends the sessions, answers their callers and leaves the space. A second call does nothing."""
         await self.executor.end("the agent leaves")
+        await self.executor.close()
         await self.participant.stop(settle=LAST_ANSWERS)
 
     def replace(self, agent: AgentDefinition) -> None:

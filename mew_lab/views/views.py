@@ -17,6 +17,7 @@ from weakref import WeakSet, ref
 
 from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
 from mew_lab.log.log import Log
@@ -53,14 +54,17 @@ LOG_PARTS: dict[str, str] = {
 
 
 class ViewedSession(Session, Protocol):
-    """A session with the three members that the views need besides.
+    """A session with the four members that the views need besides.
 
     Attributes:
+        local: The participants that this process brings to the space.
         rows: The rows of the feed.
         granting: Grants and revokes capabilities, within limits.
         on_down: The functions that are called with the lab when the space is down.
     """
 
+    @property
+    def local(self) -> LocalParticipants: ...
     @property
     def rows(self) -> LiveRows: ...
     @property

@@ -152,11 +152,13 @@ async def test_a_cancel_ends_the_reasoning_that_it_names_and_no_other(site: Site
 
         return reply
 
-    agent = await site.agent("agent", Script(waits(0), waits(1)))
+    model = Script(waits(0), waits(1))
+    agent = await site.agent("agent", model)
     first = await human.chat("First", to="agent")
-    await site.first("reasoning/start")
+    await until(lambda: len(model.asked) == 1)
     second = await human.chat("Second", to="agent")
-    starts = await until(lambda: len(started := site.sent("reasoning/start")) == 2 and started)
+    await until(lambda: len(model.asked) == 2)
+    starts = site.sent("reasoning/start")
     for context in (starts[0].id, "nobody's", second.id):
         await said_by(site, human, "reasoning/cancel", context=context, payload={"reason": "superseded"})
     await until(lambda: len(agent.runs) == 1)

@@ -11,13 +11,16 @@ import json
 import socket
 import sys
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import anyio
 import mcp.server.stdio
 import uvicorn
 from mcp import types
+from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
+from pydantic import BaseModel, Field
 
 ERA = sys.argv[1] if len(sys.argv) > 1 else "both"
 TRANSPORT = sys.argv[2] if len(sys.argv) > 2 else "stdio"
@@ -75,6 +78,65 @@ async def log(ctx: Context, times: int, text: str) -> str:
     for _ in range(times):
         await ctx.info({"text": text})
     return "logged"
+
+
+class Order(BaseModel):
+    """What a person is asked."""
+
+    size: int = Field(ge=1, le=9)
+    note: str = ""
+
+
+def ask_order(what: str) -> Elicit[Order]:
+    return Elicit(f"How many {what}?", Order)
+
+
+@server.tool()
+async def order(what: str, answer: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> str:
+    """Asks the person how many."""
+    return (
+        f"{answer.action} {answer.data.size} {answer.data.note}"
+        if answer.action == "accept"
+        else answer.action
+    )
+
+
+def ask_model(text: str) -> Sample:
+    content = types.TextContent(type="text", text=text)
+    return Sample(
+        [types.SamplingMessage(role="user", content=content)], max_tokens=50, system_prompt="Be brief."
+    )
+
+
+@server.tool()
+async def summarise(text: str, reply: Annotated[types.CreateMessageResult, Resolve(ask_model)]) -> str:
+    """Asks the model of the client."""
+    return f"{reply.model}: {cast(Any, reply.content).text}"
+
+
+def ask_roots() -> ListRoots:
+    return ListRoots()
+
+
+@server.tool()
+async def folders(found: Annotated[types.ListRootsResult, Resolve(ask_roots)]) -> str:
+    """Asks which folders it may know."""
+    return " ".join(str(root.uri) for root in found.roots)
+
+
+@server.tool()
+async def sign_in(ctx: Context) -> types.InputRequiredResult | str:
+    """Asks the person to open an address."""
+    url = "https://login.example.org/start?id=7"
+    if ctx.protocol_version != "2026-07-28":
+        return (await ctx.elicit_url("Please sign in.", url, "e-1")).action
+    if ctx.input_responses:
+        assert ctx.request_state == "state of the server"
+        return cast(types.ElicitResult, ctx.input_responses["sign"]).action
+    asked = types.ElicitRequest(
+        params=types.ElicitRequestURLParams(message="Please sign in.", url=url, elicitation_id="e-1")
+    )
+    return types.InputRequiredResult(input_requests={"sign": asked}, request_state="state of the server")
 
 
 @server.completion()

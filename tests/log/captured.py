@@ -100,7 +100,7 @@ READINGS: dict[str, Reading] = {
         exchanges={5: (5, 8), 38: (35, 38)},
     ),
     # test-client lists the tools of calculator-agent and calls add, multiply, evaluate twice and a tool that there is
-    # not. The last answer has the text NOT_FOUND where JSON-RPC wants a number, so no participant can read it.
+    # not. The last answer has the text NOT_FOUND where JSON-RPC wants a number: the call has failed.
     "2-mcp": Reading(
         messages=15,
         participants=("calculator-agent", "test-client"),
@@ -108,8 +108,7 @@ READINGS: dict[str, Reading] = {
             *text_for_correlation(8, 14, 20, 26, 32, 38),
             *bare_request(5, 11, 17, 23, 29, 35),
             *bare_response(8, 14, 20, 26, 32),
-            *not_answered(35),
-            Found(38, "malformed-call", "warn", "P-3-21", (35,)),
+            Found(38, "malformed-answer", "warn", "P-3-21", (35,)),
         ),
         exchanges={11: (11, 14), 38: (35, 38)},
         calls=(
@@ -118,7 +117,7 @@ READINGS: dict[str, Reading] = {
             Call(17, "test-client", "calculator-agent", "multiply", 20),
             Call(23, "test-client", "calculator-agent", "evaluate", 26),
             Call(29, "test-client", "calculator-agent", "evaluate", 32),
-            Call(35, "test-client", "calculator-agent", "invalid"),
+            Call(35, "test-client", "calculator-agent", "invalid", 38),
         ),
         own_right={"test-client": 6},
     ),
@@ -134,8 +133,7 @@ READINGS: dict[str, Reading] = {
             Found(13, "approval-without-reference", "warn", "P-3.2.1-3", (9,)),
             Found(29, "approval-without-reference", "warn", "P-3.2.1-3", (25,)),
             Found(45, "approval-without-reference", "warn", "P-3.2.1-3", (41,)),
-            *not_answered(45),
-            Found(49, "malformed-call", "warn", "P-3-21", (45,)),
+            Found(49, "malformed-answer", "warn", "P-3-21", (45,)),
         ),
         exchanges={9: (9,), 13: (13, 17), 53: (53,)},
         proposals=(
@@ -146,7 +144,7 @@ READINGS: dict[str, Reading] = {
         calls=(
             Call(13, "fulfiller", "calculator-agent", "add", 17),
             Call(29, "fulfiller", "calculator-agent", "multiply", 33),
-            Call(45, "fulfiller", "calculator-agent", "not-a-tool"),
+            Call(45, "fulfiller", "calculator-agent", "not-a-tool", 49),
         ),
         own_right={"fulfiller": 3},
     ),

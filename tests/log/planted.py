@@ -711,12 +711,12 @@ def cancelled_one_of_two_alike(c: Conversation) -> list[Expected]:
     return [Expected("unanswered-request", id)]
 
 
-def answered_in_a_way_that_nobody_reads(c: Conversation) -> list[Expected]:
+def answered_by_an_error_with_a_text_for_a_code(c: Conversation) -> list[Expected]:
     payload = c.call()
     id = c.request("anna", payload)
     error = {"jsonrpc": "2.0", "id": payload["id"], "error": {"code": "NOT_FOUND", "message": "no such tool"}}
     answer = c.send("tool", "mcp/response", error, to=["anna"], correlation_id=[id])
-    return [Expected("unanswered-request", id), Expected("malformed-call", answer)]
+    return [Expected("malformed-answer", answer)]
 
 
 def thought_after_its_own_cancel(c: Conversation) -> list[Expected]:
@@ -850,7 +850,7 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(ack_forged, joined_twice, left_unseen, spoke_when_gone, not_announced, stream_not_opened),
     *(edited_by_a_further_argument, approved_twice_by_the_same, withdrawn_by_its_target, answer_to_a_chat),
     *(nobody_of_three_answers, cancelled_by_another, cancelled_one_of_two_alike),
-    answered_in_a_way_that_nobody_reads,
+    answered_by_an_error_with_a_text_for_a_code,
     *(thought_after_its_own_cancel, frame_after_its_owner_left, status_with_a_text_for_a_count),
     *(id_of_anothers_chat, denied_kind, dotdot_at_the_end, loop_of_three, loop_without_references),
 )

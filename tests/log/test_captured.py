@@ -186,11 +186,14 @@ def test_a_capture_sent_again_to_our_gateway_is_replayed_and_verified(
     assert ours.verify().intact
 
 
-def test_a_call_that_no_participant_can_read_is_told_with_its_place(shared: Path) -> None:
+def test_an_answer_that_breaks_json_rpc_is_told_with_what_is_wrong(shared: Path) -> None:
     [one] = [
-        one for one in open_log(shared / "captures" / "2-mcp").diagnose() if one.rule == "malformed-call"
+        one for one in open_log(shared / "captures" / "2-mcp").diagnose() if one.rule == "malformed-answer"
     ]
-    assert "so participants ignore it: payload.error.code: " in one.sentence
+    assert (
+        "has an error whose code is no integer: 'NOT_FOUND', so request tools-call-invalid-" in one.sentence
+    )
+    assert one.sentence.endswith(" counts as failed")
 
 
 def test_all_captures_in_one_log_have_the_findings_and_requests_of_each(shared: Path) -> None:

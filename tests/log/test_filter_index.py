@@ -6,15 +6,15 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import mew_lab
 from mew_lab.errors import FilterError, JournalError
 from mew_lab.log.entries import is_message
+from mew_lab.log.fact_pass import LEDGER, RULES, STATES, FactPass, Put
 from mew_lab.log.files import Files
 from mew_lab.log.filter.filtered import FilteredLog, filter_records
 from mew_lab.log.filter.grammar import parse_filter
@@ -31,6 +31,8 @@ from mew_lab.space.events import Record
 from tests.log.filter_table import START, random_filter, random_record, record
 from tests.log.hostile import honest_lines, hostile_journal
 from tests.log.test_filter import MEANT, RECORDS
+
+from ..conftest import seeds
 
 CLOCK = FilterClock(lambda: START)
 
@@ -59,7 +61,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_index_and_the_predicate_agree_on_random_messages(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     journal = Journal(tmp_path / "j.jsonl", space="demo")
@@ -69,7 +71,7 @@ def test_the_index_and_the_predicate_agree_on_random_messages(seed: int, tmp_pat
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_index_and_the_predicate_agree_on_hostile_lines(seed: int, tmp_path: Path) -> None:
     (tmp_path / "j.jsonl").write_bytes(hostile_journal(seed))
     assert check(tmp_path / "j.jsonl", random.Random(seed), 40) > 25
@@ -193,7 +195,7 @@ def check_facts(path: Path, log: Log, dice: random.Random) -> int:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_facts_are_right_at_every_stage_of_the_index(
     tmp_path: Path, seed: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,23 +230,26 @@ def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "j.jsonl"
     path.write_bytes(b"\n".join(honest_lines(random.Random(1), 100)) + b"\n")
     asked: list[str] = []
-    write = LogIndex.write_facts
 
-    def count(self: LogIndex, tables: Sequence[str], rows_of: Any) -> None:
-        def noted(records: Iterable[Record]) -> Any:
-            asked.extend(tables)
-            return rows_of(records)
+    def noted(fact_pass: FactPass) -> FactPass:
+        def run(records: Iterable[Record], put: Put) -> None:
+            asked.append(fact_pass.name)
+            fact_pass.run(records, put)
 
-        write(self, tables, noted)
+        return fact_pass._replace(run=run)
 
-    monkeypatch.setattr(LogIndex, "write_facts", count)
+    monkeypatch.setattr("mew_lab.log.filter.facts.LEDGER", noted(LEDGER))
+    monkeypatch.setattr("mew_lab.log.filter.facts.RULES", noted(RULES))
+    monkeypatch.setattr("mew_lab.log.fact_pass.LEDGER", noted(LEDGER))
+    monkeypatch.setattr("mew_lab.log.fact_pass.RULES", noted(RULES))
     for _ in range(2):
         log = open_log(path)
         for _ in range(2):
             assert len(log.filter("state exists")) > 0
             len(log.filter("latency > 1 and diag.severity >= warn"))
             log.diagnose()
-    assert asked == ["states", "findings", "diagnosis"]
+            log.requests()
+    assert asked == ["ledger", "rules"]
 
 
 def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) -> None:
@@ -253,14 +258,13 @@ def test_a_journal_that_is_cut_while_facts_are_computed_is_told(tmp_path: Path) 
     path.write_bytes(data)
     index = open_log(path).index
 
-    def cut(records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
+    def cut(records: Iterable[Record], put: Put) -> None:
         path.write_bytes(data[: len(data) // 2])
         for _ in records:
             pass
-        yield from ()
 
     with pytest.raises(JournalError, match="was changed while it was read"):
-        index.write_facts(("states",), lambda records: (cut(records),))
+        index.write_facts(STATES._replace(run=cut))
     assert not index.known_facts
 
 
@@ -314,7 +318,7 @@ def unbuilt(monkeypatch: pytest.MonkeyPatch) -> list[LogIndex]:
     return parts
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_first_filter_selects_what_the_predicate_selects(
     tmp_path: Path, seed: int, unbuilt: list[LogIndex], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,8 @@ from tests.log.filter_table import (
     reads_columns,
 )
 
+from ..conftest import seeds
+
 CLOCK = FilterClock(lambda: START)
 
 
@@ -69,12 +71,12 @@ def check_index(seed: int, filters: int, records: int = 120) -> int:
     return some
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_predicate_and_the_sql_agree(seed: int) -> None:
     assert check(seed, 60) > 15, "the filters select nothing, or everything"
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_predicate_and_the_index_agree(seed: int) -> None:
     assert check_index(seed, 60) > 20, "the filters select nothing, or everything"
 

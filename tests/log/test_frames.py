@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from mew_lab.errors import ConfigError
+from mew_lab.log.files import Files
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, describe_frames
 from mew_lab.log.frames import FrameMaker
 from mew_lab.log.ledger_rows import MessageState, MessageStates, ledger_columns
@@ -22,6 +23,7 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
 from mew_lab.space.events import Enrolled, Event, Joined, Received, Record
 
+from .hostile import honest_lines, hostile_journal
 from .sessions import session
 from .stage import Stage, says
 
@@ -501,6 +503,55 @@ def test_frames_of_a_growing_log_are_those_of_its_file(seed: int, tmp_path: Path
     assert len(growing.requests()) and len(growing.verdicts())
     for name in FRAMES:
         pd.testing.assert_frame_equal(growing.frame(name), file.frame(name))
+
+
+def plain_frames(path: Path) -> dict[str, pd.DataFrame]:
+    """The frames of a pass over all records of a file, without an index."""
+    maker = FrameMaker()
+    return {
+        name: maker.frame(name, lambda done: () if done else Files((path,)).read([]))
+        for name in FRAMES
+        if name != "verdicts"  # the only one that no index keeps
+    }
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
+)
+def test_the_frames_that_an_index_keeps_are_those_of_a_plain_pass(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On honest and hostile lines, when they are made, after more lines, and at the next opening."""
+    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    monkeypatch.setattr(
+        "mew_lab.log.ledger_rows.SETTLE_ROWS", 20
+    )  # rows settle in another order than they came
+    monkeypatch.setattr("mew_lab.log.fact_pass.BATCH", 7)
+    dice, path = random.Random(seed), tmp_path / "j.jsonl"
+    if seed % 2:
+        lines = hostile_journal(seed, events=150).splitlines(keepends=True)
+    else:
+        lines = [line + b"\n" for line in honest_lines(dice, 250)]
+    half = dice.randrange(len(lines) // 3, len(lines))
+    path.write_bytes(b"".join(lines[:half]))
+    log = open_log(path)
+    for _ in range(2):
+        expected = plain_frames(path)
+        for each in (log, open_log(path)):
+            for name, frame in expected.items():
+                pd.testing.assert_frame_equal(each.frame(name), frame)
+        path.write_bytes(b"".join(lines))
+    assert log.index.path is not None and len(log.requests()) and len(log.chat())
+    before = log.requests()
+    mine = log.requests()
+    mine["id"] = "changed"
+    pd.testing.assert_frame_equal(log.requests(), before)
+
+
+def test_a_frame_of_tuples_says_so_of_each_column_that_has_them() -> None:
+    for spec in FRAMES.values():
+        for column in spec.columns:
+            assert column.several == ("a tuple" in column.about), column.name
 
 
 @pytest.mark.parametrize("seed", range(6, 12))

@@ -27,6 +27,8 @@ from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
 from tests.log.hostile import honest_lines, hostile_journal, hostile_lines
 
+from ..conftest import seeds
+
 COLUMNS = (
     "seq", "time", "event", "from", "to", "kind", "context", "correlation_id", "verdict", "code", "pattern", "grant",
     "id", "ts", "method", "tool", "participant", "connection", "via", "detail", "size", "receivers", "deliveries",
@@ -79,7 +81,7 @@ def check(path: Path, index: LogIndex) -> None:
 
 @pytest.mark.drawn
 @pytest.mark.threat(32)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_the_rows_are_those_of_the_reference_reader_however_hostile_the_file(
     tmp_path: Path, seed: int
 ) -> None:
@@ -426,7 +428,7 @@ def test_rows_are_found_while_the_index_is_built(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.drawn
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_payload_path_in_sql_finds_what_the_records_hold(tmp_path: Path, seed: int) -> None:
     # By the standard library, of messages that two readers of JSON understand alike.
     for unique in (True, False):

@@ -266,7 +266,7 @@ def test_old_records_leave_the_memory_and_come_back_from_the_journal(tmp_path: P
     for seq in range(1, 4001):
         journal.append([record(seq)])
         log.observe(record(seq))
-        if seq % often == 0 and seq < 500 * often:
+        if seq % often == 0 and seq < 200 * often:
             assert len(log.df) == seq
     assert len(log.held) < 100 + 25 + 1024 + 1
     assert len(journal.paths) > 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import malformed, read_payload
+from mew_lab.protocol.intake import answer_fault, malformed, read_payload
 from mew_lab.protocol.payloads.system import SystemPresence
 
 
@@ -79,9 +79,6 @@ def test_what_follows_the_specification_is_taken(kind: str, payload: Any) -> Non
         ("mcp/request", {"method": "x", "params": [1]}, "payload.params: "),
         ("mcp/request", {"method": "x", "id": 1.5}, "payload.id"),
         ("mcp/proposal", {"params": {}}, "payload.method: Field required"),
-        ("mcp/response", {}, "a response holds either a result or an error"),
-        ("mcp/response", {"result": 1, "error": {"code": 1, "message": "x"}}, "a response holds either"),
-        ("mcp/response", {"error": "no"}, "payload.error"),
         ("mcp/reject", {"reason": {}}, "payload.reason"),
         ("chat", {"text": None}, "payload.text"),
         ("participant/pause", {"timeout_seconds": -1}, "payload.timeout_seconds"),
@@ -145,3 +142,34 @@ def test_what_the_gateway_sends_is_read_as_far_as_it_fits() -> None:
     assert isinstance(presence, SystemPresence)
     assert presence.event == "join"
     assert presence.participant is not None and presence.participant.id == "bob"
+
+
+@pytest.mark.req("P-3.1.2-1", "P-4.3-5")
+@pytest.mark.parametrize(
+    ("payload", "fault"),
+    [
+        ({"result": None}, ""),
+        ({"result": 1, "error": None}, ""),
+        ({"error": {"code": -32000, "message": "x", "data": [1]}, "jsonrpc": "2.0", "id": "a"}, ""),
+        ({}, "holds neither a result nor an error"),
+        ({"error": None}, "holds neither a result nor an error"),
+        ({"result": 1, "error": {"code": 1, "message": "x"}}, "holds both a result and an error"),
+        ({"error": "no"}, "has an error that is no object: 'no'"),
+        ({"error": {"code": "E_NO", "message": "x"}}, "has an error whose code is no integer: 'E_NO'"),
+        ({"error": {"code": True, "message": "x"}}, "has an error whose code is no integer: True"),
+        ({"error": {"message": "x"}}, "has an error without a code"),
+        ({"error": {"code": 1}}, "has an error whose message is no text: None"),
+        ({"result": 1, "id": [1]}, "has a member id of another type: [1]"),
+        (
+            {"error": {"code": "\x1b[2J" + "x" * 5000, "message": "x"}},
+            "has an error whose code is no integer: ",
+        ),
+    ],
+)
+def test_a_response_that_breaks_json_rpc_is_taken_and_its_fault_is_told_in_bounds(
+    payload: Any, fault: str
+) -> None:
+    assert why("mcp/response", payload) == ""
+    told = answer_fault(payload)
+    assert told.startswith(fault) if fault else told == ""
+    assert len(told) < 160 and "\x1b" not in told

@@ -664,9 +664,10 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     assert (acknowledged.to, acknowledged.correlation_id) == (("human",), (sent.id,))
     with pytest.raises(NoReply):
         await open_call
-    for unanswered in (asked, call):
-        with pytest.raises(NoReply, match="bot left space 'demo' before answering"):
-            await unanswered
+    with pytest.raises(NoReply, match="human shut bot down before it answered bot/endless; it may have run"):
+        await asked
+    with pytest.raises(NoReply, match="bot left space 'demo' before answering"):
+        await call  # it was made afterwards
     with pytest.raises(LocalProtocolError, match="shut down by human"):
         await bot.chat("x")
     await bot.stop()
@@ -675,6 +676,32 @@ async def test_a_shutdown_is_acknowledged_after_the_hooks_and_the_participant_le
     await bot.start()
     await bot.chat("new life")
     assert str(await human.call("bot/echo", {"n": 1})) == "1"
+
+
+@pytest.mark.req("C-6")
+async def test_a_shutdown_ends_what_waits_for_the_participant_alone_at_once(
+    room: Room, human: MEWParticipant
+) -> None:
+    boss, caller = await room.seat("boss", "human"), await room.seat("caller", "human")
+    silent = [await room.seat(name, "tool") for name in ("one", "two")]
+    for participant in silent:  # they neither answer nor leave
+        participant.request_server.hold(True)
+        participant.controls.on_shutdown(lambda payload: asyncio.Event().wait())
+    request, both = caller.call("one/x"), caller.mcp_request(["one", "two"], {"method": "x/y"})
+    proposed, question = caller.propose("one/x"), caller.ask("Are you there?", "one")
+    await until(lambda: human.proposals.open())
+    await human.approve(proposed.id)
+    await until(lambda: proposed.state == "fulfilled")
+    await boss.controls.shutdown("one")
+    for call in (request, proposed):
+        with pytest.raises(NoReply, match="boss shut one down before it answered one/x; it may have run"):
+            await asyncio.wait_for(call.outcome(), 5)
+    with pytest.raises(NoReply, match="boss shut one down before it answered one: Are you there"):
+        await asyncio.wait_for(question.outcome(), 5)
+    assert "one" in caller.client.participants and not both.done
+    await boss.controls.shutdown("two")
+    with pytest.raises(NoReply, match="boss shut one, two down before it answered one, two/x/y"):
+        await asyncio.wait_for(both.outcome(), 5)
 
 
 @pytest.mark.req("P-3.9.10-4")

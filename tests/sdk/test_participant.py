@@ -880,3 +880,38 @@ async def test_tools_and_resources_are_registered_under_the_specifications_names
         "calculator", {"method": "resources/read", "params": {"uri": "notes://today"}}
     )
     assert read["contents"][0]["text"] == "calm"
+
+
+@pytest.mark.req("S-ERR-3", "P-3.1.2-1")
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (
+            {"error": {"code": "NOT_FOUND", "message": "no such tool"}},
+            "odd/x failed: no such tool; its answer has an error whose code is no integer: 'NOT_FOUND'",
+        ),
+        ({}, "odd/x failed: its answer holds neither a result nor an error"),
+        (
+            {"result": {"content": []}, "error": {"code": -32000, "message": "half done"}},
+            "odd/x failed: half done (-32000); its answer holds both a result and an error",
+        ),
+    ],
+)
+async def test_an_answer_that_breaks_json_rpc_ends_the_call_as_failed(
+    room: Room, human: MEWParticipant, answer: Any, sentence: str
+) -> None:
+    odd = await room.seat("odd", "tool")
+    odd.request_server.hold(True)
+    odd.on_mcp_request(
+        lambda request: odd.client.post(
+            {
+                "kind": "mcp/response",
+                "to": [request.sender],
+                "correlation_id": [request.id],
+                "payload": {"jsonrpc": "2.0", "id": request.payload["id"], **answer},
+            }
+        )
+    )
+    with pytest.raises(ToolFailed) as caught:
+        await asyncio.wait_for(human.call("odd/x").outcome(), 5)
+    assert str(caught.value) == sentence

@@ -13,7 +13,8 @@ import pytest
 from mew_lab.errors import ConfigError
 from mew_lab.settings.documents import read_yaml
 from mew_lab.tools_agent import agent_file
-from mew_lab.tools_agent.agent_file import parse_agent, read_agent_file, save_agent_file
+from mew_lab.tools_agent.agent_file import check_agent, parse_agent, read_agent_file, save_agent_file
+from mew_lab.tools_agent.remarks import list_ignored
 
 TOOL = {
     "name": "book_flight",
@@ -314,3 +315,30 @@ def test_the_example_of_the_design_is_an_agent(shared: Path) -> None:
     assert parse_agent(document(tools=[example])).tools[0].described == {
         "name": example["name"], "description": example["description"], "inputSchema": example["parameters"],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("server", "place"),
+    [
+        ({"type": "sse"}, "url"),
+        ({"type": "streamable-http", "url": "ftp://host/x"}, "url"),
+        ({"url": "https://me:secret-word@host/x"}, "url"),
+        ({"url": "http://example.org/x", "headers": {"Authorization": "secret-word"}}, "headers"),
+        ({"url": "https://host/x", "headers": {"A b": "secret-word"}}, "headers"),
+        ({"url": "https://host/x", "headers": {"A": ["secret-word"]}}, "headers.A"),
+    ],
+)
+def test_the_address_of_a_server_is_checked_with_its_place_and_shows_no_secret(
+    server: dict[str, Any], place: str
+) -> None:
+    faults = check_agent({"metadata": {"name": "A"}, "mcpServers": {"far": server}})
+    assert [fault.key for fault in faults] == [f"mcpServers.far.{place}"]
+    assert "secret-word" not in str(faults)
+
+
+@pytest.mark.parametrize(
+    "server", [{"url": "https://host/x"}, {"type": "sse", "url": "http://127.0.0.1:1/sse"}]
+)
+def test_a_server_at_a_url_can_be_started(server: dict[str, Any]) -> None:
+    agent = parse_agent({"metadata": {"name": "A"}, "mcpServers": {"far": server}})
+    assert agent.servers["far"].can_start and list_ignored(agent) == []

@@ -12,6 +12,7 @@ import pytest
 from mew_lab.agent.model import Message, Reply, Usage
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.tools import ToolBox
 from mew_lab.tools_agent.executor import UnknownTool
 
 from ..agent.conftest import PROPOSER, Script, until, wants
@@ -287,6 +288,7 @@ async def test_more_calls_than_are_allowed_at_once_wait_in_order_and_further_one
     calls = [asyncio.create_task(desk.executor.execute("ask", {"what": str(n)})) for n in range(6)]
     done = await calls[5]
     assert done.is_error and "later" in done.text
+    await until(lambda: now == 2)
     release.set()
     assert [result.text for result in await asyncio.gather(*calls[:5])] == ["done"] * 5
     assert (most, order) == (2, list("01234"))
@@ -461,3 +463,61 @@ async def test_the_result_is_plain_json_of_mcp(site: Site) -> None:
         "isError": False,
         "_meta": {"mew-lab/context": done.context},
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule", "offered"),
+    [
+        ({"toolPermission": "never"}, None, True),
+        ({"toolPermission": "always"}, None, False),
+        ({"toolPermission": "tool"}, None, False),
+        ({"toolPermission": "tool"}, {"permissionRequired": False}, True),
+        ({"toolPermission": "tool"}, {"permissionRequired": False, "include": "manual"}, False),
+    ],
+)
+async def test_the_resources_of_a_server_are_read_where_its_tools_may_be_called(
+    site: Site, settings: dict[str, Any], rule: dict[str, Any] | None, offered: bool
+) -> None:
+    box = ToolBox(name="odd")
+    box.add_resource("note://one", "Water the beans.")
+    await site.seat("odd", "tool", tools=box)
+    server = {"command": "x"} | ({"serverToolDefaults": rule} if rule else {})
+    model = Script(wants("read_resource", {"participant": "odd", "uri": "note://one"}), Reply("done"))
+    desk = await site.desk(model, described(servers={"odd": server}, **settings))
+    done = await desk.call("ask", {"what": "x"})
+    assert model.offered[0] == (["read_resource"] if offered else [])
+    assert done.calls[0].observation == (
+        "Water the beans." if offered else "Error: there is no tool read_resource. Tools here: none"
+    )
+    assert (desk.executor.gate("read_resource", {"participant": "odd", "uri": "note://one"}) == "") == offered
+
+
+@pytest.mark.parametrize("permission", ["tool", "always"])
+async def test_an_interactive_session_proposes_what_needs_a_permission_and_requests_the_rest(
+    site: Site, permission: str
+) -> None:
+    human = await site.seat("human", "human")
+    await site.tool("odd", lambda: "kept", name="keep")
+    await site.tool("free", lambda: "read", name="read")
+    model = Script(wants("odd/keep"), wants("free/read"), Reply("done"))
+    desk = await site.desk(
+        model, described(servers={"odd": {"command": "x"}}, toolPermission=permission), interactive=True
+    )
+    human.on_mcp_proposal(lambda proposal: human.approve(proposal.id))
+    done = await desk.call("ask", {"what": "x"})
+    assert model.offered[0] == ["free/read", "odd/keep"]
+    assert [record.observation for record in done.calls] == ["kept", "read"]
+    proposed = [proposal.payload["params"]["name"] for proposal in site.sent("mcp/proposal")]
+    assert proposed == (["keep"] if permission == "tool" else ["keep", "read"])
+
+
+async def test_a_rejected_call_of_an_interactive_session_is_an_observation(site: Site) -> None:
+    human = await site.seat("human", "human")
+    await site.tool("odd", lambda: "kept", name="keep")
+    model = Script(wants("odd/keep"), Reply("Then not."))
+    desk = await site.desk(
+        model, described(servers={"odd": {"command": "x"}}, toolPermission="tool"), interactive=True
+    )
+    human.on_mcp_proposal(lambda proposal: human.reject(proposal.id, "too early"))
+    done = await desk.call("ask", {"what": "x"})
+    assert done.text == "Then not." and "too early" in done.calls[0].observation

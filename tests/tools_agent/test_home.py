@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mew_lab.tools_agent.home import Home, model_for
 from ..agent.conftest import Script, until, wants
 from ..agent.llm_server import ChatServer, refused, text_answer
 from ..bridge.conftest import alive
+from ..bridge.test_remote import HEADERS, SECRET, answering, served
 from .conftest import ASK, described
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
@@ -74,6 +76,61 @@ async def test_a_server_that_does_not_start_is_named_and_leaves_nothing(
 async def test_servers_of_a_type_that_is_not_started_are_left_out() -> None:
     home = Home(described(servers={"inner": {"type": "internal"}, "odd": odd()}), model=Script())
     assert list(home.agent.agent.servers) == ["odd"]
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize(("kind", "transport"), [("streamable-http", "http"), ("sse", "sse"), (None, "http")])
+async def test_a_server_at_a_url_is_used_as_a_program_is_and_its_header_is_shown_nowhere(
+    kind: str | None, transport: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MEW_TEST_SECRET", SECRET)
+    async with served(transport) as (url, _):
+        far = {"url": url, "headers": HEADERS} | ({"type": kind} if kind else {})
+        model = Script(wants("far/add", {"a": 2, "b": 3}), Reply("Five."))
+        agent = described(servers={"far": far})
+        async with Home(agent, model=model) as home:
+            done = await home.agent.executor.execute("ask", {"what": "x"})
+            moved = described(servers={"far": {**far, "headers": {"X-Other": "1"}}})
+            assert home.replace(moved) == ["mcpServers.far"]
+    assert (done.text, done.calls[0].observation) == ("Five.", "5")
+    assert SECRET not in caplog.text + repr(agent) + repr(home.agent)
+
+
+@pytest.mark.parametrize(
+    ("far", "sentence"),
+    [
+        (
+            {"url": "https://host/x", "headers": {"A": "${NOT_SET_HERE}"}},
+            r"mcpServers\.far\.headers\.A asks for",
+        ),
+        ({"url": "https://${NOT_SET_HERE}/x"}, r"mcpServers\.far\.url asks for the variable NOT_SET_HERE"),
+        ({"url": "${A_HOST}/x"}, r"mcpServers\.far\.url: 'ftp://host/x' is no URL"),
+    ],
+)
+def test_an_address_whose_variables_do_not_fit_is_told_with_its_place(
+    far: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_HOST", "ftp://host")
+    with pytest.raises(ConfigError, match=sentence):
+        Home(described(servers={"far": far}), model=Script())
+
+
+@pytest.mark.parametrize(
+    ("head", "sentence"),
+    [
+        (b"302 Found\r\nLocation: http://127.0.0.2:1/", "not followed"),
+        (b"500 Oops\r\nContent-Type: text/plain", "HTTP 500"),
+    ],
+)
+async def test_a_server_at_a_url_that_redirects_or_fails_is_named_in_one_line(
+    head: bytes, sentence: str
+) -> None:
+    async with answering(head) as url:
+        home = Home(described(servers={"far": {"url": url}}), model=Script())
+        with pytest.raises(MewError, match=sentence) as caught:
+            await home.__aenter__()
+    assert "'far'" in str(caught.value) and "in-the-query" not in str(caught.value)
 
 
 async def test_another_definition_keeps_the_servers_that_run_and_names_what_needs_a_restart() -> None:

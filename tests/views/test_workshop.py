@@ -137,6 +137,24 @@ def test_a_test_has_the_tools_that_the_served_agent_has(page: Page, shop: Worksh
     assert "odd/change" in tested.offered[0]
 
 
+def test_a_run_with_approvals_waits_for_the_person_at_each_call_that_needs_a_permission(
+    lab: Lab, page: Page, shop: WorkshopView, file: Path
+) -> None:
+    script = [{"when": "change {what}", "replies": [{"call": "odd/env"}, {"say": "It says: {observation}"}]}]
+    gated = {**DOCUMENT["mcpServers"]["odd"], "tools": {"env": {"permissionRequired": True}}}
+    save_agent_file({**DOCUMENT, "mcpServers": {"odd": gated}}, file)
+    shop.open_file(file, model=ScriptedModel(script))
+    assert "there is no tool odd/env" in page.value("run", tool=0, text='{"what": "x"}')["calls"][0]["answer"]
+    job = page.browser.begin("run", tool=0, text='{"what": "x"}', interactive=True)
+    (proposal,) = page.browser.until(lambda: lab.me.participant.proposals.open())
+    assert proposal.sender == "test-change" and proposal.payload["params"]["name"] == "env"
+    lab.reject(proposal.id, reason="not today")
+    (told,) = page.browser.until(lambda: page.browser.ended(job))
+    (call,) = told["value"]["calls"]
+    assert "not today" in call["answer"] and call["id"] == proposal.id and not told["value"]["error"]
+    assert set(lab.seats) == {"human"}  # the agent and the server of its file have left
+
+
 def test_a_preview_is_checked_against_the_schema(page: Page) -> None:
     checked = page.value("preview", tool=0, text='{"what": ""}')
     assert checked == {"preview": "Please change {what}.", "faults": []}

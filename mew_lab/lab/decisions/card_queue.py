@@ -198,6 +198,10 @@ class CardQueue:
             )
         raise MewError(f"{what}: there is no proposal {prefix[:80]!r} here; open: {named or 'none is open'}")
 
+    def was_decided_by_policy(self, proposal: str) -> bool:
+        """Whether a policy has decided the proposal in the human's name."""
+        return proposal in self._by_policy
+
     def check_same(self, shown: Card) -> None:
         """Checks that the card under this id is the one that was shown, and not another with the same text.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from mew_lab.errors import NotApproved
 from mew_lab.lab.decisions import cards
@@ -25,14 +26,31 @@ from mew_lab.lab.decisions.cards import Card, Click, folded, lines_of, unopened
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.sdk.request_rows import row_name
 
-__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate", "lines_to_read", "reading_time"]
+__all__ = ["LEAST_DIGITS", "MOST_FACES", "MOST_ROWS", "Gate", "Shown", "lines_to_read", "reading_time"]
 
 LEAST_DIGITS = 8  # characters of a digest that identify it
 MOST_ROWS = 40  # rows of a card in a listing
 MOST_FACES = 200  # pairs of view and digest that are recorded of one proposal
 
 
-def lines_to_read(card: Card) -> frozenset[str]:
+class Shown(Protocol):
+    """What a view shows before a person decides it: a card, or a question of a server."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def request(self) -> str: ...
+    @property
+    def details(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+def lines_to_read(card: Shown) -> frozenset[str]:
     """The lines of a card that a person reads: its title, its rows without the routine ones, and its warnings."""
     rows = [
         f"{row_name(pointer)} {line}" if n == 0 else line
@@ -42,7 +60,7 @@ def lines_to_read(card: Card) -> frozenset[str]:
     return frozenset((card.request, *rows, *card.warnings))
 
 
-def reading_time(card: Card, read: frozenset[str]) -> float:
+def reading_time(card: Shown, read: frozenset[str]) -> float:
     """Seconds before a further card may be approved, when the lines in `read` were read before."""
     new = sum(map(len, lines_to_read(card) - read))
     return min(cards.MOST_READING, cards.FURTHER + new / cards.READING)
@@ -68,7 +86,7 @@ class Gate:
         self._read_by = 0.0  # when that card could have been read
         self._last: Click | None = None  # the click that decided it; one click may decide several alike
 
-    def record_shown(self, card: Card, *, view: str, digest: str) -> None:
+    def record_shown(self, card: Shown, *, view: str, digest: str) -> None:
         """Records that a view shows that digest, of the card or of an edit, from now on; an earlier start stands."""
         with self._lock:
             faces = self._seen.setdefault(card.id, BoundedDict(MOST_FACES))
@@ -98,7 +116,7 @@ class Gate:
         """Whether this card, with this digest, was shown whole, alone or in a listing."""
         return self.was_shown_whole(card) or self._listed.get(card.id) == (card.seq, card.digest)
 
-    def on_screen(self, card: Card) -> float | None:
+    def on_screen(self, card: Shown) -> float | None:
         """Seconds since a view first showed the proposal or an edit of it; None when none has."""
         with self._lock:
             faces = self._seen.get(card.id, {})
@@ -112,13 +130,13 @@ class Gate:
         for table in (self._opened, self._whole, self._listed):
             table.pop(proposal, None)
 
-    def seconds_left(self, card: Card, *, view: str, digest: str) -> float:
+    def seconds_left(self, card: Shown, *, view: str, digest: str) -> float:
         """Seconds until a click in that view may approve what it shows; 0 when it may, or when it shows nothing."""
         with self._lock:
             began = self._seen.get(card.id, {}).get((card.seq, view, digest))
         return 0.0 if began is None else max(0.0, self._ready(card, began, digest) - self._clock())
 
-    def record_decided(self, card: Card, click: Click) -> None:
+    def record_decided(self, card: Shown, click: Click) -> None:
         """Records that a click decided the card, so that the next one is a further one."""
         with self._lock:
             if self._last == click and self._read is not None:
@@ -129,13 +147,13 @@ class Gate:
             self._read_by = min(click.at, self._ready(card, began, card.digest))
             self._read, self._last = lines_to_read(card), click
 
-    def _ready(self, card: Card, began: float, digest: str) -> float:
+    def _ready(self, card: Shown, began: float, digest: str) -> float:
         """When a view that shows the digest since `began` may approve it. An edit was written by the person herself."""
         if self._read is None or digest != card.digest:
             return began + cards.ARMING
         return max(began + cards.ARMING, max(began, self._read_by) + reading_time(card, self._read))
 
-    def check_click(self, card: Card, click: Click | None, *, digest: str, decision: str) -> float:
+    def check_click(self, card: Shown, click: Click | None, *, digest: str, decision: str) -> float:
         """Checks that the clicked view had shown that digest for long enough; returns for how many seconds.
 
         A rejection needs no time to read.

@@ -26,7 +26,7 @@ from mew_lab.log.diagnose.findings import (
     words,
 )
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.intake import malformed
+from mew_lab.protocol.intake import answer_fault, malformed
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["CALL_RULES", "CallRules"]
@@ -183,6 +183,12 @@ MALFORMED = Rule(
     "P-3-21",
     "{sender}'s {kind} {id} has another shape than its kind, so participants ignore it: {why}",
 )
+MALFORMED_ANSWER = Rule(
+    "malformed-answer",
+    "warn",
+    "P-3-21",
+    "{sender}'s answer {id} {why}, so request {about} counts as failed",
+)
 REPEATED_CALL = Rule(
     "repeated-call",
     "note",
@@ -194,7 +200,17 @@ CALL_RULES: Final = (
     *(UNANSWERED, FAN_OUT, NO_REQUEST, NO_REFERENCE, NOT_ASKED, ANSWERED_TWICE, ANSWERED_PROPOSAL),
     *(NOTIFICATION_ANSWERED, UNLINKED, UNDECIDED, FOREIGN_WITHDRAW, LATE_WITHDRAW, LATE_REJECT),
     *(WITHDRAW_NOTHING, REJECT_NOTHING, EDITED, APPROVED_TWICE, AFTER_WITHDRAW, NOT_AS_PROPOSED),
-    *(TO_NOBODY, RPC_ID, RPC_REQUEST, RPC_RESPONSE, ELSEWHERE, FAILED, MALFORMED, REPEATED_CALL),
+    *(
+        TO_NOBODY,
+        RPC_ID,
+        RPC_REQUEST,
+        RPC_RESPONSE,
+        ELSEWHERE,
+        FAILED,
+        MALFORMED,
+        MALFORMED_ANSWER,
+        REPEATED_CALL,
+    ),
 )
 _CALLS = ("mcp/request", "mcp/proposal")
 
@@ -299,7 +315,18 @@ class CallRules(RuleFamily):
         if entry.malformed:
             self._report_malformed_call(entry)
             return
-        if entry.payload.get("jsonrpc") != "2.0" or "id" not in entry.payload:
+        fault = answer_fault(entry.payload)
+        if fault:  # it ends its request all the same
+            self.report(
+                MALFORMED_ANSWER,
+                entry,
+                *about,
+                sender=word(entry.sender),
+                id=word(entry.id),
+                about=words(about),
+                why=fault,
+            )
+        elif entry.payload.get("jsonrpc") != "2.0" or "id" not in entry.payload:
             self._check_rpc(entry, RPC_RESPONSE)
         calls = [change for change in changes if isinstance(change, Change)]
         for change in calls:
@@ -396,7 +423,7 @@ class CallRules(RuleFamily):
                 to=words(entry.to),
                 requester=word(request.sender),
             )
-        if request.failed:
+        if request.failed and not answer_fault(entry.payload):
             about = {"sender": word(entry.sender), "about": word(request.id)}
             error = one_line(error_text(entry), MAX_ERROR) or "without a message"
             self.report(FAILED, entry, request.id, **about, error=error)

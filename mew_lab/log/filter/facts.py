@@ -7,9 +7,10 @@ index of a log keeps the facts of all its messages; without an index, the record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mew_lab.log.diagnose.diagnosis import judge_messages
+from mew_lab.log.fact_pass import LEDGER, RULES, STATES
 from mew_lab.log.filter.fields import NO_FACTS, Facts
 from mew_lab.log.filter.tree import FilterTree, references
 from mew_lab.log.ledger_rows import ledger_columns
@@ -18,7 +19,7 @@ from mew_lab.space.events import Record
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
-__all__ = ["collect_facts", "write_facts", "write_findings"]
+__all__ = ["collect_facts", "write_facts"]
 
 
 def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> Mapping[int, Facts]:
@@ -40,14 +41,9 @@ def collect_facts(records: Callable[[], Iterable[Record]], tree: FilterTree) -> 
 def write_facts(index: LogIndex, tree: FilterTree) -> None:
     """Writes the facts that a filter reads into an index, where they are not in it; that reads the whole log."""
     if _reads_states(tree):
-        index.write_facts(("states",), lambda records: (ledger_columns(records),))
+        index.write_facts(LEDGER if index.is_large else STATES)
     if _reads_findings(tree):
-        write_findings(index)
-
-
-def write_findings(index: LogIndex) -> None:
-    """Writes the findings of the diagnosis into an index, where they are not in it; that reads the whole log."""
-    index.write_facts(("findings", "diagnosis"), _judge)
+        index.write_facts(RULES)
 
 
 def _reads_findings(tree: FilterTree) -> bool:
@@ -59,8 +55,3 @@ def _reads_states(tree: FilterTree) -> bool:
         reference.field.needs_facts and not reference.field.name.startswith("diag.")
         for reference in references(tree)
     )
-
-
-def _judge(records: Iterable[Record]) -> tuple[Iterable[tuple[Any, ...]], ...]:
-    judgements, diagnosis = judge_messages(records)
-    return judgements, diagnosis.rows

@@ -254,7 +254,8 @@ function render({ model, el }) {
     const remarks = make("ul", { class: "mew-remarks", id: `${prefix}-remarks`, "aria-label": "Remarks about the prompt" });
     const preview = make("pre", { class: "mew-preview mew-code", tabindex: 0, "aria-label": "The filled prompt" });
     const formPlace = make("div", { class: "mew-form-place" });
-    const run = doer("Run", startRun, { class: "mew-run mew-primary" });
+    const run = doer("Run", () => startRun(false), { class: "mew-run mew-primary", title: "Runs it as it is served: nobody is asked, and tools that need a permission are left out." });
+    const ask = doer("Run with approvals", () => startRun(true), { class: "mew-run-asking", title: "Runs it in this space: each call that needs a permission waits for you among the approvals." });
     const stop = doer("Stop", () => link.act("stop"), { class: "mew-stop", hidden: true });
     const reason = make("span", { class: "mew-reason", role: "status" });
     const result = make("div", { class: "mew-result", role: "region", "aria-label": "Result of the test" });
@@ -281,8 +282,8 @@ function render({ model, el }) {
         make("div", { class: "mew-builder-rows" }, none, rows, make("div", { class: "mew-buttons" }, more,
           make("label", { class: "mew-tick" }, references, "Renaming a parameter renames it in the prompt, too"))), schema.node)),
       part("Prompt", make("div", { class: "mew-builder" }, prompt.node, make("div", {}, make("div", { class: "mew-label", text: "With the values of the test" }), preview)), remarks),
-      part("Test", formPlace, make("div", { class: "mew-buttons" }, run, stop, reason), result));
-    ui = { slots, name: name.input, about: about.input, schema: schema.input, prompt: prompt.input, faults, rows, none, references, painted, remarks, preview, formPlace, form: null, plan: "", run, stop, reason, result, shape: "", parts: [], text: null, checks: 0, running: false };
+      part("Test", formPlace, make("div", { class: "mew-buttons" }, run, ask, stop, reason), result));
+    ui = { slots, name: name.input, about: about.input, schema: schema.input, prompt: prompt.input, faults, rows, none, references, painted, remarks, preview, formPlace, form: null, plan: "", runs: [run, ask], asking: false, stop, reason, result, shape: "", parts: [], text: null, checks: 0, running: false };
   }
 
   function show(tool) {
@@ -406,18 +407,19 @@ function render({ model, el }) {
   }
 
   function setReason(mine, why) {
-    write(mine.reason, mine.running ? "The test runs…" : why);
-    setDisabled(mine.run, Boolean(why) || mine.running);
+    write(mine.reason, !mine.running ? why : mine.asking ? "The test runs. What it proposes waits among the approvals." : "The test runs…");
+    for (const run of mine.runs) setDisabled(run, Boolean(why) || mine.running);
   }
 
-  async function startRun() {
+  async function startRun(asking) {
     const mine = ui, text = mine.text;
     if (text === null || mine.running) return;
     await flush();
     mine.running = true;
+    mine.asking = asking;
     mine.stop.hidden = false;
     setReason(mine, "");
-    const done = await link.act("run", { tool: chosen, text }, (reason) => showFailure(mine, reason));
+    const done = await link.act("run", { tool: chosen, text, interactive: asking }, (reason) => showFailure(mine, reason));
     mine.running = false;
     mine.stop.hidden = true;
     setTimeout(() => setReason(mine, ""));

@@ -2,7 +2,8 @@
 
 The browser sends named changes; the draft is here, and each change can be undone. What a person reads beside a
 tool (its faults, the remarks about its prompt, the preview, the plan of the test form) is computed here, by the
-functions that serve the agent. A test runs the draft as the file would be served.
+functions that serve the agent. A test runs the draft as the file would be served; a second button runs it in the space
+of the lab, where a person decides on each call that needs a permission.
 
 `model` has the draft, `runner` the agent that runs for tests. The form of a test is ui/form.js.
 
@@ -16,9 +17,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mew_lab.errors import MewError, ProtocolError
+from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.session import Session
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
@@ -41,7 +43,7 @@ from mew_lab.views.workshop.model import (
     prompt_tokens,
     sample_arguments,
 )
-from mew_lab.views.workshop.runner import ToolRunner
+from mew_lab.views.workshop.runner import InteractiveRunner, ToolRunner
 
 __all__ = ["WorkshopView", "view_of"]
 
@@ -53,9 +55,16 @@ NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
 Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
-def view_of(session: Session) -> WorkshopView:
+class WorkshopSession(Session, Protocol):
+    """A session with the participants of this process, for tests in its space."""
+
+    @property
+    def local(self) -> LocalParticipants: ...
+
+
+def view_of(session: WorkshopSession) -> WorkshopView:
     """Makes the view; `open_file` opens an agent file in it."""
-    return WorkshopView(submit=session.loop.submit)
+    return WorkshopView(submit=session.loop.submit, local=session.local)
 
 
 class WorkshopView(ActingWidget):
@@ -66,11 +75,13 @@ class WorkshopView(ActingWidget):
     title = "workshop"
     interval = 0.1
 
-    def __init__(self, *, submit: Submit, **traits: Any) -> None:
+    def __init__(self, *, submit: Submit, local: LocalParticipants, **traits: Any) -> None:
         self.file: Path | None = None
         self.draft = AgentDraft({})
         self._submit = submit
+        self._local = local
         self._runner: ToolRunner | None = None
+        self._interactive: InteractiveRunner | None = None
         self._how: Mapping[str, Any] = {}
         self._text = b""  # of the file when it was read or saved last
         self._version = 0
@@ -125,7 +136,7 @@ class WorkshopView(ActingWidget):
         self.wake()
 
     def _close_runner(self) -> None:
-        runner, self._runner = self._runner, None
+        runner, self._runner, self._interactive = self._runner, None, None
         if runner is not None:
             try:
                 self._submit(runner.close())
@@ -262,12 +273,10 @@ class WorkshopView(ActingWidget):
         tool = str(self.draft.tool(_number(params, "tool")).get("name"))
         arguments = _arguments(params)
         model = self._how.get("model")
-        named = model if isinstance(model, str) else None
-        agent = parse_agent(self.draft.document, source=path.name).with_model(named)
-        if self._runner is None:
-            how = {**self._how, "model": None if named else model}
-            self._runner = ToolRunner(path.parent, **how)
-        runner, began = self._runner, self.clock()
+        agent = parse_agent(self.draft.document, source=path.name).with_model(
+            model if isinstance(model, str) else None
+        )
+        runner, began = self._runner_of(path, interactive=params.get("interactive") is True), self.clock()
 
         async def run() -> ActResult:
             execution = await runner.run(agent, tool, arguments)
@@ -277,13 +286,23 @@ class WorkshopView(ActingWidget):
 
         return self._submit(run())
 
+    def _runner_of(self, path: Path, *, interactive: bool) -> ToolRunner | InteractiveRunner:
+        model = self._how.get("model")
+        how = {**self._how, "model": None if isinstance(model, str) else model}
+        if interactive:
+            self._interactive = self._interactive or InteractiveRunner(self._local, path, **how)
+            return self._interactive
+        self._runner = self._runner or ToolRunner(path.parent, **how)
+        return self._runner
+
     def _stop(self, params: Mapping[str, Any]) -> Future[Any] | str:
-        if self._runner is None:
+        runners = [runner for runner in (self._runner, self._interactive) if runner is not None]
+        if not runners:
             return "Nothing runs."
-        runner = self._runner
 
         async def stop() -> str:
-            await runner.stop()
+            for runner in runners:
+                await runner.stop()
             return "Stopped."
 
         return self._submit(stop())

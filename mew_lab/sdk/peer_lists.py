@@ -1,7 +1,8 @@
 """Reads the resources, resource templates and prompts that the participants of a space offer, and keeps the lists.
 
-A list is asked for when a client wants it. It is kept until its participant announces a change or leaves, or it is
-`MAX_AGE` seconds old. A participant that does not answer in time, or has no such list, offers nothing.
+A list is asked for when somebody wants it, of participants whose capabilities permit `mcp/response`. It is kept until
+its participant announces a change or leaves, or it is `MAX_AGE` seconds old. A participant that does not answer in time,
+or has no such list, offers nothing.
 
 Spec: §3.1; MCP "Resources", "Prompts".
 """
@@ -13,14 +14,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from mew_lab.bridge.offers import offered_name
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
+from mew_lab.sdk.discovery import may_answer
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["METHODS", "PeerEntry", "PeerLists", "offered_uri", "own_uri"]
+__all__ = ["METHODS", "PeerEntry", "PeerLists"]
 
 METHODS = {
     "resources/list": "resources",
@@ -33,8 +34,6 @@ ASK_AGAIN = 10.0  # seconds after a failure
 MAX_PAGES = 20
 MAX_ENTRIES = 500  # of one list
 MAX_BYTES = 500_000  # of one list
-SCHEME = "mew://"
-_OFFERED_URI = re.compile(r"mew://([^/]+)/(.+)", re.DOTALL)
 _CHANGED = re.compile(r"notifications/(resources|prompts)/list_changed")
 
 
@@ -44,34 +43,13 @@ class PeerEntry(NamedTuple):
     participant: str
     entry: Mapping[str, Any]
 
-    @property
-    def name(self) -> str:
-        """The name of a prompt for clients."""
-        return offered_name(self.participant, str(self.entry.get("name")))
-
-    def described(self) -> dict[str, Any]:
-        """The entry under its name for clients: a URI where it has one, else the name of a prompt."""
-        for key in ("uri", "uriTemplate"):
-            if isinstance(uri := self.entry.get(key), str):
-                return {**self.entry, key: offered_uri(self.participant, uri)}
-        return {**self.entry, "name": self.name}
-
-
-def offered_uri(participant: str, uri: str) -> str:
-    """The URI of a resource of a participant for clients: `mew://files/file:///a.txt`."""
-    return f"{SCHEME}{participant}/{uri}"
-
-
-def own_uri(uri: str) -> tuple[str, str] | None:
-    """The participant, and its own URI; None for a URI of another form."""
-    match = _OFFERED_URI.fullmatch(uri)
-    return (match[1], match[2]) if match else None
-
 
 class PeerLists:
     """The lists of the other participants. `on_change` is called with `resources` or `prompts`."""
 
-    def __init__(self, participant: MEWParticipant, *, on_change: Callable[[Any], None]) -> None:
+    def __init__(
+        self, participant: MEWParticipant, *, on_change: Callable[[Any], None] = lambda listed: None
+    ) -> None:
         self._participant = participant
         self._on_change = on_change
         self._kept: dict[tuple[str, str], tuple[float, list[PeerEntry]]] = {}
@@ -80,9 +58,14 @@ class PeerLists:
 
     async def read(self, method: str) -> list[PeerEntry]:
         """The entries of one list of every participant, by the names of the participants."""
-        names = sorted(self._participant.client.participants)
+        present = self._participant.client.participants
+        names = sorted(name for name, patterns in present.items() if may_answer(patterns))
         lists = await asyncio.gather(*(self._read_of(name, method) for name in names))
         return [entry for entries in lists for entry in entries]
+
+    def kept(self, method: str) -> list[PeerEntry]:
+        """The entries of that list that were read last, without asking anybody."""
+        return [entry for key in sorted(self._kept) if key[1] == method for entry in self._kept[key][1]]
 
     async def _read_of(self, participant: str, method: str) -> list[PeerEntry]:
         now = asyncio.get_running_loop().time()

@@ -1,0 +1,182 @@
+"""Writes tables of facts into a DuckDB database, and reads the frames back.
+
+A text is stored as it is, a tuple of texts as JSON, a time as microseconds since 1970. So a value that is read back
+equals the one that was put.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import numpy as np
+
+from mew_lab.log.fact_pass import LEDGER, RULES, FactTable, frame_table
+from mew_lab.log.ledger_rows import whole_number
+
+__all__ = ["TABLES", "FactWriter", "StoredValues", "copy_table", "create_tables", "frame_values"]
+
+TABLES: Final = {table.name: table for each in (LEDGER, RULES) for table in each.tables}
+"""All tables of facts by their names."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SQL: Final = {
+    "int64": "BIGINT",
+    "Int64": "BIGINT",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "boolean": "BOOLEAN",
+    "time": "TIMESTAMPTZ",
+    "text": "VARCHAR",
+    "texts": "VARCHAR",
+    "list": "VARCHAR[]",
+}
+
+_Array = np.ndarray[Any, Any]
+
+
+class StoredValues(NamedTuple):
+    """The values of a column, and which of them are missing; None where none is."""
+
+    values: Any
+    missing: _Array | None = None
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[FactTable]) -> None:
+    """Creates tables of facts without rows."""
+    for table in tables:
+        columns = ", ".join(f"{_quote(column.name)} {_SQL[column.type]}" for column in table.columns)
+        connection.execute(f"CREATE TABLE {table.name} ({columns})")
+
+
+def copy_table(connection: duckdb.DuckDBPyConnection, table: str, database: str) -> None:
+    """Replaces the rows of a table by those of the table of this name in an attached database."""
+    connection.execute(f"DELETE FROM {table}")
+    connection.execute(f"INSERT INTO {table} SELECT * FROM {database}.{table}")
+
+
+class FactWriter:
+    """Inserts rows of tables of facts."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def put(self, table: str, columns: Sequence[Sequence[Any]]) -> None:
+        """Inserts rows, given as columns."""
+        batch: dict[str, _Array] = {}
+        terms: list[str] = []
+        for number, (column, values) in enumerate(zip(TABLES[table].columns, columns, strict=True)):
+            stored = _STORE[column.type](values)
+            term = f"c{number}"
+            batch[term] = stored.values
+            if column.type == "time":
+                term = f"make_timestamptz({term})"
+            elif column.type == "list":
+                term = f"""from_json({term}::JSON, '["VARCHAR"]')"""
+            elif column.type == "float64" and table == "states":
+                term = (
+                    f"CASE WHEN isnan({term}) THEN NULL ELSE {term} END"  # a condition must not hold for it
+                )
+            if stored.missing is not None:
+                batch[f"m{number}"] = stored.missing
+                term = f"CASE WHEN m{number} THEN NULL ELSE {term} END"
+            terms.append(term)
+        self._connection.register("facts", batch)
+        self._connection.execute(f"INSERT INTO {table} SELECT {', '.join(terms)} FROM facts")
+        self._connection.unregister("facts")
+
+
+def frame_values(cursor: duckdb.DuckDBPyConnection, frame: str) -> dict[str, StoredValues]:
+    """The columns of a frame by their names, in the order of its rows: lists of texts and tuples, arrays of all else."""
+    table = TABLES[frame_table(frame)]
+    found: dict[str, StoredValues] = {}
+    for column in table.columns[1:]:
+        # One at a time, so that only one column is in memory as DuckDB gives it.
+        name = _quote(column.name)
+        term = f"epoch_us({name})" if column.type == "time" else name
+        fetched = cursor.execute(f'SELECT {term} AS value FROM {table.name} ORDER BY "row"').fetchnumpy()
+        found[column.name] = _restore(column.type, fetched["value"])
+    return found
+
+
+def _restore(type: str, fetched: Any) -> StoredValues:
+    values, missing = np.ma.getdata(fetched), np.ma.getmaskarray(fetched)
+    if type == "text":
+        texts = values.tolist()
+        share = dict(zip(texts, texts, strict=True))
+        return StoredValues([share[text] for text in texts])
+    if type == "texts":
+        texts = values.tolist()
+        read = {text: tuple(json.loads(text)) for text in set(texts)}
+        return StoredValues([read[text] for text in texts])
+    if type == "time":
+        times = values.astype(np.int64).astype("datetime64[us]")
+        times[missing] = np.datetime64("NaT")
+        return StoredValues(times)
+    if type == "float64":
+        return StoredValues(np.where(missing, np.nan, values.astype(np.float64)))
+    return StoredValues(values.astype(bool if type in ("bool", "boolean") else np.int64), missing)
+
+
+def _store_integers(values: Sequence[Any]) -> StoredValues:
+    """Integers, some of which may be missing; one that no column can hold is 0, or missing where that is possible."""
+    try:
+        return StoredValues(np.array(values, dtype=np.int64))
+    except (OverflowError, TypeError):
+        known = [whole_number(value) for value in values]
+        missing = np.array([value is None for value in known])
+        return StoredValues(np.array([value or 0 for value in known], dtype=np.int64), missing)
+
+
+def _store_whole(values: Sequence[Any]) -> StoredValues:
+    return StoredValues(_store_integers(values).values)  # 0 for a number that no column holds
+
+
+def _store_numbers(values: Sequence[Any]) -> StoredValues:
+    return StoredValues(np.array(values, dtype=np.float64))  # None becomes NaN
+
+
+def _store_truths(values: Sequence[Any]) -> StoredValues:
+    missing = np.array([value is None for value in values])
+    return StoredValues(np.array(values, dtype=bool), missing if missing.any() else None)
+
+
+def _store_times(values: Sequence[Any]) -> StoredValues:
+    missing = np.array([value is None for value in values])
+    times = [0 if value is None else (value - _EPOCH) // _MICROSECOND for value in values]
+    return StoredValues(np.array(times, dtype=np.int64), missing if missing.any() else None)
+
+
+def _store_texts(values: Sequence[Any]) -> StoredValues:
+    return StoredValues(np.array(values, dtype=object))
+
+
+def _store_tuples(values: Sequence[Any]) -> StoredValues:
+    known: dict[Any, str] = {}
+    for value in values:
+        if value not in known:
+            known[value] = json.dumps(value, ensure_ascii=False)
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = [known[value] for value in values]
+    return StoredValues(texts)
+
+
+_STORE: Final[dict[str, Callable[[Sequence[Any]], StoredValues]]] = {
+    "int64": _store_whole,
+    "Int64": _store_integers,
+    "float64": _store_numbers,
+    "bool": _store_truths,
+    "boolean": _store_truths,
+    "time": _store_times,
+    "text": _store_texts,
+    "texts": _store_tuples,
+    "list": _store_tuples,
+}
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

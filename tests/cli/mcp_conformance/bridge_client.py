@@ -11,10 +11,12 @@ import sys
 from contextlib import suppress
 
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import ToolFailed
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
+from mew_lab.protocol.elicitation import ELICIT
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
@@ -28,6 +30,13 @@ EXAMPLES = {
     "array": [],
     "null": None,
 }
+
+
+async def fill_in(params):
+    """Accepts a form with its defaults."""
+    properties = params["requestedSchema"]["properties"]
+    filled = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+    return {"action": "accept", "content": filled}
 
 
 def arguments_for(tool):
@@ -52,7 +61,7 @@ async def use_all(human):
             await human.call(f"suite/{name}", arguments)
     for listed, key, method in (("resources", "uri", "resources/read"), ("prompts", "name", "prompts/get")):
         with suppress(ToolFailed):
-            for entry in (await human.mcp_request("suite", {"method": f"{listed}/list"}))[listed]:
+            for entry in (await human.mcp_request("suite", {"method": f"{listed}/list"})).get(listed, ()):
                 await human.mcp_request("suite", {"method": method, "params": {key: entry[key]}})
 
 
@@ -60,8 +69,8 @@ async def main(url):
     gateway = Gateway()
     gateway.add_space(SpaceConfig(name="suite"))
 
-    def client_of(name, profile):
-        gateway.enrol("suite", name, PROFILES[profile])
+    def client_of(name, can):
+        gateway.enrol("suite", name, can)
 
         async def link():
             return attach(gateway, "suite", name)
@@ -69,9 +78,10 @@ async def main(url):
         return MEWClient(space="suite", connect_link=link)
 
     bridge = McpBridge("suite", url, start_timeout=120)
-    human = MEWParticipant(client_of("human", "human"))
+    human = MEWParticipant(client_of("human", PROFILES["human"]))
+    human.register_method(ELICIT, fill_in)
     await human.start()
-    await bridge.start(client_of("suite", "tool"))
+    await bridge.start(client_of("suite", [*PROFILES["tool"], *ASKING[ELICIT]]))
     try:
         await use_all(human)
     finally:

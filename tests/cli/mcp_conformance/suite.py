@@ -51,7 +51,7 @@ def run_suite(words: Sequence[str], folder: Path, *, timeout: float = 200) -> Co
     run = subprocess.run([*words, "-o", str(folder)], capture_output=True, text=True, timeout=timeout)
     found: Counter[tuple[str, str, str]] = Counter()
     for path in folder.glob("*/checks.json"):
-        scenario = re.sub(r"-[0-9T]+-[0-9T-]+Z$", "", path.parent.name)
+        scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name)
         for check in json.loads(path.read_bytes()):
             status = "timed" if check["id"] == TIMED else check["status"]
             found[scenario, check["id"], status] += 1

@@ -29,7 +29,7 @@ DRAFT = {
         }
     },
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
-    "allOf": [{"type": "object"}],
+    "allOf": [{"anyOf": [{"required": ["name"]}, {"type": "object"}]}],
     "if": {"required": ["address"]},
     "then": {"required": ["name"]},
     "else": {"type": "object"},

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from mew_lab.bridge.offers import offered_name
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import until
@@ -73,7 +74,9 @@ async def test_names_that_look_like_others_are_told_apart_and_reach_their_own_to
     async with desk.gate() as gate, Client(gate.server, mode="legacy") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert len(names) == len(set(names)) and all(len(name) <= 64 for name in names)
-        offered = {(tool.tool.participant, tool.tool.name): tool.name for tool in gate._tools}
+        tools = gate.participant.discovery.get_available_tools()
+        offered = {(tool.participant, tool.name): offered_name(tool.participant, tool.name) for tool in tools}
+        assert set(names) == {"proposal_result", "proposal_withdraw", *offered.values()}
         assert offered["calc", "add"] == "calc_add" and "proposal_result" not in offered.values()
         for (participant, tool), name in offered.items():
             if participant == "calc":

@@ -44,7 +44,7 @@ class Desk:
 
     @property
     def open(self) -> list[Any]:
-        return [one for one in self.human.proposals if not one.decided and one.state == "open"]
+        return [one for one in self.human.proposals.open() if not one.decided and one.state == "open"]
 
     async def proposed(self, count: int = 1) -> str:
         await until(lambda: len(self.open) >= count)

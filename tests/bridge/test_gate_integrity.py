@@ -99,12 +99,14 @@ class Attacks:
         self.desk = desk
         self.client = client
         self.mallory = mallory
-        self.others: list[asyncio.Task[Any]] = []
+        self.others: dict[str, asyncio.Task[Any]] = {}  # the calls that were made beside, by their argument
 
     async def by_the_client(self, id: str, other: Any) -> None:
         """The client makes the call again with other arguments; it must not attach to the proposal."""
-        session = self.client.session
-        self.others.append(asyncio.create_task(session.call_tool("calc_echo", {"value": other})))
+        session, key = self.client.session, digest(other)
+        if key in self.others:  # until it has ended, the same call would attach to it
+            assert (await self.others[key]).is_error
+        self.others[key] = asyncio.create_task(session.call_tool("calc_echo", {"value": other}))
         await self.desk.proposed(2)
 
     async def by_a_state(self, id: str, other: Any) -> None:
@@ -161,7 +163,8 @@ async def test_no_rewrite_between_what_was_shown_and_what_is_sent_gets_through(
         ways = [getattr(attacks, name) for name in dir(Attacks) if name.startswith("by_")]
         assert len(ways) == 7
         for n in range(count):
-            value = [n, rewriter.value()]
+            # Never a rewrite of an earlier value, whose call may still be ending.
+            value = [1000 + 10 * n, rewriter.value()]
             call = asyncio.create_task(client.call_tool("calc_echo", {"value": value}))
             id = await desk.proposed()
             proposal = desk.human.proposals.get(id)
@@ -176,8 +179,8 @@ async def test_no_rewrite_between_what_was_shown_and_what_is_sent_gets_through(
             desk.executed.clear()
             for one in list(desk.open):
                 await desk.human.reject(one.id)
-            await asyncio.gather(*attacks.others)
-            attacks.others.clear()
+        for rejected in await asyncio.gather(*attacks.others.values()):
+            assert rejected.is_error
     assert desk.executed == []
 
 

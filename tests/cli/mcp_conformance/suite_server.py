@@ -23,11 +23,16 @@ DRAFT = {
     "type": "object",
     "$defs": {
         "address": {
+            "$anchor": "address",
             "type": "object",
             "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
         }
     },
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "allOf": [{"anyOf": [{"required": ["name"]}, {"type": "object"}]}],
+    "if": {"required": ["address"]},
+    "then": {"required": ["name"]},
+    "else": {"type": "object"},
     "additionalProperties": False,
 }
 

@@ -298,15 +298,21 @@ class _AgentReader:
             self.number(chapter, "temperature", 0, 2, at=at),
         )
 
-    def callers(self, value: object, at: str) -> tuple[str, ...] | None:
-        """The participants that may call a tool; None lets all."""
-        if value is None:
-            return None
+    def names(self, value: object, at: str, what: str) -> tuple[str, ...]:
+        """A list of names; `what` describes one of them."""
         listed = self.sequence(value, at)
         for n, name in enumerate(listed):
             if not isinstance(name, str) or not name.strip():
-                self.fault(place(at, n), "this must be the id of a participant")
+                self.fault(place(at, n), f"this must be {what}")
         return tuple(str(name) for name in listed)
+
+    def needs(self, value: object, at: str) -> tuple[str, ...]:
+        """The tools of others without which a tool is not called."""
+        needs = self.names(value, at, "a tool of a participant")
+        for n, name in enumerate(needs):
+            if not all(name.partition("/")):
+                self.fault(place(at, n), "this must be of the form participant/tool")
+        return needs
 
     def system_prompt(self, whole: Mapping[str, Any]) -> str:
         """The opening of each session: the prompt, and the rules and references that are always included."""
@@ -337,7 +343,10 @@ class _AgentReader:
                 parameters=entry.get("parameters", {}),
                 prompt=self.text(entry, "prompt", at, needed=True),
                 settings=self.session_settings(entry.get("settings"), place(at, "settings")),
-                callers=self.callers(entry.get("callers"), place(at, "callers")),
+                callers=None
+                if entry.get("callers") is None
+                else self.names(entry["callers"], place(at, "callers"), "the id of a participant"),
+                needs=self.needs(entry.get("needs"), place(at, "needs")),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = (

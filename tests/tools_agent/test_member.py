@@ -69,7 +69,11 @@ async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_wi
         "result": {
             "content": [{"type": "text", "text": "In the shed."}],
             "isError": False,
-            "_meta": {"mew-lab/context": start.id, "mew-lab/turns": ["because", "In the shed."]},
+            "_meta": {
+                "mew-lab/context": start.id,
+                "mew-lab/tool": {"version": "1.0.0", "hash": desk.agent.tools[0].digest},
+                "mew-lab/turns": ["because", "In the shed."],
+            },
         },
     }
 

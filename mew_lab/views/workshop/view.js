@@ -85,7 +85,7 @@ function render({ model, el }) {
     // The faults of the chosen tool stand in its pane.
     const others = draft.faults.filter(([key]) => !key.startsWith(`metadata.tools[${chosen}]`));
     faultList.hidden = !others.length;
-    faultList.replaceChildren(...others.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), ` ${problem}`)));
+    faultList.replaceChildren(...others.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), `: ${problem}`)));
     paintList();
   }
 
@@ -296,7 +296,7 @@ function render({ model, el }) {
     if (mine.schema.value === tool.schema) mine.slots.get("schema  ")?.say("");
     if (mine.prompt.value === tool.prompt) paintTokens(mine.painted, tool.tokens);
     mine.faults.hidden = !tool.faults.length;
-    mine.faults.replaceChildren(...tool.faults.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), ` ${problem}`)));
+    mine.faults.replaceChildren(...tool.faults.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), `: ${problem}`)));
     mine.remarks.replaceChildren(...tool.remarks.map((text) => make("li", { text })));
     mine.remarks.hidden = !tool.remarks.length;
     showParameters(tool.parameters);

@@ -550,7 +550,7 @@ async def test_a_call_goes_on_with_the_conversation_of_an_earlier_one_of_the_sam
     ]  # fmt: skip
     assert first != second
     for participant, context in ((other, first), (human, "nobody's")):
-        with pytest.raises(ToolFailed, match="no session .* that this caller can continue"):
+        with pytest.raises(ToolFailed, match=r"no session .* that this caller can continue"):
             await call(participant, "x", context)
     await call(human, "three", second)
     assert [message.content for message in model.asked[2][1:]][::2] == [

@@ -47,7 +47,7 @@ async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_wi
     site: Site,
 ) -> None:
     await site.tool("eye", look)
-    await site.desk(Script(wants("eye/look", {"place": "shed"}), Reply("In the shed.")))
+    desk = await site.desk(Script(wants("eye/look", {"place": "shed"}), Reply("In the shed.")))
     human = await site.seat("human")
     call = human.call("desk/ask", {"what": "the spade"})
     assert (await call).text == "In the shed."

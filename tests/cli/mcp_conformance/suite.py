@@ -1,4 +1,7 @@
-"""The MCP conformance suite: installed by npm from the lock file beside this, and run; its checks as a count."""
+"""The MCP conformance suite: installed by npm from the lock file beside this, and run; its checks as a count.
+
+The released suite knows the revisions up to 2025-11-25. Its preview also knows 2026-07-28.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,16 @@ def installed_suite(folder: Path) -> list[str]:
     return [str(node), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 
-def run_suite(words: Sequence[str], folder: Path) -> Counter[tuple[str, str, str]]:
+def preview_of(suite: Sequence[str]) -> list[str]:
+    """The command of the preview that is installed beside a suite."""
+    node, script = suite
+    return [node, str(Path(script).parents[3] / "conformance-of-both-eras" / "dist" / "index.js")]
+
+
+def run_suite(words: Sequence[str], folder: Path, *, timeout: float = 200) -> Counter[tuple[str, str, str]]:
     """The checks of a run, of each scenario: its name, its result, how often."""
     folder.mkdir()
-    run = subprocess.run([*words, "-o", str(folder)], capture_output=True, text=True, timeout=200)
+    run = subprocess.run([*words, "-o", str(folder)], capture_output=True, text=True, timeout=timeout)
     found: Counter[tuple[str, str, str]] = Counter()
     for path in folder.glob("*/checks.json"):
         scenario = re.sub(r"-[0-9T]+-[0-9T-]+Z$", "", path.parent.name)

@@ -109,7 +109,7 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
         try:
             result = await surface.answer(
                 "tools/call",
-                {"name": params.name, "arguments": params.arguments},
+                params.model_dump(by_alias=True, mode="json", exclude_unset=True),
                 on_progress=ctx.session.report_progress,
             )
         except RpcError as fault:

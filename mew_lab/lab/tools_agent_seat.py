@@ -20,6 +20,7 @@ from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import RpcError
 from mew_lab.tools_agent.agent_file import read_agent_file
@@ -110,6 +111,41 @@ class ToolsAgentSeat(Seat):
         """
         work = _call(self.agent, tool, {**(arguments or {}), **kw})
         return ToolTest(self._loop.run(work, timeout=CALL_WITHIN, doing=f"testing {self.name}/{tool[:80]}"))
+
+    def history(self) -> Listing:
+        """The last calls of its tools, the oldest first: caller, arguments, time, tokens and result. Spec: TA-74.
+
+        `pandas.DataFrame(seat.history())` is a table of them.
+        """
+        executions = self._loop.call(lambda: tuple(self.agent.executor.history))
+        rows = [
+            (
+                done.caller,
+                done.tool,
+                mask(one_line(json.dumps(dict(done.arguments), ensure_ascii=False), MAX_CELL)),
+                mask(one_line(done.prompt, MAX_CELL)),
+                ", ".join(record.call.name for record in done.calls),
+                round(1000 * done.seconds),
+                None if done.usage is None else sum(done.usage),
+                "error" if done.is_error else "answered",
+                one_line(done.text, MAX_CELL),
+                done.context,
+            )
+            for done in executions
+        ]
+        columns = (
+            "caller",
+            "tool",
+            "arguments",
+            "prompt",
+            "calls",
+            "ms",
+            "tokens",
+            "state",
+            "result",
+            "context",
+        )
+        return Listing(f"calls of {self.name}", columns, rows, empty="Nobody has called it.")
 
     async def aclose(self) -> None:
         """Ends the sessions and leaves the space; on the loop."""

@@ -23,11 +23,12 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from mew_lab.errors import ConfigError
 from mew_lab.settings.faults import printable
 
-__all__ = ["MAX_FILE", "is_file", "read_document", "read_file", "read_yaml", "write_yaml"]
+__all__ = ["MAX_FILE", "has_comments", "is_file", "read_document", "read_file", "read_yaml", "write_yaml"]
 
 MAX_FILE = 1024 * 1024  # bytes of a file of settings
 MAX_VALUES = 100_000  # of a YAML text, counted as if every alias were written out, as a JSON writer would do
 MAX_DEPTH = 64
+MAX_SCANNED = 200_000  # characters of a text that is searched for comments token by token
 
 _TAG = "tag:yaml.org,2002:"
 _KNOWN = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
@@ -225,6 +226,23 @@ def write_yaml(value: object) -> str:
         return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
     except (yaml.YAMLError, RecursionError) as fault:
         raise ConfigError(f"this cannot be written as YAML: {str(fault)[:200]}") from None
+
+
+def has_comments(text: str) -> bool:
+    """Whether a YAML text has comments, which plain data does not hold. Of a large text, only whole lines are seen."""
+    if "#" not in text:
+        return False
+    if len(text) > MAX_SCANNED:
+        return any(line.lstrip().startswith("#") for line in text.splitlines())
+    end = 0
+    try:
+        for token in yaml.scan(text, Loader=_Loader):
+            if "#" in text[end : token.start_mark.index]:
+                return True
+            end = max(end, token.end_mark.index)
+    except yaml.YAMLError:
+        return False
+    return "#" in text[end:]
 
 
 def read_yaml(text: str, *, path: str = "", max_values: int = MAX_VALUES) -> object:

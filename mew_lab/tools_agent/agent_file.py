@@ -54,6 +54,7 @@ __all__ = [
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000
+HALF = "it has half of a character, which cannot be sent"
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",
     "mode": "tools",
@@ -109,7 +110,12 @@ def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefin
         text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     else:
         text = write_yaml(dict(document))
-    if len(text.encode()) > MAX_FILE:
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        message = f"{source} is not written: a text in it has half of a character, which no file can hold"
+        raise ConfigError(message, path=source) from None
+    if len(content) > MAX_FILE:
         message = (
             f"{source} is not written: it would be larger than {MAX_FILE >> 20} MiB, and could not be read"
         )
@@ -119,7 +125,7 @@ def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefin
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
@@ -163,6 +169,11 @@ def check_agent(document: object) -> list[Fault]:
     reader = _AgentReader()
     reader.agent(document, source="")
     return reader.faults
+
+
+def _is_writable(text: str) -> bool:
+    """Whether it can be sent and written: JSON may spell halves of characters, which UTF-8 cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class _AgentReader:
@@ -213,6 +224,9 @@ class _AgentReader:
         if isinstance(value, int | float) and not isinstance(value, bool) and key == "version":
             return str(value)  # `version: 1.0` without quotes
         if value is None and not needed:
+            return ""
+        if isinstance(value, str) and not _is_writable(value):
+            self.fault(place(at, key), HALF)
             return ""
         if isinstance(value, str) and (value.strip() or not needed):
             return value
@@ -298,15 +312,21 @@ class _AgentReader:
             self.number(chapter, "temperature", 0, 2, at=at),
         )
 
-    def callers(self, value: object, at: str) -> tuple[str, ...] | None:
-        """The participants that may call a tool; None lets all."""
-        if value is None:
-            return None
+    def names(self, value: object, at: str, what: str) -> tuple[str, ...]:
+        """A list of names; `what` describes one of them."""
         listed = self.sequence(value, at)
         for n, name in enumerate(listed):
             if not isinstance(name, str) or not name.strip():
-                self.fault(place(at, n), "this must be the id of a participant")
+                self.fault(place(at, n), f"this must be {what}")
         return tuple(str(name) for name in listed)
+
+    def needs(self, value: object, at: str) -> tuple[str, ...]:
+        """The tools of others without which a tool is not called."""
+        needs = self.names(value, at, "a tool of a participant")
+        for n, name in enumerate(needs):
+            if not all(name.partition("/")):
+                self.fault(place(at, n), "this must be of the form participant/tool")
+        return needs
 
     def system_prompt(self, whole: Mapping[str, Any]) -> str:
         """The opening of each session: the prompt, and the rules and references that are always included."""
@@ -337,7 +357,10 @@ class _AgentReader:
                 parameters=entry.get("parameters", {}),
                 prompt=self.text(entry, "prompt", at, needed=True),
                 settings=self.session_settings(entry.get("settings"), place(at, "settings")),
-                callers=self.callers(entry.get("callers"), place(at, "callers")),
+                callers=None
+                if entry.get("callers") is None
+                else self.names(entry["callers"], place(at, "callers"), "the id of a participant"),
+                needs=self.needs(entry.get("needs"), place(at, "needs")),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = (
@@ -349,6 +372,8 @@ class _AgentReader:
             elif tool.name:
                 first[tool.name] = at
             self.faults += faults_of_parameters(entry.get("parameters"), at=place(at, "parameters"))
+            if not _is_writable(json.dumps(entry.get("parameters"), ensure_ascii=False)):
+                self.fault(place(at, "parameters"), HALF)
             tools.append(tool)
         return tools
 

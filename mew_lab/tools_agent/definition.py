@@ -7,8 +7,10 @@ Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -61,7 +63,8 @@ class SessionSettings:
 class ToolDefinition:
     """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file.
 
-    `settings` are those of its sessions. `callers` are the participants that may call it; None lets all.
+    `settings` are those of its sessions. `callers` are the participants that may call it; None lets all. `needs` are
+    the tools of others, as `participant/tool`, without which it is not called.
     """
 
     name: str
@@ -70,6 +73,20 @@ class ToolDefinition:
     prompt: str
     settings: SessionSettings = SessionSettings()
     callers: tuple[str, ...] | None = None
+    needs: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that decides on a call of it: two versions of a tool differ in it. Spec: TA-70."""
+        parts = (
+            self.name,
+            self.description,
+            self.parameters,
+            self.prompt,
+            astuple(self.settings),
+            self.needs,
+        )
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def described(self) -> dict[str, Any]:

@@ -11,9 +11,10 @@ Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from mew_lab.agent.contents import PeerContents, content_request
@@ -22,6 +23,7 @@ from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolSpec, 
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.run import CUT_NOTE, CallRecord, Run, RunOutcome
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -29,10 +31,14 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.template import fill_prompt
 
-__all__ = ["Execution", "Executor", "UnknownTool"]
+__all__ = ["CONTEXT", "Execution", "Executor", "UnknownTool"]
 
 ENDS_WITHIN = 5.0  # seconds that a stopped session has to end
-CONTEXT, TURNS = "mew-lab/context", "mew-lab/turns"
+CONTEXT, TURNS, VERSION = "mew-lab/context", "mew-lab/turns", "mew-lab/tool"
+MAX_HISTORY = 200  # calls that are remembered
+MAX_CONTEXTS = 100  # sessions that can be continued
+MAX_EXCHANGES = 10  # of one session, for the next call
+CONTINUES_WITHIN = 600.0  # seconds after its end in which a session can be continued
 
 
 class UnknownTool(Exception):
@@ -46,6 +52,7 @@ class Execution:
     `context` is that of the session and `prompt` the text for the model. `turns` holds each text of the model, `calls`
     each tool that it called, with the answer as the model read it and as it came. `model` is the model's name,
     `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
+    `version` holds the version of the agent and the hash of the tool, `caller` is empty for a call from elsewhere.
 
     Spec: TA-45, TA-64.
     """
@@ -60,15 +67,35 @@ class Execution:
     model: str = ""
     seconds: float = 0.0
     usage: Usage | None = None
+    version: Mapping[str, str] = field(default_factory=dict)
+    caller: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def result(self) -> dict[str, Any]:
         """The MCP CallToolResult; texts before the last stand in `_meta`. Spec: T-9, TA-41, TA-46."""
         meta: dict[str, Any] = {CONTEXT: self.context} if self.context else {}
+        if self.version:
+            meta[VERSION] = dict(self.version)
         if len(self.turns) > 1:
             meta[TURNS] = list(self.turns)
         result = {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
         return {**result, "_meta": meta} if meta else result
+
+
+class _Conversation(NamedTuple):
+    """What was said in the sessions of one context: pairs of a prompt and its answer."""
+
+    caller: str
+    exchanges: tuple[tuple[str, str], ...]
+    ends_at: float
+
+    def messages(self) -> list[Message]:
+        return [
+            message
+            for prompt, answer in self.exchanges
+            for message in (Message("user", prompt), Message("assistant", answer))
+        ]
 
 
 class _SessionModel:
@@ -113,7 +140,9 @@ class _SessionModel:
 
 
 class Executor:
-    """Runs the calls of one agent's tools. `sessions` holds the running sessions, by their tasks.
+    """Runs the calls of one agent's tools.
+
+    `sessions` holds the running sessions, by their tasks, and `history` the last 200 calls, the oldest first.
 
     Args:
         participant: the sessions send through it, and use the tools that it has discovered.
@@ -142,6 +171,8 @@ class Executor:
         self.agent = agent
         self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
         self.contents = PeerContents(participant)
+        self.history: deque[Execution] = deque(maxlen=MAX_HISTORY)
+        self._conversations: BoundedDict[str, _Conversation] = BoundedDict(MAX_CONTEXTS)
         self._participant = participant
         self._model = model
         self._texts = texts
@@ -199,12 +230,14 @@ class Executor:
         arguments: Mapping[str, Any] | None = None,
         *,
         trigger: Envelope | None = None,
+        continues: str = "",
         on_step: Callable[[str], object] | None = None,
     ) -> Execution:
         """Runs one call to its end.
 
         Args:
             trigger: the request of the space; None where the call came from elsewhere.
+            continues: the context of an earlier call of the same caller, whose conversation goes on; empty for none.
             on_step: called with a text at each step of the session.
 
         Raises:
@@ -214,15 +247,38 @@ class Executor:
         if tool is None:
             known = ", ".join(known_tool.name for known_tool in self.agent.tools) or "none"
             raise UnknownTool(f"Unknown tool: {one_line(name, 128)}. Tools here: {known}")
-        if refusal := self._refuse(tool, arguments or {}, trigger):
-            return Execution(name, refusal, is_error=True)
-        prompt = fill_prompt(tool.prompt, arguments or {}, tool=tool)
-        return await self._run_session(tool, prompt, trigger, on_step)
+        given, caller = arguments or {}, trigger.sender if trigger is not None else ""
+        before = self._conversation(continues, caller) if continues else None
+        if refusal := self._refuse(tool, given, trigger):
+            done = Execution(name, refusal, is_error=True)
+        elif continues and before is None:
+            text = f"{name} was not called: there is no session {one_line(continues, 80)} that this caller can continue"
+            done = Execution(name, text, is_error=True)
+        else:
+            prompt = fill_prompt(tool.prompt, given, tool=tool)
+            done = await self._run_session(tool, prompt, trigger, before, on_step)
+            self._keep_conversation(done, caller, before)
+        self.history.append(replace(done, caller=caller, arguments=dict(given)))
+        return self.history[-1]
+
+    def _conversation(self, context: str, caller: str) -> _Conversation | None:
+        """The conversation of a context, for the participant that called there; None for any other. Spec: TA-68."""
+        known = self._conversations.get(context)
+        expired = known is not None and asyncio.get_running_loop().time() >= known.ends_at
+        return None if known is None or known.caller != caller or expired else known
+
+    def _keep_conversation(self, done: Execution, caller: str, before: _Conversation | None) -> None:
+        if not done.is_error:
+            exchanges = ((*before.exchanges,) if before else ()) + ((done.prompt, done.text),)
+            ends_at = asyncio.get_running_loop().time() + CONTINUES_WITHIN
+            self._conversations[done.context] = _Conversation(caller, exchanges[-MAX_EXCHANGES:], ends_at)
 
     def _refuse(self, tool: ToolDefinition, arguments: Mapping[str, Any], trigger: Envelope | None) -> str:
         """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50."""
         if trigger is not None and tool.callers is not None and trigger.sender not in tool.callers:
             return f"{tool.name} was not called: its file does not list {one_line(trigger.sender, 80)} as a caller"
+        if missing := self._missing(tool):
+            return f"{tool.name} was not called: it needs {', '.join(missing)}, which nobody offers now"
         if faults := tool.faults_of(arguments):
             return f"Invalid arguments for {tool.name}: {'; '.join(faults)}"
         if len(self.sessions) >= self._max_calls:
@@ -231,11 +287,21 @@ class Executor:
             )
         return ""
 
+    def _missing(self, tool: ToolDefinition) -> list[str]:
+        """The tools that it needs and that no participant offers now. Spec: TA-71."""
+        if not tool.needs:
+            return []
+        offered = {
+            f"{other.participant}/{other.name}" for other in self._participant.discovery.get_available_tools()
+        }
+        return [one_line(need, 120) for need in tool.needs if need not in offered]
+
     async def _run_session(
         self,
         tool: ToolDefinition,
         prompt: str,
         trigger: Envelope | None,
+        before: _Conversation | None,
         on_step: Callable[[str], object] | None,
     ) -> Execution:
         loop = asyncio.get_running_loop()
@@ -243,7 +309,7 @@ class Executor:
         most = self._max_turns(tool)
         own = ReplySettings(tool.settings.temperature, tool.settings.max_output_tokens)
         model = _SessionModel(with_settings(self._model, own), max_replies=most)
-        run = self._make_run(tool, prompt, trigger, model, on_step)
+        run = self._make_run(tool, prompt, trigger, before, model, on_step)
         task = loop.create_task(self._run_when_free(run))
         self.sessions[task] = run
         task.add_done_callback(self._forget)
@@ -267,6 +333,7 @@ class Executor:
         tool: ToolDefinition,
         prompt: str,
         trigger: Envelope | None,
+        before: _Conversation | None,
         model: _SessionModel,
         on_step: Callable[[str], object] | None,
     ) -> Run:
@@ -284,6 +351,7 @@ class Executor:
             context_window=ContextWindow(
                 self._participant, Memory(), max_tokens=model.max_tokens, stop_work=self.end
             ),
+            before=before.messages if before is not None else tuple,
             gate=self.gate,
             contents=self.contents,
             asks=self.needs_approval if self._interactive else None,
@@ -326,6 +394,7 @@ class Executor:
             model=model.name,
             seconds=seconds,
             usage=model.usage,
+            version={"version": self.agent.version, "hash": tool.digest},
         )
 
     def _describe_failure(

@@ -25,7 +25,7 @@ from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
 from mew_lab.tools_agent.definition import AgentDefinition
-from mew_lab.tools_agent.executor import Execution, Executor, UnknownTool
+from mew_lab.tools_agent.executor import CONTEXT, Execution, Executor, UnknownTool
 
 __all__ = ["ToolsAgent"]
 
@@ -158,7 +158,14 @@ class ToolsAgent:
         if method == "tools/call":
             report = on_progress or progress_relay(self.participant)
             async with _Steps(report) as steps:
-                execution = await self.call(params.get("name"), params.get("arguments"), on_step=steps.note)
+                meta = params.get("_meta")
+                continues = meta.get(CONTEXT) if isinstance(meta, Mapping) else None
+                execution = await self.call(
+                    params.get("name"),
+                    params.get("arguments"),
+                    continues=continues if isinstance(continues, str) else "",
+                    on_step=steps.note,
+                )
             return execution.result
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
 
@@ -172,11 +179,17 @@ class ToolsAgent:
         return {**answer, "instructions": self.agent.description} if self.agent.description else answer
 
     async def call(
-        self, name: object, arguments: object = None, *, on_step: Callable[[str], object] | None = None
+        self,
+        name: object,
+        arguments: object = None,
+        *,
+        continues: str = "",
+        on_step: Callable[[str], object] | None = None,
     ) -> Execution:
         """Runs one call; None as `arguments` means no arguments.
 
         Args:
+            continues: the context of an earlier call of the same caller, whose conversation goes on.
             on_step: called with a text at each step of the session.
 
         Raises:
@@ -192,7 +205,9 @@ class ToolsAgent:
             text = f"{one_line(str(name), 128)}: the call of {who} was refused, as a call that waits for it caused it"
             return Execution(str(name), text, is_error=True)
         try:
-            return await self.executor.execute(str(name), arguments, trigger=request, on_step=on_step)
+            return await self.executor.execute(
+                str(name), arguments, trigger=request, continues=continues, on_step=on_step
+            )
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
 

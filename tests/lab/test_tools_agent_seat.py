@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 import mew_lab
@@ -77,6 +78,11 @@ def test_a_test_shows_the_history_and_the_answer_of_the_call(lab: mew_lab.Lab, f
     assert wrong.note.startswith("Error: Invalid arguments for change: ") and not wrong.rows
     with pytest.raises(ConfigError, match="Unknown tool: other"):
         seat.test("other")
+    history = seat.history()
+    assert [(row.tool, row.state, row.calls) for row in history] == [
+        ("change", "answered", "odd/change"), ("change", "error", ""),
+    ]  # fmt: skip
+    assert pandas.DataFrame(history).context[0] == run.execution.context
 
 
 def test_a_file_is_tested_without_a_space_of_its_own_as_it_is_served(lab: mew_lab.Lab, file: Path) -> None:

@@ -342,3 +342,26 @@ def test_the_address_of_a_server_is_checked_with_its_place_and_shows_no_secret(
 def test_a_server_at_a_url_can_be_started(server: dict[str, Any]) -> None:
     agent = parse_agent({"metadata": {"name": "A"}, "mcpServers": {"far": server}})
     assert agent.servers["far"].can_start and list_ignored(agent) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "half"),
+    [
+        ("metadata.tools[0].description", {"description": "\ud800"}),
+        ("metadata.tools[0].prompt", {"prompt": "\udfff"}),
+        ("metadata.tools[0].parameters", {"parameters": {"type": "object", "title": "\ud800"}}),
+    ],
+)
+def test_half_a_character_is_a_fault_with_its_place_and_never_written(
+    place: str, half: dict[str, Any], tmp_path: Path
+) -> None:
+    document = {"metadata": {"name": "A", "tools": [{**TOOL, **half}]}}
+    assert place in [fault.key for fault in check_agent(document)]
+    with pytest.raises(ConfigError, match="half of a character"):
+        save_agent_file({"metadata": {"name": "A"}, "of_another_program": "\ud800"}, tmp_path / "a.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_tool_needs_is_a_list_of_tools_of_participants() -> None:
+    faults = check_agent({"metadata": {"name": "A", "tools": [{**TOOL, "needs": ["x", "a/b", "/"]}]}})
+    assert [fault.key for fault in faults] == ["metadata.tools[0].needs[0]", "metadata.tools[0].needs[2]"]

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.model import Message, Reply, Usage
-from mew_lab.errors import ConfigError, ModelFailed
+from mew_lab.errors import ConfigError, ModelFailed, ToolFailed
+from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.tools import ToolBox
-from mew_lab.tools_agent.executor import UnknownTool
+from mew_lab.tools_agent.executor import CONTEXT, UnknownTool
 
 from ..agent.conftest import PROPOSER, Script, until, wants
 from ..agent.llm_server import Answer, ChatServer, called, chunk, refused, streamed, text_answer
@@ -461,7 +462,10 @@ async def test_the_result_is_plain_json_of_mcp(site: Site) -> None:
     assert json.loads(json.dumps(done.result)) == {
         "content": [{"type": "text", "text": "yes"}],
         "isError": False,
-        "_meta": {"mew-lab/context": done.context},
+        "_meta": {
+            "mew-lab/context": done.context,
+            "mew-lab/tool": {"version": "1.0.0", "hash": desk.agent.tools[0].digest},
+        },
     }
 
 
@@ -521,3 +525,68 @@ async def test_a_rejected_call_of_an_interactive_session_is_an_observation(site:
     human.on_mcp_proposal(lambda proposal: human.reject(proposal.id, "too early"))
     done = await desk.call("ask", {"what": "x"})
     assert done.text == "Then not." and "too early" in done.calls[0].observation
+
+
+# --- calls that go on, versions, needs, history -------------------------------------------------------------------
+
+
+async def test_a_call_goes_on_with_the_conversation_of_an_earlier_one_of_the_same_caller_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human, other = await site.seat("human", "human"), await site.seat("other", "human")
+    model = Script(Reply("A spade."), Reply("In the shed."), Reply("On its hook."))
+    await site.desk(model, can=[{"kind": "*"}])
+
+    async def call(participant: MEWParticipant, what: str, context: str = "") -> Any:
+        meta = {"_meta": {CONTEXT: context}} if context else {}
+        params = {"name": "ask", "arguments": {"what": what}, **meta}
+        return (await participant.mcp_request("desk", {"method": "tools/call", "params": params})).raw
+
+    first = (await call(human, "one"))["_meta"][CONTEXT]
+    second = (await call(human, "two", first))["_meta"][CONTEXT]
+    said = [(message.role, message.content) for message in model.asked[1][1:]]
+    assert said == [
+        ("user", "Please find out: one"), ("assistant", "A spade."), ("user", "Please find out: two"),
+    ]  # fmt: skip
+    assert first != second
+    for participant, context in ((other, first), (human, "nobody's")):
+        with pytest.raises(ToolFailed, match=r"no session .* that this caller can continue"):
+            await call(participant, "x", context)
+    await call(human, "three", second)
+    assert [message.content for message in model.asked[2][1:]][::2] == [
+        f"Please find out: {what}" for what in ("one", "two", "three")
+    ]
+    monkeypatch.setattr("mew_lab.tools_agent.executor.CONTINUES_WITHIN", -1.0)
+    third = (await call(human, "four"))["_meta"][CONTEXT]
+    with pytest.raises(ToolFailed, match="no session"):
+        await call(human, "x", third)
+    assert len(model.asked) == 4
+
+
+def test_the_hash_of_a_tool_changes_with_all_that_decides_on_a_call() -> None:
+    base = described(ASK).tools[0].digest
+    changes: list[dict[str, Any]] = [
+        {"description": "x"}, {"prompt": "x {what}"}, {"parameters": {}}, {"settings": {"maxChatTurns": 3}},
+        {"needs": ["a/b"]},
+    ]  # fmt: skip
+    assert described(dict(reversed(ASK.items()))).tools[0].digest == base
+    assert len({base, *(described({**ASK, **change}).tools[0].digest for change in changes)}) == 6
+
+
+async def test_a_tool_is_not_called_while_what_it_needs_is_missing(site: Site) -> None:
+    model = Script(Reply("done"))
+    desk = await site.desk(model, described({**ASK, "needs": ["eye/look"]}))
+    done = await desk.call("ask", {"what": "x"})
+    assert done.is_error and "it needs eye/look, which nobody offers now" in done.text and model.asked == []
+    await site.tool("eye", look)
+    await until(lambda: desk.participant.discovery.get_available_tools())
+    assert (await desk.call("ask", {"what": "x"})).text == "done"
+
+
+async def test_each_call_stands_in_the_history_refused_ones_too(site: Site) -> None:
+    human = await site.seat("human", "human")
+    desk = await site.desk(Script(Reply("done")))
+    await human.call("desk/ask", {"what": "x"})
+    await desk.call("ask", {"what": 3})
+    told = [(done.caller, done.arguments, done.is_error) for done in desk.executor.history]
+    assert told == [("human", {"what": "x"}, False), ("", {"what": 3}, True)]

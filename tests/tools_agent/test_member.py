@@ -47,7 +47,7 @@ async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_wi
     site: Site,
 ) -> None:
     await site.tool("eye", look)
-    await site.desk(Script(wants("eye/look", {"place": "shed"}), Reply("In the shed.")))
+    desk = await site.desk(Script(wants("eye/look", {"place": "shed"}), Reply("In the shed.")))
     human = await site.seat("human")
     call = human.call("desk/ask", {"what": "the spade"})
     assert (await call).text == "In the shed."
@@ -69,7 +69,11 @@ async def test_a_call_is_answered_with_the_same_id_correlated_and_its_session_wi
         "result": {
             "content": [{"type": "text", "text": "In the shed."}],
             "isError": False,
-            "_meta": {"mew-lab/context": start.id, "mew-lab/turns": ["because", "In the shed."]},
+            "_meta": {
+                "mew-lab/context": start.id,
+                "mew-lab/tool": {"version": "1.0.0", "hash": desk.agent.tools[0].digest},
+                "mew-lab/turns": ["because", "In the shed."],
+            },
         },
     }
 

@@ -211,6 +211,23 @@ async def test_the_steps_of_a_call_are_its_progress(site: Site, transport: str) 
     assert progress == [(1, None, "step 1"), (2, None, "step 2")]
 
 
+@pytest.mark.parametrize("transport", ["memory", "http, modern"])
+async def test_a_client_goes_on_with_a_session_by_the_context_of_its_result(
+    site: Site, transport: str
+) -> None:
+    model = Script(Reply("A spade."), Reply("In the shed."))
+    desk = await site.desk(model)
+    async with over(transport, site, desk) as client:
+        first = await client.call_tool("ask", {"what": "one"})
+        again = {"mew-lab/context": first.meta["mew-lab/context"]}
+        assert (await client.call_tool("ask", {"what": "two"}, meta=again)).content[0].text == "In the shed."
+        lost = await client.call_tool("ask", {"what": "x"}, meta={"mew-lab/context": "nobody's"})
+        assert lost.is_error and "no session" in lost.content[0].text
+    assert [message.content for message in model.asked[1][1:]] == [
+        "Please find out: one", "A spade.", "Please find out: two",
+    ]  # fmt: skip
+
+
 async def test_a_client_of_the_handshake_era_is_notified_of_another_definition(site: Site) -> None:
     desk = await site.desk(Script())
     changed = asyncio.Event()

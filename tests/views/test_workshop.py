@@ -171,6 +171,45 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(page: Page, shop: Work
     assert not shop.draft.changed
 
 
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("# mine\n{}", True),
+        ("{}  # mine", True),
+        ("{}\n# mine", True),
+        ("metadata: {name: 'a # b', description: c#d}\nsystemPrompt: |\n  # A heading\n", False),
+        ("{}", False),
+    ],
+)
+def test_that_comments_are_lost_is_told_before_the_file_is_saved(
+    page: Page, shop: WorkshopView, tmp_path: Path, text: str, has: bool
+) -> None:
+    file = tmp_path / "words.yaml"
+    file.write_text(text)
+    assert ("comments" in shop.open_file(file)) == has
+    page.browser.until(lambda: [item for item in page.browser.of("draft") if item["name"] == "words.yaml"])
+    assert bool(page.browser.of("draft")[-1]["notes"]) == has
+
+
+def test_an_undo_after_a_save_is_an_unsaved_change_and_two_labs_do_not_overwrite_each_other(
+    lab: Lab, page: Page, shop: WorkshopView, file: Path
+) -> None:
+    other = view_of(lab)
+    other.open_file(file)
+    page.value("edit", tool=0, op="text", key="prompt", text="Mine {what}.")
+    page.value("save")
+    page.value("undo")
+    assert shop.badge() == "unsaved" and read_agent_file(file).tools[0].prompt == "Mine {what}."
+    page.value("save")
+    assert read_agent_file(file).tools[0].prompt == TOOL["prompt"]
+    page.value("redo")
+    page.value("save")
+    other.draft.set_text(0, "prompt", "Theirs {what}.")
+    with pytest.raises(MewError, match="has changed since it was opened"):
+        other.save()
+    assert read_agent_file(file).tools[0].prompt == "Mine {what}."
+
+
 def test_a_draft_with_faults_is_not_saved(page: Page, file: Path) -> None:
     before = file.read_bytes()
     page.value("edit", tool=0, op="add-tool")

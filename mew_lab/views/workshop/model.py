@@ -368,6 +368,11 @@ class AgentDraft:
         return self.change(what, lambda document: edit(_schema(_tools(document)[number])))
 
 
+_SHOWN = (
+    "title", "default", "examples", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+    "uniqueItems", "additionalProperties", "minProperties", "maxProperties",
+)  # fmt: skip
+"""The keywords that a row has a field for, in the order of the fields."""
 _ANY_KEYWORD = frozenset().union(*KEYWORDS.values())
 _REFERENCE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
@@ -414,11 +419,7 @@ def parameter_rows(schema: Mapping[str, Any]) -> list[ParameterRow]:
         items = parameter.get("items")
         item_kind = str(items.get("type", "")) if isinstance(items, Mapping) else ""
         simple = items is None or (isinstance(items, Mapping) and set(items) <= {"type"})
-        shown = [
-            key
-            for key in KEYWORDS.get(kind, ())
-            if key not in ("type", "description", "items", "properties", "required")
-        ]
+        shown = [key for key in _SHOWN if key in KEYWORDS.get(kind, ())]
         description = parameter.get("description")
         rows.append(
             ParameterRow(

@@ -35,7 +35,7 @@ function render({ model, el }) {
   const open = doer("Open", () => openFile("open"));
   const fresh = doer("New file", () => openFile("new"));
   const files = make("div", { class: "mew-files" }, path, open, fresh);
-  const faultList = make("ul", { class: "mew-file-faults", hidden: true, "aria-label": "Faults of the file" });
+  const faultList = make("ul", { class: "mew-file-faults", hidden: true, "aria-label": "Notes and faults of the file" });
   const empty = emptyState("No agent file is open. Type its path above, or in a cell:", { code: "%mew tools-agent edit words.yaml" });
   const list = make("ul", { class: "mew-tools-list", "aria-label": "Tools" });
   const add = doer("Add tool", addTool, { class: "mew-add-tool" });
@@ -46,7 +46,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  let draft = { version: -1, file: "", tools: [], faults: [], undo: "", redo: "", changed: false, name: "" };
+  let draft = { version: -1, file: "", tools: [], faults: [], notes: [], undo: "", redo: "", changed: false, name: "" };
   let chosen = 0, loads = 0, ids = 0;
   /** @type {any} */
   let ui = null;
@@ -84,8 +84,8 @@ function render({ model, el }) {
     body.hidden = !isOpen;
     // The faults of the chosen tool stand in its pane.
     const others = draft.faults.filter(([key]) => !key.startsWith(`metadata.tools[${chosen}]`));
-    faultList.hidden = !others.length;
-    faultList.replaceChildren(...others.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), ` ${problem}`)));
+    faultList.hidden = !others.length && !draft.notes.length;
+    faultList.replaceChildren(...draft.notes.map((text) => make("li", { class: "mew-note-line", text })), ...others.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), `: ${problem}`)));
     paintList();
   }
 
@@ -296,7 +296,7 @@ function render({ model, el }) {
     if (mine.schema.value === tool.schema) mine.slots.get("schema  ")?.say("");
     if (mine.prompt.value === tool.prompt) paintTokens(mine.painted, tool.tokens);
     mine.faults.hidden = !tool.faults.length;
-    mine.faults.replaceChildren(...tool.faults.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), ` ${problem}`)));
+    mine.faults.replaceChildren(...tool.faults.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), `: ${problem}`)));
     mine.remarks.replaceChildren(...tool.remarks.map((text) => make("li", { text })));
     mine.remarks.hidden = !tool.remarks.length;
     showParameters(tool.parameters);

@@ -26,6 +26,7 @@ from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
+from mew_lab.settings.documents import has_comments
 from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, save_agent_file, write_first_file
 from mew_lab.tools_agent.executor import Execution
@@ -51,6 +52,7 @@ _ESM, _CSS = front_end("workshop")
 
 MAX_FAULTS = 30  # shown
 MAX_CELL = 4000  # characters of a result in the history
+COMMENTS = "The comments of the file are not kept when it is saved here."
 NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
 Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
@@ -84,6 +86,7 @@ class WorkshopView(ActingWidget):
         self._interactive: InteractiveRunner | None = None
         self._how: Mapping[str, Any] = {}
         self._text = b""  # of the file when it was read or saved last
+        self._has_comments = False  # in the file
         self._version = 0
         self._sent = -1  # the version that the views have; only the writer uses it
         super().__init__(**traits)
@@ -102,8 +105,10 @@ class WorkshopView(ActingWidget):
         document, text = read_agent_document(path), path.read_bytes()
         self._close_runner()
         self.file, self.draft, self._how, self._text = path, AgentDraft(document), how, text
+        self._has_comments = path.suffix.lower() != ".json" and has_comments(text.decode())
         self._note_change()
-        return f"Opened {path.name} with {count_of(len(self.draft.tools), 'tool')}."
+        loss = f" {COMMENTS}" if self._has_comments else ""
+        return f"Opened {path.name} with {count_of(len(self.draft.tools), 'tool')}.{loss}"
 
     def save(self) -> str:
         """Writes the draft to its file; returns a sentence.
@@ -122,6 +127,7 @@ class WorkshopView(ActingWidget):
         except OSError as fault:
             raise MewError(f"{path.name} was not saved: {fault.strerror or fault}") from None
         self._text = path.read_bytes()
+        self._has_comments = False
         self.draft.saved = self.draft.document
         self._note_change()
         return f"Saved {path.name}."
@@ -165,6 +171,7 @@ class WorkshopView(ActingWidget):
             "file": one_line(str(self.file), 400) if self.file is not None else "",
             "name": one_line(self.file.name, 120) if self.file is not None else "",
             "changed": draft.changed,
+            "notes": [COMMENTS] if self._has_comments else [],
             "undo": draft.undoable,
             "redo": draft.redoable,
             "faults": _pack_faults(faults),

@@ -16,7 +16,7 @@ const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed
 
 // The list; `tools` has `link`, `announce` and `isHeld()`, whether the list below must not move now.
 export function questionList({ link, announce, isHeld }) {
-  const node = make("ul", { class: "mew-questions", role: "list", "aria-label": "Questions of servers" });
+  const node = make("ul", { class: "mew-questions", role: "list", "aria-label": "Questions of servers", hidden: true });
   const questions = new Map();
 
   function put(data) {

@@ -29,7 +29,7 @@ TEXT                            sends a chat message to all participants
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
 /call PARTICIPANT/TOOL JSON     calls a tool, or proposes the call where you may only propose
 /answer ID [JSON]               answers a question of an MCP server; JSON has the values of its form
-/decline ID  /dismiss ID        declines it, or dismisses it without an answer
+/decline ID  /dismiss ID        says no to it, or dismisses it without an answer
 /questions  /proposals  /who  /tools [PARTICIPANT]  /status
 /quit                           leaves the space; //TEXT sends a text that begins with a slash"""
 
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
 def _show_question(lab: Lab, question: Question) -> None:
     if question.is_open:
         text, id = lab.asked.tell(question), visible(question.id)
-        shell.say(f"{text}\n/answer {id} JSON answers it; /decline {id} declines it")
+        shell.say(f"{text}\n/answer {id} JSON answers it; /help lists the other answers")
 
 
 def obey(verbs: Verbs, line: str) -> str:

@@ -337,7 +337,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "ID [--decline | --cancel] [ARGUMENTS]",
             (
                 CommandOption("ID", "the id of the question, or its beginning", "question"),
-                CommandOption("--decline", "declines it", "", {"action": "store_true"}),
+                CommandOption("--decline", "says no to it", "", {"action": "store_true"}),
                 CommandOption("--cancel", "dismisses it without an answer", "", {"action": "store_true"}),
             ),
             tail="arguments",

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.questions import Question
-from mew_lab.lab.lab import Lab
+from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
 from mew_lab.protocol.envelope import read_strict
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
         )
         client = lab.me.participant.client
         shell.say(f"You are {client.id} in {lab.space}; /help lists the commands.")
-        lab.asked.subscribe(lambda question: _show_question(lab, question))
+        lab.asked.subscribe(lambda question: _show_question(lab.asked, question))
         console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
         for line in console.lines(reading=True):
             try:
@@ -85,9 +84,9 @@ def run(options: argparse.Namespace) -> None:
         close_all()
 
 
-def _show_question(lab: Lab, question: Question) -> None:
+def _show_question(asked: Questions, question: Question) -> None:
     if question.is_open:
-        text, id = lab.asked.tell(question), visible(question.id)
+        text, id = asked.tell(question), visible(question.id)
         shell.say(f"{text}\n/answer {id} JSON answers it; /help lists the other answers")
 
 

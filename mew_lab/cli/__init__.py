@@ -307,6 +307,14 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--transport", choices=("http", "sse"), help=about)
     about = "how often within a minute a server that ends by itself is started again; default: 0"
     bridge.add_argument("--restarts", type=int, default=0, metavar="N", help=about)
+    about = "the participant that answers for the server where no person decided its call, such as human"
+    bridge.add_argument("--owner", metavar="ID", help=about)
+    about = (
+        "lets the server ask the owner for replies of a model; each is approved there (lab.allow_sampling)"
+    )
+    bridge.add_argument("--sampling", action="store_true", help=about)
+    about = "a folder that the server is told of; may be repeated"
+    bridge.add_argument("--root", action="append", metavar="FOLDER", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
 

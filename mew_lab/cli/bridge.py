@@ -43,6 +43,9 @@ def run(options: argparse.Namespace) -> None:
             transport=options.transport,
             start_timeout=options.init_timeout,
             restarts=options.restarts,
+            owner=options.owner or "",
+            sampling=options.sampling,
+            roots=options.root,
             say=shell.say,
             ended=shell.end_on_signal(),
         )
@@ -70,6 +73,9 @@ async def bridge(
     transport: str | None = None,
     start_timeout: float = 20.0,
     restarts: int = 0,
+    owner: str = "",
+    sampling: bool = False,
+    roots: Sequence[str] | None = None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -95,6 +101,9 @@ async def bridge(
         on_end=on_end,
         start_timeout=start_timeout,
         restarts=restarts,
+        owner=owner,
+        sampling=sampling,
+        roots=roots,
     )
     say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
     try:

@@ -9,9 +9,11 @@ from typing import NamedTuple, Protocol
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
 from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.visible import visible
 
 __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
 
@@ -25,7 +27,9 @@ TEXT                            sends a chat message to all participants
 /withdraw ID [REASON]           withdraws your own proposal
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
 /call PARTICIPANT/TOOL JSON     calls a tool, or proposes the call where you may only propose
-/proposals  /who  /tools [PARTICIPANT]  /status
+/answer ID [JSON]               answers a question of an MCP server; JSON has the values of its form
+/decline ID  /dismiss ID        says no to it, or dismisses it without an answer
+/questions  /proposals  /who  /tools [PARTICIPANT]  /status
 /quit                           leaves the space; //TEXT sends a text that begins with a slash"""
 
 
@@ -42,6 +46,8 @@ class Verbs(Protocol):
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
     def proposals(self) -> object: ...
+    def questions(self) -> object: ...
+    def answer(self, question: str, values: Mapping[str, object] | None, *, action: str) -> object: ...
     def who(self) -> object: ...
     def tools(self, participant: str | None) -> object: ...
     def status(self) -> object: ...
@@ -64,6 +70,7 @@ def run(options: argparse.Namespace) -> None:
         )
         client = lab.me.participant.client
         shell.say(f"You are {client.id} in {lab.space}; /help lists the commands.")
+        lab.asked.subscribe(lambda question: _show_question(lab.asked, question))
         console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
         for line in console.lines(reading=True):
             try:
@@ -75,6 +82,12 @@ def run(options: argparse.Namespace) -> None:
                 shell.tell_failure("join", str(fault))
     finally:
         close_all()
+
+
+def _show_question(asked: Questions, question: Question) -> None:
+    if question.is_open:
+        text, id = asked.tell(question), visible(question.id)
+        shell.say(f"{text}\n/answer {id} JSON answers it; /help lists the other answers")
 
 
 def obey(verbs: Verbs, line: str) -> str:
@@ -133,6 +146,13 @@ _VERBS: Mapping[str, _Verb] = {
         "participant/tool", lambda verbs, name, text: verbs.me.propose(name, _read_arguments(text))
     ),
     "call": _Verb("participant/tool", lambda verbs, name, text: verbs.me.call(name, _read_arguments(text))),
+    "answer": _Verb(
+        "the id of a question",
+        lambda verbs, id, text: verbs.answer(id, _read_arguments(text), action="accept"),
+    ),
+    "decline": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="decline")),
+    "dismiss": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="cancel")),
+    "questions": _Verb("", lambda verbs, _, __: verbs.questions()),
     "proposals": _Verb("", lambda verbs, _, __: verbs.proposals()),
     "who": _Verb("", lambda verbs, _, __: verbs.who()),
     "tools": _Verb("", lambda verbs, name, _: verbs.tools(name or None)),

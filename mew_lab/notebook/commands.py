@@ -145,7 +145,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "bridge": Command(
             "connects an MCP server as a participant, so that its tools can be called",
-            "NAME [--env VARIABLE] [--can PROFILE] -- COMMAND… | URL",
+            "NAME [--env VARIABLE] [--can PROFILE] [--sampling MODEL] [--root FOLDER] -- COMMAND… | URL",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
@@ -154,6 +154,15 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "its profile of permissions; default: tool",
                     "profile",
                     {"default": "tool"},
+                ),
+                CommandOption(
+                    "--sampling",
+                    "the model that the server may ask for replies; you approve each prompt",
+                    "model",
+                    {"default": None},
+                ),
+                CommandOption(
+                    "--root", "a folder that the server is told of; may be repeated", "path", _MANY
                 ),
             ),
             tail="command",
@@ -322,6 +331,20 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: default no_longer_needed.",
         ),
+        "questions": Command("shows what MCP servers ask you"),
+        "answer": Command(
+            "answers a question of an MCP server, once its text was shown",
+            "ID [--decline | --cancel] [ARGUMENTS]",
+            (
+                CommandOption("ID", "the id of the question, or its beginning", "question"),
+                CommandOption("--decline", "says no to it", "", {"action": "store_true"}),
+                CommandOption("--cancel", "dismisses it without an answer", "", {"action": "store_true"}),
+            ),
+            tail="arguments",
+            body=True,
+            either=("--decline", "--cancel"),
+            note=_ARGUMENTS + " They are the values of its form.",
+        ),
         "undo": Command("revokes the permission that you gave last"),
         "view": Command(
             "shows one part of the control room",
@@ -378,7 +401,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Start": ("up", "down", "connect", "use", "status", "help"),
         "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
-        "Decide": ("proposals", "approve", "reject", "undo", "history"),
+        "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
         "Log": ("log", "diagnose", "save", "report"),
     }

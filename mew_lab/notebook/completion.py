@@ -211,6 +211,10 @@ def _proposals() -> Iterable[str]:
     return [str(row[0]) for row in _current().proposals()]
 
 
+def _questions() -> Iterable[str]:
+    return [question.id for question in _current().asked.pending()]
+
+
 def _agents() -> Iterable[str]:
     return [str(row[0]) for row in _current().agents()]
 
@@ -226,6 +230,7 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "participant": _participants,
     "profile": _profiles,
     "proposal": _proposals,
+    "question": _questions,
     "seat": lambda: list(_current().seats),
     "severity": _severities,
     "tool": _tools,

@@ -122,12 +122,14 @@ def bridge(options: Namespace, tail: Any) -> object:
             f"%mew bridge: a participant named {options.name!r} already exists. "
             f"Use another name, or lab.leave({options.name!r})"
         )
+    asks: dict[str, Any] = {"sampling": options.sampling} if options.sampling else {}
+    asks |= {"roots": options.root} if options.root else {}
     if len(tail) == 1 and is_url(tail[0]):
-        return lab.bridge(options.name, tail[0], can=options.can)
+        return lab.bridge(options.name, tail[0], can=options.can, **asks)
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)
-    return lab.bridge(options.name, tail, env=options.env, can=options.can)
+    return lab.bridge(options.name, tail, env=options.env, can=options.can, **asks)
 
 
 def join(options: Namespace, tail: Any) -> object:
@@ -252,6 +254,15 @@ def reject(options: Namespace, tail: Any) -> object:
 
 def withdraw(options: Namespace, tail: Any) -> object:
     return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
+
+
+def questions(options: Namespace, tail: Any) -> object:
+    return _lab().questions()
+
+
+def answer(options: Namespace, tail: Any) -> object:
+    action = "decline" if options.decline else "cancel" if options.cancel else "accept"
+    return _lab().answer(options.id, tail or None, action=action)
 
 
 def undo(options: Namespace, tail: Any) -> object:

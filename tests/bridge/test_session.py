@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.server_requests import ServerRequests
 from mew_lab.bridge.session import McpSession, open_session
 from mew_lab.sdk.tools import RpcError
 
@@ -28,7 +29,12 @@ async def session(
 
     process = ServerProcess(["python", str(ODD), mode], cwd=tmp_path)
     await process.start()
-    async with open_session(process, on_notification=note, at_end=ended.set) as opened:
+
+    async def warn(text: str) -> None:
+        raise AssertionError(text)
+
+    requests = ServerRequests(report=warn)
+    async with open_session(process, on_notification=note, on_request=requests, at_end=ended.set) as opened:
         yield opened, process, ended
     await until(lambda: not alive(process.pid))
 

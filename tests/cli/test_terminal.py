@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -203,6 +204,24 @@ def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, 
     mine = obey(lab, '/propose notebook/add {"a": 1, "b": 2}')
     assert "mcp/proposal notebook/add as human" in mine
     assert "mcp/request notebook/add as human" in obey(lab, '/call notebook/add {"a": 1, "b": 2}')
+
+
+def test_a_question_of_a_server_is_answered_in_the_terminal(lab: Lab) -> None:
+    full = Path(__file__).parents[1] / "bridge" / "full_server.py"
+    lab.bridge("shop", [sys.executable, str(full), "legacy"])
+    for line, answer in (
+        ('/answer {id} {{"size": 3}}', "accept 3"),
+        ("/decline {id}", "decline"),
+        ("/dismiss {id}", "cancel"),
+    ):
+        pending = lab.call("shop/order", what="pears")
+        while not lab.asked.pending():
+            pass
+        [question] = lab.asked.pending()
+        assert "How many pears?" in obey(lab, "/questions")
+        assert "The server shop asks you" in obey(lab, line.format(id=question.id))
+        assert str(pending.result(20)).startswith(answer)
+    assert obey(lab, "/questions").startswith("No server asks anything")
 
 
 def test_the_rest_of_the_verbs_answer(lab: Lab) -> None:

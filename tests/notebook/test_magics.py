@@ -96,6 +96,17 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
         "bridge git --env HOME -- python -m x",
         ("bridge", "git", ["python", "-m", "x"], {"env": ("HOME",), "can": "tool"}),
     ),
+    (
+        "bridge git --sampling offline --root a --root b -- python -m x",
+        (
+            *("bridge", "git", ["python", "-m", "x"]),
+            {"can": "tool", "sampling": "offline", "roots": ("a", "b")},
+        ),
+    ),
+    ("questions", ("questions", {})),
+    ("answer q-1 size=3", ("answer", "q-1", {"size": 3}, {"action": "accept"})),
+    ("answer q-1 --decline", ("answer", "q-1", None, {"action": "decline"})),
+    ("answer q-1 --cancel", ("answer", "q-1", None, {"action": "cancel"})),
     ("join bot --can observer", ("join", "bot", {"can": "observer"})),
     (
         "agent helper --model offline --can proposer Be brief.",

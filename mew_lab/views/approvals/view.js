@@ -12,6 +12,7 @@ import { makeToaster } from "../ui/toast.js";
 import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
+import { questionList } from "./questions.js";
 import { frameWatch } from "./reading.js";
 
 const KEPT = 200, RECENT = 5, SETTLE = 300;
@@ -41,7 +42,8 @@ function render({ model, el }) {
   const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
   header.filter.append(risky, together);
   header.actions.append(past);
-  root.append(header.node, make("div", { class: "mew-body" }, waits, banner, hurry, list, empty), recent, notices);
+  const body = make("div", { class: "mew-body" }, waits, banner, hurry, list, empty);
+  root.append(header.node, body, recent, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
@@ -63,10 +65,13 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head(item);
         for (const card of item.cards) put(card);
+        for (const question of item.questions) questions.put(question);
+        questions.keep(new Set(item.questions.map((question) => question.id)));
         const ids = new Set(item.cards.map((card) => card.id));
         // These were decided, and dropped since, while messages were lost.
         for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "Expired", at: item.now, by: "", onScreen: null, outcome: UNTOLD, failed: false, call: "" });
       } else if (item.t === "card") put(item.card);
+      else if (item.t === "question") questions.put(item.question);
       else if (item.t === "head") head(item);
       else if (item.t === "value") openValue(item);
       else if (item.t === "shown") confirmShown(item);
@@ -75,6 +80,11 @@ function render({ model, el }) {
     },
     done: tidy,
   });
+
+  const questions = questionList({ link, announce, isHeld: () => heldNode() !== null });
+  body.insertBefore(questions.node, list);
+  questions.node.addEventListener("pointerleave", release);
+  questions.node.addEventListener("focusout", release);
 
   const desk = {
     link, announce, say,
@@ -426,11 +436,13 @@ function render({ model, el }) {
     gather();
     forget();
     place();
+    questions.update();
     const open = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards();
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     header.setCounts([
       { text: open.length ? `${groupDigits(open.length + (known.more || 0))} open` : "", tone: "wait" },
       { text: known.more ? `${groupDigits(known.more)} of them not shown yet` : "" },
+      { text: questions.open ? countOf(questions.open, "question") : "", tone: "wait" },
     ]);
     write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;
@@ -438,7 +450,7 @@ function render({ model, el }) {
     past.hidden = !done.length;
     recent.classList.toggle("mew-none", !done.length);
     history();
-    empty.hidden = open.length > 0 || known.only;
+    empty.hidden = open.length > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;
     write(waits, open.length ? "Waiting for approval." : "");
     const last = done.reverse();
@@ -449,10 +461,10 @@ function render({ model, el }) {
     root.dataset.open = open.length;
     for (const card of open) if (card.age && !card.age.textContent) age(card);
     if (link.isOff()) stop();
-    else if (open.length && !watch) {
+    else if ((open.length || questions.open) && !watch) {
       watch = setInterval(look, 100);
       ticks = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) age(card); }, 1000);
-    } else if (!open.length) stop();
+    } else if (!open.length && !questions.open) stop();
   }
 
   function look() {
@@ -474,6 +486,7 @@ function render({ model, el }) {
       arm(card.face, seen);
     }
     for (const group of groups) group.arm(known);
+    questions.look(known);
   }
 
   function stop() {

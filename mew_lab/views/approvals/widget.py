@@ -31,12 +31,14 @@ from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, outcome_line
+from mew_lab.views.approvals.question_cards import QuestionCards
 from mew_lab.views.approvals.stored import draw_cards
 from mew_lab.views.ui.acts import Act, ActingWidget
 from mew_lab.views.ui.front_end import front_end
@@ -60,6 +62,7 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
     return ApprovalsView(
         session.decisions,
         forms=CardForms(session, granting),
+        questions=None if only else session.asked,
         me=session.me.participant.client.id,
         only=only,
     )
@@ -68,7 +71,8 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
 class ApprovalsView(ActingWidget):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
-    Without `forms` a card can only be approved or rejected. `me` is the participant that decides, for the statistics.
+    Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
+    participant that decides, for the statistics.
     With `only` it shows the card of that proposal and nothing else.
     """
 
@@ -82,6 +86,7 @@ class ApprovalsView(ActingWidget):
         decisions: Decisions,
         *,
         forms: CardForms | None = None,
+        questions: Questions | None = None,
         me: str = "",
         only: str = "",
         **traits: Any,
@@ -103,8 +108,12 @@ class ApprovalsView(ActingWidget):
         self._is_paced = False  # whether a decision has changed these times
         self._waiting = 0
         self._head: dict[str, Any] = {}
+        self._questions: QuestionCards | None = None
         super().__init__(**traits)
         self._leave = decisions.subscribe(self._on_change)
+        if questions is not None:
+            self._questions = QuestionCards(questions, self.wake, leave=self._leave)
+            self._leave = self._questions.end
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
             with self._book:
@@ -171,7 +180,8 @@ class ApprovalsView(ActingWidget):
                 self._fresh.clear()
         self._head = self._heading()
         cards = [card_data(card, me=self._me) for card in self._in_order() if card.id in out]
-        return {"now": self.clock().timestamp(), "cards": cards} | self._head
+        questions = self._questions.all() if self._questions else []
+        return {"now": self.clock().timestamp(), "cards": cards, "questions": questions} | self._head
 
     def _news(self) -> list[dict[str, Any]]:
         with self._book:
@@ -185,6 +195,7 @@ class ApprovalsView(ActingWidget):
                     del self._faces[face]
             faces = list(self._faces) if paced else []
         items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card, me=self._me)} for card in fresh]
+        items += self._questions.news() if self._questions else []
         while self._values:
             items.append(self._value(*self._values.popleft()))
         items += [self._shown(*face) for face in faces]
@@ -234,7 +245,8 @@ class ApprovalsView(ActingWidget):
     # Messages from the views.
 
     def _acts(self) -> Mapping[str, Act]:
-        return {"decide_all": self._decide_all} | (dict(self._forms.acts()) if self._forms else {})
+        more = (part.acts() for part in (self._forms, self._questions) if part is not None)
+        return {"decide_all": self._decide_all} | {name: act for acts in more for name, act in acts.items()}
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, proposal = message.get("t"), message.get("id")
@@ -426,8 +438,9 @@ class ApprovalsView(ActingWidget):
         return sum(card.is_open for card in self._in_order())
 
     def badge(self) -> str:
-        """The number of proposals that wait for a decision, as text; empty for none."""
-        return f"{self.open_cards} open" if self.open_cards else ""
+        """The number of proposals and questions that wait for the person, as text; empty for none."""
+        asked = self._questions.open if self._questions else 0
+        return f"{self.open_cards + asked} open" if self.open_cards + asked else ""
 
     def _static_text(self) -> str:
         cards = self._as_shown()

@@ -1,0 +1,130 @@
+"""The questions of MCP servers beside the cards: their data for a page, and the acts that answer them.
+
+The page gets visible text, and for a form the plan of its fields. It sends back an id, the digest of what it shows, an
+action, and for a form the values as JSON text. The kernel validates these.
+
+Spec: MCP "Elicitation", "Sampling"; threats 3, 16, 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from mew_lab.errors import MewError, ProtocolError
+from mew_lab.lab.decisions.questions import Question, Questions, sent_to
+from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.views.tools.schema_form import plan
+from mew_lab.views.ui.acts import Act, ActResult
+
+__all__ = ["QuestionCards", "question_data"]
+
+
+class QuestionCards:
+    """The questions of one lab for its approvals view; `changed` is called when there is something new to send.
+
+    `end` ends the subscription, and calls `leave`, which ends that of the view.
+    """
+
+    def __init__(
+        self, questions: Questions, changed: Callable[[], None], *, leave: Callable[[], None]
+    ) -> None:
+        self._questions = questions
+        self._fresh: dict[str, Question] = {}
+        self._changed = changed
+        self._ends = (questions.subscribe(self._take), leave)
+
+    def end(self) -> None:
+        """Ends the subscriptions."""
+        for end in self._ends:
+            end()
+
+    @property
+    def open(self) -> int:
+        """The number of open questions."""
+        return len(self._questions.pending())
+
+    def all(self) -> list[dict[str, Any]]:
+        """The open questions as data."""
+        return [question_data(question) for question in self._questions.pending()]
+
+    def news(self) -> list[dict[str, Any]]:
+        """What has changed since the last call, as messages to the page."""
+        fresh, self._fresh = self._fresh, {}
+        return [{"t": "question", "question": question_data(question)} for question in fresh.values()]
+
+    def acts(self) -> Mapping[str, Act]:
+        """The acts of a page, by name."""
+        return {"see_question": self._see, "answer_question": self._answer}
+
+    def _take(self, question: Question) -> None:
+        self._fresh[question.id] = question
+        self._changed()
+
+    def _see(self, params: Mapping[str, Any]) -> ActResult:
+        """Records that a view shows a question; returns the seconds until it may be accepted there."""
+        question, view = self._named(params), _view(params)
+        self._questions.gate.record_shown(question, view=view, digest=question.digest)
+        left = self._questions.gate.seconds_left(question, view=view, digest=question.digest)
+        return ActResult("The question is shown.", round(left, 3))
+
+    def _answer(self, params: Mapping[str, Any]) -> Future[str]:
+        click = self._questions.gate.click(_view(params))
+        question, action, text = self._named(params), params.get("action"), params.get("values")
+        content = None
+        if action == "accept" and question.kind == "form":
+            try:
+                content = read_strict(text) if isinstance(text, str) else None
+            except ProtocolError as fault:
+                raise MewError(f"Nothing was sent, because the values are no JSON: {fault}") from None
+        return self._questions.decide(
+            question.id, digest=question.digest, action=str(action), content=content, click=click
+        )
+
+    def _named(self, params: Mapping[str, Any]) -> Question:
+        """The open question that the page means and shows."""
+        found = [one for one in self._questions.pending() if one.id == params.get("id")]
+        if not found:
+            raise MewError("That question is not open any more, so nothing was sent.")
+        if params.get("digest") != found[0].digest:
+            raise MewError(
+                "What was shown is not what is asked, so nothing was sent. Run the cell of this view again."
+            )
+        return found[0]
+
+
+def question_data(question: Question) -> dict[str, Any]:
+    """A question as a page gets it: `id` and `digest` to be sent back, everything else visible text."""
+    asked = question.asked
+    return {
+        "id": question.id,
+        "digest": question.digest,
+        "kind": question.kind,
+        "state": question.state,
+        "title": visible(question.request),
+        "calls": [visible(call) for call in question.calls],
+        "warnings": [visible(warning) for warning in question.warnings],
+        "message": "" if asked is None else _lines(asked.message),
+        "url": "" if asked is None else visible(asked.url),
+        "host": "" if asked is None else visible(asked.host),
+        "prompt": [[role, _lines(text)] for role, text in question.prompt] if question.is_open else [],
+        "plan": plan(asked.schema) if asked is not None and not asked.url and question.is_open else None,
+        "sent": visible(sent_to(question)) if question.kind == "form" else "",
+        "outcome": one_line(question.outcome, 200),
+        "since": question.since,
+    }
+
+
+def _lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _view(params: Mapping[str, Any]) -> str:
+    view = params.get("view")
+    if not isinstance(view, str) or not 0 < len(view) <= 40:
+        raise MewError(
+            "The page did not say which view was clicked, so nothing was sent. Run its cell again."
+        )
+    return view

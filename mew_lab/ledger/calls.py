@@ -52,6 +52,7 @@ __all__ = [
     "Rejection",
     "Request",
     "error_text",
+    "find_withdrawn",
     "is_failure",
     "method_of",
     "other_call",
@@ -648,7 +649,7 @@ def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> s
     return other_call(proposal, request, addressees)
 
 
-def other_call(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
+def other_call(proposal: Proposal, request: Entry | Envelope, addressees: frozenset[str]) -> str:
     """The reason why `request`, to these addressees, is another call than the proposed one; empty where it is the same.
 
     Other arguments make no other call: they are an edit (R17).
@@ -662,6 +663,22 @@ def other_call(proposal: Proposal, request: Entry, addressees: frozenset[str]) -
     if tool_of(request.payload) != tool_of(proposal.payload):
         return "it names another tool"
     return ""
+
+
+def find_withdrawn(proposals: CallIndex[Proposal], request: Envelope) -> Proposal | None:
+    """The withdrawn proposal that a request approves too late; None where it approves another, or refers to none.
+
+    Both messages may be on their way at once. All members see them in one order (R1), so all find the same proposal.
+    """
+    known = [proposals.get(id) for id in dict.fromkeys(request.correlation_id)]
+    related = [proposal for proposal in known if proposal is not None]
+    if any(proposal.fulfilment == request.id for proposal in related):
+        return None
+    addressees = frozenset(request.to)
+    for proposal in related:
+        if proposal.state == "withdrawn" and not other_call(proposal, request, addressees):
+            return proposal
+    return None
 
 
 def _too_late(proposal: Proposal) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
-from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal, find_withdrawn
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantChange
@@ -34,6 +34,7 @@ from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.violations import refusal, require
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
@@ -527,7 +528,14 @@ class MEWParticipant:
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if envelope.sender != self.client.id and self.client.id in envelope.to:
             self._requests(envelope)
-            self.request_server.take(envelope, payload)
+            withdrawn = find_withdrawn(self.proposals, envelope)
+            if withdrawn is None or payload.method.startswith("notifications/"):
+                self.request_server.take(envelope, payload)
+                return
+            # The approval crossed the withdraw, and the proposer was told that nothing runs.
+            proposer, id = one_line(withdrawn.proposer, 80), one_line(withdrawn.entry.id, 80)
+            why = f"Not executed: {proposer} withdrew proposal {id} before its approval arrived"
+            self.request_server.refuse(envelope, payload, why)
 
     def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
         if envelope.sender != self.client.id:

@@ -85,12 +85,15 @@ class RequestServer:
                 )
             return
         if len(self._running) >= MAX_RUNNING:
-            busy = RpcError(SERVER_ERROR, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
-            self._respond(request, payload, {"error": busy.payload()})
+            self.refuse(request, payload, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
             return
         task = asyncio.get_running_loop().create_task(self._answer(request, payload))
         self._running[task] = (request.sender, _rpc_id(request, payload))
         task.add_done_callback(lambda done: self._running.pop(done, None))
+
+    def refuse(self, request: Envelope, payload: McpRequest, why: str) -> None:
+        """Answers a request with an error, without executing it."""
+        self._respond(request, payload, {"error": RpcError(SERVER_ERROR, why).payload()})
 
     def hold(self, held: bool) -> None:
         """Keeps requests and answers while `held`; afterwards handles them in the order of their arrival."""

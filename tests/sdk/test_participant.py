@@ -286,6 +286,34 @@ async def test_withdrawing_a_call_ends_it_for_everybody(human: MEWParticipant, b
     assert call.state == "withdrawn"
 
 
+@pytest.mark.threat(18)
+async def test_an_approval_that_crosses_a_withdraw_is_answered_and_not_executed(
+    room: Room, git: MEWParticipant, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    executed: list[str] = []
+    git.tools.add(lambda branch: executed.append(branch), name="push")
+    call, other = bot.call("git/push", {"branch": "main"}), bot.call("git/push", {"branch": "next"})
+    await proposed(human, other)
+    await call.withdraw("user_cancelled")
+    # As it leaves a participant that has not yet heard of the withdraw.
+    approval = {
+        "kind": "mcp/request",
+        "to": ["git"],
+        "correlation_id": [call.id],
+        "payload": {"method": "tools/call", "params": {"name": "push", "arguments": {"branch": "main"}}},
+    }
+    await human.send_accepted(approval)
+    await until(lambda: len(room.sent("mcp/response")) == 1)
+    error = room.sent("mcp/response")[0].payload["error"]
+    assert error["message"].startswith(f"Not executed: bot withdrew proposal {call.id}")
+    # A request that fulfils another proposal, or none, is executed.
+    await human.send_accepted({**approval, "correlation_id": [call.id, other.id]})
+    await other
+    assert executed == ["main"]
+    await human.call("git/push", {"branch": "third"})
+    assert executed == ["main", "third"]
+
+
 async def test_withdrawing_a_request_says_that_it_may_have_run(
     git: MEWParticipant, human: MEWParticipant
 ) -> None:

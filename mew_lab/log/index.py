@@ -557,7 +557,7 @@ class LogIndex:
         """Whether its files are journals that have an index file, unless that is forbidden."""
         paths = self._source.paths
         with suppress(OSError):
-            return all(map(is_journal, paths)) and sum(path.stat().st_size for path in paths) >= SIDE_CAR
+            return sum(path.stat().st_size for path in paths) >= SIDE_CAR and all(map(is_journal, paths))
         return False
 
     def _place_of_file(self) -> Path | None:

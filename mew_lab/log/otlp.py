@@ -28,6 +28,7 @@ from hashlib import sha256
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from mew_lab.errors import JournalError
@@ -376,7 +377,8 @@ def _post(endpoint: str, requests: Iterable[tuple[str, int]], headers: dict[str,
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 said = answer.read(1 << 20)
         except (OSError, ValueError, HTTPException) as fault:
-            reason = getattr(fault, "reason", None) or fault  # of urllib's error, the one that it wraps
+            # An error of urllib wraps another one, except that of a status, whose text names it.
+            reason = fault if isinstance(fault, HTTPError) else getattr(fault, "reason", None) or fault
             raise JournalError(
                 f"Cannot export to {url}: {one_line(str(reason), 200)}; {count_of(spans, 'span')} arrived before. "
                 "Start the receiver, or name its address."

@@ -17,13 +17,13 @@ from weakref import WeakSet, ref
 
 from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
-from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.rows import LiveRows
 from mew_lab.lab.session import Session
 from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
 
 if TYPE_CHECKING:
+    from mew_lab.lab.local_participants import LocalParticipants
     from mew_lab.views.feed.widget import FeedView
     from mew_lab.views.moments.widget import MomentsView
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
 from mew_lab.agent.offline import OfflineModel
 from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.server_requests import ServerRequests
 from mew_lab.bridge.session import McpSession, open_session
 
 SERVERS = {"git": "mcp_server_git", "clock": "mcp_server_time"}
@@ -141,6 +142,9 @@ def serve(folder: Path, request: str) -> Served:
         async def ignore(_: str, __: Mapping[str, Any]) -> None:
             pass
 
+        async def report(_: str) -> None:
+            pass
+
         sessions: dict[str, McpSession] = {}
         specs: list[ToolSpec] = []
         async with AsyncExitStack() as stack:
@@ -149,7 +153,12 @@ def serve(folder: Path, request: str) -> Served:
             }
             await asyncio.gather(*(process.start() for process in processes.values()))
             for who, process in processes.items():
-                opened = open_session(process, on_notification=ignore, at_end=lambda: None)
+                opened = open_session(
+                    process,
+                    on_notification=ignore,
+                    on_request=ServerRequests(report=report),
+                    at_end=lambda: None,
+                )
                 sessions[who] = await stack.enter_async_context(opened)
                 for tool in (await sessions[who].request("tools/list", {}))["tools"]:
                     specs.append(ToolSpec(f"{who}/{tool['name']}", tool["description"], tool["inputSchema"]))

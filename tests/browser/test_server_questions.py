@@ -81,7 +81,7 @@ def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
 
     def read() -> bool:
         card.locator(".mew-asked-text").last.hover()
-        book.tab.mouse.wheel(0, 60)
+        book.tab.mouse.wheel(0, 160)
         return accept.get_attribute("aria-disabled") == "false"
 
     book.page.until(read, "the prompt to be read")

@@ -82,6 +82,6 @@ def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_
         found = log.verify().consents
         [one] = found.consented
         assert one.receipt is not None
-        assert (one.proposal, one.receipt.how, found.without) == (pending.id, "typed", ())
+        assert (one.proposal, one.receipt.note.how, found.without) == (pending.id, "typed", ())
     [one] = lab.log.verify().consents.without
     assert (one.proposal, one.why) == (pending.id, "it has no receipt")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import look_at
+from scenes import look_at, read_through
 
 SERVER = Path(__file__).parents[1] / "bridge" / "full_server.py"
 SETUP = f"""%load_ext mew_lab
@@ -79,12 +79,7 @@ def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     texts = card.locator(".mew-asked-text")
     assert texts.last.inner_text().count("line") == 90
 
-    def read() -> bool:
-        card.locator(".mew-asked-text").last.hover()
-        book.tab.mouse.wheel(0, 160)
-        return accept.get_attribute("aria-disabled") == "false"
-
-    book.page.until(read, "the prompt to be read")
+    read_through(card, book.page.pause)
     press(book, card, "mew-accept")
     assert "A short text." in book.run(7).area(7).inner_text()
     assert book.page.errors == []

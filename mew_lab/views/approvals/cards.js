@@ -359,7 +359,7 @@ export function showWhole(face, text, whole, open, name) {
 }
 
 // The buttons under a long text: the next part that was not in sight yet, and the view at full height.
-function readerBar(text, read) {
+export function readerBar(text, read) {
   const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Open full view", onclick: () => {
     const now = text.classList.toggle("mew-tall");
     tall.setAttribute("aria-expanded", String(now));

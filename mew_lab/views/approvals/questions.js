@@ -3,9 +3,12 @@
 
 import { make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
+import { shorten } from "../ui/text.js";
+import { readerBar } from "./cards.js";
 import { partOf, readerOf } from "./reading.js";
 
 const ANY_CLICK = 500; // milliseconds on screen before any click counts
+const LONG = { lines: 16, characters: 1500 }; // above which a text has a scroller of its own
 const ACCEPT = { form: "Send answer", url: "I have opened it", sampling: "Let the model reply" };
 const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed", ended: "Ended" };
 
@@ -56,7 +59,17 @@ export function questionList({ link, announce, isHeld }) {
 /** @type {(data: QuestionData, link: any) => any} */
 function questionOf(data, link) {
   const parts = [], watch = (part) => { parts.push(part); return part.node; };
-  const text = (name, value) => watch(readerOf(make("div", { class: "mew-asked-text", dir: "auto", text: value }), name));
+  // A long text is scrolled in a window of its own, with a button that leads to what was not in sight yet.
+  function text(name, value, kind = "") {
+    const read = readerOf(make("div", { class: `${kind} mew-asked-text`.trim(), dir: "auto", text: value }), name);
+    const shown = watch(read);
+    if (value.length <= LONG.characters && value.split("\n").length <= LONG.lines) return shown;
+    shown.classList.add("mew-whole");
+    shown.tabIndex = 0;
+    shown.setAttribute("role", "region");
+    shown.setAttribute("aria-label", `All of ${shorten(name)}`);
+    return make("div", {}, shown, readerBar(shown, read));
+  }
   const title = watch(partOf(make("div", { class: "mew-says", text: data.title })));
   const node = make("li", { class: "mew-card mew-question", tabindex: 0, "aria-label": data.title }, title);
   for (const call of data.calls) node.append(make("div", { class: "mew-why" }, "For ", make("bdi", { text: call })));
@@ -72,7 +85,7 @@ function questionOf(data, link) {
       watch(readerOf(make("div", { class: "mew-code mew-asked-text mew-asked-url", dir: "ltr", text: data.url }), "the address")),
       make("div", { class: "mew-why", text: "Nothing is opened here. Open it yourself if you trust it." }));
   } else {
-    for (const [role, value] of data.prompt) node.append(make("div", { class: "mew-why", text: role }), watch(readerOf(make("div", { class: "mew-code mew-asked-text", dir: "auto", text: value }), role)));
+    for (const [role, value] of data.prompt) node.append(make("div", { class: "mew-why", text: role }), text(role, value, "mew-code"));
     node.append(make("div", { class: "mew-why", text: "This is sent to the model, and its reply to the server." }));
   }
   const notice = make("div", { class: "mew-notice", role: "alert", hidden: true });

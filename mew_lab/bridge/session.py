@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import httpx2
 from mcp import ClientSession, MCPError, types
 from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
@@ -103,38 +104,37 @@ class McpSession:
         self._log_level = ""
         self._followed: dict[str, asyncio.Task[None]] = {}  # URI -> its subscription, at a modern server
 
-    async def negotiate(self) -> None:
-        """Agrees on a revision of MCP: by `initialize`, or by `server/discover` if the server refuses that.
+    async def negotiate(self, *, discover_first: bool = False) -> None:
+        """Agrees on a revision of MCP: by `initialize`, or by `server/discover` where that fails.
+
+        A server that knows the revision 2026-07-28 alone refuses `initialize`, or answers it with that revision.
+
+        Args:
+            discover_first: asks `server/discover` first, as that revision would have it over HTTP.
 
         Raises:
             RpcError: the server refuses both, or has no revision in common with this client.
         """
-        try:
-            answer = await self._session.initialize()
-        except MCPError as refusal:
-            await self._discover(refusal)
-        except (RuntimeError, ValueError) as fault:
-            raise RpcError(
-                INTERNAL_ERROR, f"answered `initialize` with an invalid result: {_line(fault)}"
-            ) from None
-        else:
-            self.initialized = answer.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        ways = [("initialize", self._initialize), ("server/discover", self._discover)]
+        code, failed = INTERNAL_ERROR, []
+        for method, way in reversed(ways) if discover_first else ways:
+            try:
+                await way()
+                return
+            except MCPError as refusal:
+                code = refusal.code
+                failed.append(f"refused `{method}` ({code}: {_line(refusal.message)})")
+            except (RuntimeError, ValueError) as fault:
+                code = INTERNAL_ERROR
+                failed.append(f"answered `{method}` with an invalid result: {_line(fault)}")
+        raise RpcError(code, " and ".join(failed))
 
-    async def _discover(self, refusal: MCPError) -> None:
-        try:
-            found = await self._session.discover()
-        except MCPError as fault:
-            raise RpcError(
-                fault.code,
-                f"refused `initialize` ({refusal.code}: {_line(refusal.message)}) and `server/discover` "
-                f"({fault.code}: {_line(fault.message)})",
-            ) from None
-        except (RuntimeError, ValueError) as fault:
-            raise RpcError(
-                INTERNAL_ERROR,
-                f"refused `initialize` ({refusal.code}: {_line(refusal.message)}) and answered `server/discover` "
-                f"with an invalid result: {_line(fault)}",
-            ) from None
+    async def _initialize(self) -> None:
+        answer = await self._session.initialize()
+        self.initialized = answer.model_dump(by_alias=True, mode="json", exclude_unset=True)
+
+    async def _discover(self) -> None:
+        found = await self._session.discover()
         plain = found.model_dump(by_alias=True, mode="json", exclude_unset=True)
         self.modern = True
         self.initialized = {
@@ -239,7 +239,11 @@ class McpSession:
         results: list[dict[str, Any]] = []
         kept = _results.set(results)
         try:
-            await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
+            if self.modern and method == "tools/list":
+                # The library keeps which arguments of a tool go into headers, too.
+                await self._session.list_tools(params=types.PaginatedRequestParams.model_validate(own))
+            else:
+                await self._session.send_request(request, _AnyResult, progress_callback=on_progress)
         except MCPError as fault:
             raise RpcError(fault.code, fault.message, data=fault.data) from None
         except ValueError:  # the library does not know a part of the result
@@ -247,7 +251,9 @@ class McpSession:
                 raise
         finally:
             _results.reset(kept)
-        return results[-1]
+        return (
+            _without_invalid_headers(results[-1]) if self.modern and method == "tools/list" else results[-1]
+        )
 
     async def announce_roots(self) -> None:
         """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""
@@ -375,6 +381,23 @@ def _without_modern_members(result: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _without_invalid_headers(listed: Mapping[str, Any]) -> dict[str, Any]:
+    """A list of tools without those that would put an argument into a header that cannot be.
+
+    Spec: MCP 2026-07-28 (x-mcp-header: a client rejects such a tool).
+    """
+    tools = listed.get("tools")
+    if not isinstance(tools, list):
+        return dict(listed)
+    kept = []
+    for tool in tools:
+        if isinstance(tool, Mapping) and (why := find_invalid_x_mcp_header(tool.get("inputSchema"))):
+            logger.warning("tool %s is left out: %s", one_line(str(tool.get("name")), 80), _line(why))
+        else:
+            kept.append(tool)
+    return {**listed, "tools": kept}
+
+
 def _line(fault: object) -> str:
     return one_line(str(fault).splitlines()[0] if str(fault) else type(fault).__name__, 200)
 
@@ -457,7 +480,9 @@ async def open_session(
         ):
             opened = McpSession(session, on_notification, on_request)
             try:
-                await opened.negotiate()
+                await opened.negotiate(
+                    discover_first=isinstance(server, RemoteServer) and server.transport == "http"
+                )
             except RpcError as fault:
                 refusal = EOFError() if ended or server.fault else fault
             else:

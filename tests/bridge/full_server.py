@@ -1,6 +1,7 @@
 """An MCP server of the official library with every feature that a bridge passes on.
 
-The arguments are the eras that it speaks (`both`, `legacy` or `modern`) and its transport (`stdio`, `http` or `sse`). A
+The arguments are the eras that it speaks (`both`, `legacy`, `modern`, or `answering`: modern, but it answers
+`initialize` with its own revision in place of an error) and its transport (`stdio`, `http` or `sse`). A
 server over HTTP prints its address as its first line.
 """
 
@@ -157,7 +158,11 @@ class Lines:
         while line := await asyncio.to_thread(sys.stdin.readline):
             message = json.loads(line)
             refused = {"legacy": "server/discover", "modern": "initialize"}.get(ERA)
-            if message.get("method") == refused:
+            if ERA == "answering" and message.get("method") == "initialize":
+                info = {"name": "full", "version": "2"}
+                answer = {"protocolVersion": "2026-07-28", "capabilities": {}, "serverInfo": info}
+                print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+            elif message.get("method") == refused:
                 error = {"code": -32601, "message": f"Method not found: {refused}"}
                 print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
             else:
@@ -182,7 +187,7 @@ async def set_level(ctx: Any, params: Any) -> types.EmptyResult:
 
 
 low = server._lowlevel_server
-if ERA != "modern":
+if ERA not in ("modern", "answering"):
     low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
     low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
     low.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)

@@ -18,7 +18,7 @@ FULL = Path(__file__).parent / "full_server.py"
 MODERN = ("resultType", "ttlMs", "cacheScope", "io.modelcontextprotocol")
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern", "both"])
+@pytest.mark.parametrize("era", ["legacy", "modern", "answering", "both"])
 async def test_a_server_of_either_era_is_a_participant_like_any_other(site: Site, era: str) -> None:
     await site.bridge(["python", str(FULL), era], can=PROFILES["tool"])
     human = await site.seat("human")
@@ -55,8 +55,8 @@ async def test_a_server_that_refuses_both_ways_to_open_a_session_is_not_said_to_
     site: Site,
 ) -> None:
     sentence = (
-        r"it refused `initialize` \(-32601: I do not know initialize\) and `server/discover` "
-        r"\(-32601: I do not know server/discover\)$"
+        r"it refused `initialize` \(-32601: I do not know initialize\) and refused "
+        r"`server/discover` \(-32601: I do not know server/discover\)$"
     )
     with pytest.raises(MewError, match=sentence):
         await site.odd("refusing")

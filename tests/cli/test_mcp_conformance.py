@@ -1,4 +1,4 @@
-"""A gate and a bridge under the official MCP conformance suite, in both eras: what they offer passes, the rest is a baseline.
+"""A gate and a bridge under the official MCP conformance suite, in both eras: what they offer passes; a file has the rest.
 
 A server with the tools, resources and prompts of the suite is bridged into a space. Its gate may only propose, and the
 human approves each proposal, so every call of the suite waits for a decision.
@@ -88,6 +88,7 @@ async def test_what_a_gate_offers_passes_and_the_baseline_is_exact(
     assert len(passed) >= 20 and len(approvals) >= 10
 
 
+# Those of `auth/` are left out: a bridge sends the headers that its owner gives, and has no OAuth.
 SCENARIOS = {
     "2025-11-25": ["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"],
     "2026-07-28": [
@@ -105,7 +106,7 @@ SCENARIOS = {
 @pytest.mark.parametrize(
     ("revision", "scenario"), [(revision, name) for revision, names in SCENARIOS.items() for name in names]
 )
-def test_a_bridge_passes_as_a_client_what_is_not_in_the_baseline(
+def test_a_bridge_passes_as_a_client_all_that_concerns_it(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, revision: str, scenario: str
 ) -> None:
     suite = preview_of(installed_suite(tmp_path_factory.getbasetemp()))
@@ -113,7 +114,5 @@ def test_a_bridge_passes_as_a_client_what_is_not_in_the_baseline(
     words = [*suite, "client", "--spec-version", revision, "--scenario", scenario]
     words += ["--timeout", "180000", "--command", client]
     checks = run_suite(words, tmp_path / "results", timeout=240)
-    baseline = read_yaml((HERE / "baseline_bridge.yml").read_text(encoding="utf-8"))
-    assert isinstance(baseline, dict)
-    failed = {check for _, check, status in checks if status == "FAILURE"}
-    assert bool(failed) == (scenario in baseline[revision]), failed
+    statuses = [status for _, _, status in checks]
+    assert "SUCCESS" in statuses and "FAILURE" not in statuses, checks

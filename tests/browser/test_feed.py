@@ -484,7 +484,11 @@ def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
     held = int(feed.get_attribute("data-rows") or 0)
     assert held <= 600
     book.page.until(
-        lambda: f"Messages before {802 - held}: lab.log.df" in feed.locator(".mew-note").inner_text(), "where"
+        lambda: (
+            f"Messages before {802 - held}: lab.log.df, lab.log.filter(…)"
+            in feed.locator(".mew-note").inner_text()
+        ),
+        "where",
     )
     book.click(feed.get_by_role("button", name="Kind: all"))
     assert feed.locator("[data-value=chat] .mew-count").inner_text() == str(held)

@@ -80,7 +80,7 @@ function render({ model, el }) {
   let rows = [], shown = rows, held = [];
   /** @type {import("./filter.js").RowFilter | null} */
   let meant = null;
-  let ring = 20000, last = 0, began = null, head = { space: "", members: 0 };
+  let ring = 20000, log = "lab.log", last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
   let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
@@ -104,6 +104,9 @@ function render({ model, el }) {
       if (item.t === "snapshot") {
         asking = 0;
         ring = item.ring;
+        log = item.log ?? log;
+        // Nothing arrives in a log of files, and it is saved already.
+        for (const button of [pause, save]) button.hidden = item.live === false;
         began = item.began ?? began;
         offset = item.now - Date.now() / 1000;
         head = item;
@@ -654,8 +657,8 @@ function render({ model, el }) {
     plumbing.setAttribute("aria-pressed", String(hidesPlumbing));
     const parts = [];
     if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${countOf(rows.length, "message")}`);
-    if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: lab.view.feed.selection`);
-    if (rows.length && rows[0][SEQ] > 1) parts.push(`Messages before ${groupDigits(rows[0][SEQ])}: lab.log.df`);
+    if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: ${log.replace(/\.log$/, "")}.view.feed.selection`);
+    if (rows.length && rows[0][SEQ] > 1) parts.push(`Messages before ${groupDigits(rows[0][SEQ])}: ${log}.df, ${log}.filter(…)`);
     write(note, parts.join(" · "));
     paintFound();
   }

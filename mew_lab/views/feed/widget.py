@@ -230,6 +230,8 @@ class FeedView(ActingWidget):
             "start": start,
             "oldest": oldest + 1,
             "ring": RING,
+            "log": self._log_name,
+            "live": self._log_name == LIVE,
             "began": round(first[0].t, 3) if first else None,
             "now": self.clock().timestamp(),
             "me": visible(self._me),

@@ -4,7 +4,7 @@ A click is a message to the kernel. Whether the kernel handles one while a cell 
 front end, and on whether the cell awaits or blocks. A notebook without a person at it gets no click at all.
 `before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
 no proposal, and a refusal to wait leaves the proposal open. After the first second the cell shows the card of the
-proposal that it waits for, so that it can be decided there.
+proposal that it waits for, so that it can be decided there; and what a server asks about the call that it waits for.
 """
 
 from __future__ import annotations
@@ -22,26 +22,35 @@ from mew_lab.protocol.permit import permit
 
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.cards import Card
+    from mew_lab.lab.decisions.questions import Question
     from mew_lab.lab.pending import Pending
     from mew_lab.lab.session import Session
     from mew_lab.views.approvals.widget import ApprovalsView
     from mew_lab.views.ui.live import ClickProbe
 
-__all__ = ["ApprovalsWatch", "QuestionWatch", "before_wait"]
+__all__ = ["ApprovalsWatch", "QuestionWatch", "ServerQuestionWatch", "before_wait"]
 
 SILENCE = 3.0  # seconds without a message from a view before the waiting cell gives advice
 
 
-def before_wait(pending: Pending, blocking: bool) -> ApprovalsWatch | QuestionWatch | None:
+def before_wait(
+    pending: Pending, blocking: bool
+) -> ApprovalsWatch | QuestionWatch | ServerQuestionWatch | None:
     """Returns the watch over a wait, or None when the wait needs none.
 
     Raises:
         CannotWait: The proposal cannot be decided while this waits; it stays open.
     """
     shell = _shell()
-    if shell is None or pending.state != "open" or pending.kind not in ("mcp/proposal", "chat"):
+    if (
+        shell is None
+        or pending.state != "open"
+        or pending.kind not in ("mcp/proposal", "mcp/request", "chat")
+    ):
         return None
     place = _session_of(pending)
+    if place is not None and pending.kind == "mcp/request":
+        return ServerQuestionWatch(place.session, pending.id, _Beginning(shell, place, blocking))
     if place is None or _is_decided_elsewhere(place.session, pending):
         return None
     begin = _Beginning(shell, place, blocking)
@@ -57,8 +66,10 @@ class _Beginning(NamedTuple):
     place: _DecisionPlace
     blocking: bool
 
-    def watch(self, what: str, *, id: str) -> ApprovalsWatch | None:
+    def watch(self, what: str, *, id: str, answer: str = "") -> ApprovalsWatch | None:
         """Checks that a click can decide `what`, and watches the approvals view and the card; None without both.
+
+        `answer` is the command that decides it; `%mew approve ID` where empty.
 
         Raises:
             CannotWait: No click could be handled.
@@ -67,7 +78,7 @@ class _Beginning(NamedTuple):
         if kernel is None:
             raise CannotWait(
                 f"{what} cannot be decided while this terminal waits; decide first "
-                f"(%mew approve {id}), then wait, or set lab.decide = Policy.approve()"
+                f"({answer or f'%mew approve {id}'}), then wait, or set lab.decide = Policy.approve()"
             )
         if not _is_attended(kernel):
             raise CannotWait(
@@ -103,12 +114,15 @@ class _CardOutput:
         self._card: ApprovalsView | None = None
 
     def show(self) -> None:
-        """Shows the card, once, if it is still open and this cell does not show all approvals already."""
+        """Shows the card, once, if it or a question about it is open and this cell does not show all approvals."""
         if self._card is not None:
             return
         session = self._place.session
         cards = session.loop.call(session.decisions.pending)
-        if self._proposal not in (card.id for card in cards) or _is_displayed_here(self._place.approvals()):
+        is_open = self._proposal in (card.id for card in cards)
+        if not (is_open or _questions_about(session, self._proposal)) or _is_displayed_here(
+            self._place.approvals()
+        ):
             return
         from IPython.display import display
 
@@ -206,6 +220,39 @@ class QuestionWatch:
         """Ends the watch."""
         if self._watch is not None:
             self._watch.end()
+
+
+class ServerQuestionWatch:
+    """Watches a wait for a call, which becomes a wait for a person when its server asks about it."""
+
+    def __init__(self, session: Session, call: str, begin: _Beginning) -> None:
+        self._session = session
+        self._call = call
+        self._begin = begin
+        self._watch: ApprovalsWatch | None = None
+
+    def tick(self) -> None:
+        """Looks for a question about the call.
+
+        Raises:
+            CannotWait: There is one, and it cannot be answered while this waits; both stay open.
+        """
+        if self._watch is not None:
+            self._watch.tick()
+        elif asked := _questions_about(self._session, self._call):
+            what = f"the question {asked[0].id} of the server {asked[0].server}"
+            self._watch = self._begin.watch(what, id=self._call, answer=f"%mew answer {asked[0].id}")
+            if self._watch is not None:
+                self._watch.tick()
+
+    def end(self) -> None:
+        """Ends the watch."""
+        if self._watch is not None:
+            self._watch.end()
+
+
+def _questions_about(session: Session, id: str) -> list[Question]:
+    return [question for question in session.asked.pending() if id in question.about]
 
 
 class Mention(NamedTuple):

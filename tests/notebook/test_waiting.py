@@ -248,6 +248,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     lab = SimpleNamespace(
         log=SimpleNamespace(vantage="gateway", held=[]),
         decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
+        asked=SimpleNamespace(pending=lambda: one.asked),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
         view=SimpleNamespace(
@@ -259,6 +260,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     pending = SimpleNamespace(kind="mcp/proposal", state="open", seat="bot", id="p-1", what="git/git_log")
     one = SimpleNamespace(
+        asked=[],
         view=view,
         lab=lab,
         shell=shell,

@@ -72,14 +72,16 @@ class Question:
     """One question of a server; a change is a new Question with the same id and digest.
 
     `asked` is the form or the address; None for a request to the model, whose full text is `prompt`: pairs of a role and
-    a text. `calls` are the calls that it belongs to, in words. `digest` is the sha-256 (hex) of its params. `outcome` is
-    one line. `since` and `decided_at` are seconds of the epoch.
+    a text. `calls` are the calls that it belongs to, in words; `about` has their ids and those of the proposals that
+    they fulfil. `digest` is the sha-256 (hex) of its params. `outcome` is one line.
+    `since` and `decided_at` are seconds of the epoch.
     """
 
     id: str
     seq: int
     server: str
     calls: tuple[str, ...]
+    about: tuple[str, ...]
     digest: str
     since: float
     asked: Elicitation | None = None
@@ -347,7 +349,11 @@ class Questions:
     def _question(self, request: Envelope, params: Mapping[str, Any], **more: Any) -> Question:
         own = {name: value for name, value in params.items() if name != "_meta"}
         calls = [self._me.ledger.calls.requests.get(id) for id in request.correlation_id[:20]]
-        told = tuple(_describe_call(call, me=self._me.client.id) for call in calls if call is not None)
+        known = [call for call in calls if call is not None]
+        told = tuple(_describe_call(call, me=self._me.client.id) for call in known)
+        about = dict.fromkeys(
+            id for call in known for id in (call.envelope.id, *call.envelope.correlation_id)
+        )
         warnings = more.pop("warnings")
         if not self._owns(request.sender) and not self._decided_here(request):
             warnings = ("no decision of yours has led to this question", *warnings)
@@ -356,6 +362,7 @@ class Questions:
             seq=next(self._seq),
             server=request.sender,
             calls=told,
+            about=tuple(about),
             digest=sha256(compact(own).encode("utf-8", "surrogatepass")).hexdigest(),
             since=self._clock(),
             warnings=warnings,

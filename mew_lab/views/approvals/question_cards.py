@@ -25,13 +25,20 @@ __all__ = ["QuestionCards", "question_data"]
 class QuestionCards:
     """The questions of one lab for its approvals view; `changed` is called when there is something new to send.
 
+    With `only` it has those alone that the call or proposal of this id has led to.
     `end` ends the subscription, and calls `leave`, which ends that of the view.
     """
 
     def __init__(
-        self, questions: Questions, changed: Callable[[], None], *, leave: Callable[[], None]
+        self,
+        questions: Questions,
+        changed: Callable[[], None],
+        *,
+        leave: Callable[[], None],
+        only: str = "",
     ) -> None:
         self._questions = questions
+        self._only = only
         self._fresh: dict[str, Question] = {}
         self._changed = changed
         self._ends = (questions.subscribe(self._take), leave)
@@ -41,14 +48,20 @@ class QuestionCards:
         for end in self._ends:
             end()
 
-    @property
-    def open(self) -> int:
-        """The number of open questions."""
-        return len(self._questions.pending())
+    def open(self) -> list[Question]:
+        """The open questions, the oldest first."""
+        return list(filter(self._concerns, self._questions.pending()))
+
+    def ended(self) -> list[Question]:
+        """The last ended questions, the newest first."""
+        return list(filter(self._concerns, reversed(self._questions.decided())))
+
+    def _concerns(self, question: Question) -> bool:
+        return not self._only or self._only in question.about
 
     def all(self) -> list[dict[str, Any]]:
         """The open questions as data."""
-        return [question_data(question) for question in self._questions.pending()]
+        return [question_data(question) for question in self.open()]
 
     def news(self) -> list[dict[str, Any]]:
         """What has changed since the last call, as messages to the page."""
@@ -60,8 +73,9 @@ class QuestionCards:
         return {"see_question": self._see, "answer_question": self._answer}
 
     def _take(self, question: Question) -> None:
-        self._fresh[question.id] = question
-        self._changed()
+        if self._concerns(question):
+            self._fresh[question.id] = question
+            self._changed()
 
     def _see(self, params: Mapping[str, Any]) -> ActResult:
         """Records that a view shows a question; returns the seconds until it may be accepted there."""
@@ -85,7 +99,7 @@ class QuestionCards:
 
     def _named(self, params: Mapping[str, Any]) -> Question:
         """The open question that the page means and shows."""
-        found = [one for one in self._questions.pending() if one.id == params.get("id")]
+        found = [one for one in self.open() if one.id == params.get("id")]
         if not found:
             raise MewError("That question is not open any more, so nothing was sent.")
         if params.get("digest") != found[0].digest:

@@ -40,6 +40,7 @@ export function questionList({ link, announce, isHeld }) {
     // Only the open ones of a snapshot are open; the others ended while messages were lost.
     keep(ids) { for (const [id, one] of questions) if (one.isOpen() && !ids.has(id)) one.end("Ended"); },
     get open() { return [...questions.values()].filter((one) => one.isOpen()).length; },
+    get nodes() { return [...questions.values()].filter((one) => one.isOpen() && one.node.isConnected).map((one) => one.node); },
     // Adds and removes while nothing is held that would move.
     update() {
       if (isHeld()) return;

@@ -1,4 +1,5 @@
 """Draws the cards for a saved notebook: what waits first, in full, then what was decided last. Nothing can be pressed.
+Open questions of servers stand above the cards, as in the live view.
 
 All of a card is text: the request, its warnings, its arguments and what differs from the last similar call. A person
 decides nothing by a picture, so long values are cut, and each cut is marked.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.questions import Question, question_lines
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line
 from mew_lab.sdk.request_rows import is_routine, row_name
@@ -19,6 +21,7 @@ __all__ = ["draw_cards"]
 
 MOST_OPEN, MOST_DECIDED, MOST_LINES = 20, 3, 100  # cards in full, and decided ones as a line
 MOST_ROWS = 20  # arguments of a card
+MOST_TEXT = 30  # lines of a question
 
 _FRAME = (
     "border:1px solid rgba(128,128,128,.45);border-radius:4px;padding:8px 12px;margin:4px 0;max-width:720px"
@@ -30,28 +33,68 @@ _VALUE = "padding:2px 8px 2px 0;font-family:monospace;font-size:12px;text-align:
 _LINE = "font-size:12px;padding:2px 0"
 
 
-def draw_cards(cards: Sequence[Card], *, me: str = "", decided: int = MOST_LINES, titled: bool = True) -> str:
-    """The cards as HTML without script and links; of decided ones at most the newest `decided`. `me` decides here."""
+def draw_cards(
+    cards: Sequence[Card],
+    *,
+    questions: Sequence[Question] = (),
+    me: str = "",
+    decided: int = MOST_LINES,
+    titled: bool = True,
+) -> str:
+    """The cards and questions as HTML without script and links; of decided ones at most the newest `decided`.
+
+    `me` decides here.
+    """
+    asked = [question for question in questions if question.is_open]
     waiting = sorted((card for card in cards if card.is_open), key=lambda card: (not card.warnings, card.seq))
     past = sorted(
         (card for card in cards if not card.is_open), key=lambda card: (card.decided_at or 0.0, card.seq)
     )[::-1]
-    if not cards:
+    if not cards and not questions:
         return picture("Approvals", (), (), notes=["Nothing to approve. Requests that need you appear here."])
-    title = box(f"Approvals: {len(waiting)} open, {len(past)} decided", "font-weight:600;margin:4px 0", "div")
+    title = box(
+        f"Approvals: {len(waiting) + len(asked)} open, {len(past)} decided",
+        "font-weight:600;margin:4px 0",
+        "div",
+    )
     parts = [title] if titled else []
+    parts += [_question(question) for question in asked]
     parts += [_card(card, me) for card in waiting[:MOST_OPEN]]
     # Without anything open the last decisions are what was seen last.
     full = 0 if waiting else min(decided, MOST_DECIDED)
     parts += [_card(card, me) for card in past[:full]]
     lines = past[full : max(full, decided)]
     parts += [box(f"{card.request}: {outcome_line(card, me=me)}", _LINE, "div") for card in lines]
+    ended = [question for question in questions if not question.is_open][:decided]
+    parts += [box(f"{question.request}: {_ending(question)}", _LINE, "div") for question in ended]
     hidden = len(waiting[MOST_OPEN:]) + len(past) - full - len(lines)
     if hidden > 0:
         parts.append(
             box(f"{hidden} more not shown: lab.proposals() and %mew history have all.", _META, "div")
         )
     return element("div", *parts)
+
+
+def _question(question: Question) -> str:
+    title, *lines = question_lines(question)
+    cut = [f"… {count_of(len(lines) - MOST_TEXT, 'more line')}"] if len(lines) > MOST_TEXT else []
+    text = "\n".join(one_line(line, 300) for line in [*lines[:MOST_TEXT], *cut])
+    return element(
+        "div",
+        box(title, "font-size:15px;font-weight:600", "div"),
+        box(text, "font-size:12px;white-space:pre-wrap", "div"),
+        box(
+            f"Waiting since {clock_time(question.since)}",
+            "font-size:13px;font-weight:600;margin-top:4px",
+            "div",
+        ),
+        style=_FRAME,
+    )
+
+
+def _ending(question: Question) -> str:
+    words = question.state + (f" at {clock_time(question.decided_at)}" if question.decided_at else "")
+    return f"{words}; {question.outcome}" if question.outcome else words
 
 
 def _card(card: Card, me: str) -> str:

@@ -18,7 +18,7 @@ import { frameWatch } from "./reading.js";
 const KEPT = 200, RECENT = 5, SETTLE = 300;
 const UNTOLD = "its outcome was lost";
 const KEYS = [
-  ["A", "Approve the focused card, once its button is armed"], ["R", "Reject the focused card: opens the reasons"], ["J", "Next open card"], ["K", "Previous open card"],
+  ["A", "Approve the focused card, once its button is armed"], ["R", "Reject the focused card: opens the reasons"], ["J", "Next open card or question"], ["K", "Previous open card or question"],
   ["Enter", "Review the focused card in full"], ["Esc", "Back to the card"],
 ];
 
@@ -280,7 +280,12 @@ function render({ model, el }) {
   // Another part asks for a card, by the id of its proposal or of a request for it; or for the first open one.
   function reveal({ id, first }) {
     if (first) {
-      const [entry] = entriesOf();
+      const [entry] = entriesOf(), [question] = questions.nodes;
+      if (question) {
+        question.focus({ preventScroll: true });
+        question.scrollIntoView({ block: "nearest" });
+        return true;
+      }
       if (!entry) return false;
       setBrief(entry.card, false);
       entry.node.focus({ preventScroll: true });
@@ -380,6 +385,7 @@ function render({ model, el }) {
 
   function step(by) {
     const nodes = entriesOf().map((entry) => entry.node), shown = [...list.children].filter((node) => nodes.includes(node));
+    shown.unshift(...questions.nodes);
     const here = shown.findIndex((node) => node.contains(document.activeElement));
     const next = shown[here < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, here + by))];
     next?.focus({ preventScroll: true });

@@ -31,10 +31,11 @@ from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
-from mew_lab.lab.decisions.questions import Questions
+from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, outcome_line
@@ -62,7 +63,7 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
     return ApprovalsView(
         session.decisions,
         forms=CardForms(session, granting),
-        questions=None if only else session.asked,
+        questions=session.asked,
         me=session.me.participant.client.id,
         only=only,
     )
@@ -73,7 +74,7 @@ class ApprovalsView(ActingWidget):
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
     participant that decides, for the statistics.
-    With `only` it shows the card of that proposal and nothing else.
+    With `only` it shows the card of that proposal, and the questions to which that proposal or call has led.
     """
 
     _esm = _ESM
@@ -112,7 +113,7 @@ class ApprovalsView(ActingWidget):
         super().__init__(**traits)
         self._leave = decisions.subscribe(self._on_change)
         if questions is not None:
-            self._questions = QuestionCards(questions, self.wake, leave=self._leave)
+            self._questions = QuestionCards(questions, self.wake, leave=self._leave, only=only)
             self._leave = self._questions.end
         # What changed since the subscription is newer than this list.
         for card in [*decisions.decided(), *decisions.pending()]:
@@ -439,22 +440,31 @@ class ApprovalsView(ActingWidget):
 
     def badge(self) -> str:
         """The number of proposals and questions that wait for the person, as text; empty for none."""
-        asked = self._questions.open if self._questions else 0
-        return f"{self.open_cards + asked} open" if self.open_cards + asked else ""
+        waiting = self.open_cards + len(self._open_questions())
+        return f"{waiting} open" if waiting else ""
+
+    def _open_questions(self) -> list[Question]:
+        return self._questions.open() if self._questions else []
 
     def _static_text(self) -> str:
         cards = self._as_shown()
-        waiting = [card for card in cards if card.is_open]
+        waiting, asked = [card for card in cards if card.is_open], self._open_questions()
+        if asked:
+            return f"{count_of(len(asked), 'question')} to you, first: {asked[0].request}"
         if self._only:
             return WAITING if waiting else "".join(outcome_line(card, me=self._me) for card in cards)
         first = f", first: {waiting[0].request}" if waiting else ""
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return draw_cards(self._as_shown(), me=self._me, titled=not self._only)
+        return self._drawn(titled=not self._only)
 
     def _brief_html(self) -> str:
-        return draw_cards(self._as_shown(), me=self._me, decided=3)
+        return self._drawn(decided=3)
+
+    def _drawn(self, **how: Any) -> str:
+        questions = [*self._open_questions(), *(self._questions.ended() if self._questions else [])]
+        return draw_cards(self._as_shown(), questions=questions, me=self._me, **how)
 
 
 def _view(message: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
@@ -78,6 +78,8 @@ def run(options: argparse.Namespace) -> None:
                     shell.say(answer)
             except Quit:
                 return
+            except NotApproved as told:  # its lines are what would be sent, and are read
+                shell.warn(str(told))
             except MewError as fault:
                 shell.tell_failure("join", str(fault))
     finally:

@@ -255,6 +255,9 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     second.type('/propose eye/look {"at": 1}')
     id = second.until(r"mcp/proposal eye/look as bot: open").rpartition("(")[2].strip(")>")
     first.until(r"look\(at=1\)")
+    first.type(f"/approve {id}")
+    first.until("^Not approved yet: this is what would be sent")
+    first.until(r"^ *at +1$")  # what would be sent stands on lines of its own
     first.type(f"/reject {id} not now")
     first.until(r"Rejected \(not now\): bot asks eye to run look")
     second.until("mcp/reject")

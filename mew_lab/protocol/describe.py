@@ -114,6 +114,11 @@ def _operation(payload: Payload) -> str:
             listed.append("…")
         name = _text(params.get("name"), 60)
         return f"{name}({', '.join(listed)})" if name else " ".join(["a tool without a name", *listed])
+    if method == "elicitation/create" and isinstance(params.get("message"), str):
+        address = f" to open {_text(params.get('url'), 60)}" if params.get("mode") == "url" else ""
+        return f"Asks{address}: “{_text(params['message'], 80)}”"
+    if method == "sampling/createMessage" and (prompt := _last_text(params.get("messages"))):
+        return f"Asks the model: “{_text(prompt, 80)}”"
     parts = [_text(method, 40) or "no method"]
     if "name" in params:
         parts.append(_text(params.get("name"), 60))
@@ -125,6 +130,27 @@ def _operation(payload: Payload) -> str:
         if name not in ("name", "arguments")
     ]
     return " ".join(parts)
+
+
+def _last_text(messages: Any) -> str:
+    """The text of the last message of a request to a model; empty where it has none."""
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    content = last.get("content") if isinstance(last, Mapping) else None
+    text = content.get("text") if isinstance(content, Mapping) else None
+    return text if isinstance(text, str) else ""
+
+
+# What a person did with a question of a server.
+_ANSWERS = {"accept": "Answered", "decline": "Declined", "cancel": "Dismissed"}
+
+
+def _answer(result: Payload) -> str:
+    content = result.get("content")
+    values = content if isinstance(content, Mapping) else {}
+    listed = ", ".join(
+        f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(values.items())[:12]
+    )
+    return _ANSWERS[result["action"]] + (f": {listed}" if listed else "")
 
 
 def _quoted(value: Any) -> str:
@@ -144,6 +170,8 @@ def _response(payload: Payload) -> str:
         return f"Error: {_text(error)}"
     if not isinstance(result, Mapping):
         return _text(result) or "No result"
+    if str(result.get("action")) in _ANSWERS and set(result) <= {"action", "content", "_meta"}:
+        return _answer(result)
     failed = "Failed: " if result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list):

@@ -51,6 +51,42 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ),
         ("mcp/response", {"result": {"content": [{"type": "text", "text": "3 commits"}]}}, "“3 commits”"),
         (
+            "mcp/request",
+            {"method": "elicitation/create", "params": {"message": "How many?", "requestedSchema": {}}},
+            "Asks: “How many?”",
+        ),
+        (
+            "mcp/request",
+            {
+                "method": "elicitation/create",
+                "params": {"mode": "url", "message": "Sign in.", "url": "https://a.example.org/x"},
+            },
+            "Asks to open https://a.example.org/x: “Sign in.”",
+        ),
+        (
+            "mcp/request",
+            {
+                "method": "sampling/createMessage",
+                "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Be brief."}}]},
+            },
+            "Asks the model: “Be brief.”",
+        ),
+        (
+            "mcp/request",
+            {"method": "sampling/createMessage", "params": {"messages": []}},
+            "sampling/createMessage messages=[]",
+        ),
+        (
+            "mcp/response",
+            {"result": {"action": "accept", "content": {"n": 3, "s": "x"}}},
+            'Answered: n=3, s="x"',
+        ),
+        ("mcp/response", {"result": {"action": "accept"}}, "Answered"),
+        ("mcp/response", {"result": {"action": "decline"}}, "Declined"),
+        ("mcp/response", {"result": {"action": "cancel"}}, "Dismissed"),
+        ("mcp/response", {"result": {"action": "dance"}}, '{"action":"dance"}'),
+        ("mcp/response", {"result": {"action": ["accept"]}}, '{"action":["accept"]}'),
+        (
             "mcp/response",
             {"result": {"isError": True, "content": [{"type": "text", "text": "no such file"}]}},
             "Failed: “no such file”",

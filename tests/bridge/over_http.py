@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,18 +28,28 @@ async def client_over_http(server: McpHttpServer, mode: str) -> AsyncIterator[Cl
 
 
 async def send_raw(
-    server: McpHttpServer, body: dict[str, Any], headers: dict[str, str]
+    server: McpHttpServer, body: dict[str, Any], headers: dict[str, str], *, buffer: int | None = None
 ) -> asyncio.StreamWriter:
-    """Sends a request over a connection of its own, which the test closes."""
+    """Sends a request over a connection of its own, which the test closes, and reads nothing of the answer.
+
+    `buffer` are the bytes that the system takes of it all the same.
+    """
     data = json.dumps(body).encode()
     every = {
         "Host": f"127.0.0.1:{server.port}", "Content-Type": "application/json", "Content-Length": str(len(data)),
         "Accept": "application/json, text/event-stream", **BEARER, **headers,
     }  # fmt: skip
-    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.connect(("127.0.0.1", server.port))
+    _, writer = await asyncio.open_connection(sock=connection)
     lines = "".join(f"{name}: {value}\r\n" for name, value in every.items())
     writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + data)
     await writer.drain()
+    transport = writer.transport
+    assert isinstance(transport, asyncio.ReadTransport)
+    transport.pause_reading()
     return writer
 
 

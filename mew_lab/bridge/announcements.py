@@ -2,7 +2,8 @@
 
 A client of the handshake era has a session, to which notifications are sent. A client of the 2026-07-28 revision listens
 with `subscriptions/listen`, which the library serves. Changes of one moment are announced once, and at most once in
-`ANNOUNCE_EVERY` seconds, whatever the participants of the space send.
+`ANNOUNCE_EVERY` seconds, whatever the participants of the space send. A client that does not read is told no more, and
+holds up no other.
 
 Spec: MCP "List Changed Notification", 2026-07-28 "Subscriptions".
 """
@@ -10,6 +11,7 @@ Spec: MCP "List Changed Notification", 2026-07-28 "Subscriptions".
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -31,6 +33,7 @@ __all__ = ["AnnouncingServer", "ListAnnouncer", "Listed"]
 
 Listed = Literal["tools", "resources", "prompts"]
 ANNOUNCE_EVERY = 0.5  # seconds
+TAKE_WITHIN = 5.0  # seconds in which a session takes an announcement
 MAX_SESSIONS = 256
 _EVENTS: Mapping[Listed, ServerEvent] = {
     "tools": ToolsListChanged(),
@@ -85,9 +88,17 @@ class ListAnnouncer:
             changed, self._changed = self._changed, {}
             for listed in changed:
                 await self._bus.publish(_EVENTS[listed])
-                for session in tuple(self._sessions):  # the library drops what an ended one would get
-                    await _SENDERS[listed](session)
+                await asyncio.gather(*(self._tell(session, listed) for session in tuple(self._sessions)))
             await asyncio.sleep(ANNOUNCE_EVERY)
+
+    async def _tell(self, session: ServerSession, listed: Listed) -> None:
+        """Tells one session, and forgets it where it reads nothing; the library drops what an ended one would get."""
+        try:
+            async with asyncio.timeout(TAKE_WITHIN):
+                await _SENDERS[listed](session)
+        except TimeoutError:
+            with contextlib.suppress(ValueError):  # it was the oldest of too many meanwhile
+                self._sessions.remove(session)
 
 
 _SENDERS = {

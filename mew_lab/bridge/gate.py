@@ -11,6 +11,8 @@ and the gate has no rights of its own to give.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
   to it, and so does the tool `proposal_result`.
+- What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
+  gate gives its client the progress of the decision first and that of the tool after it.
 - Everything that is no clear approval is a refusal: a rejection, silence, a malformed call, a lost connection. A refusal
   is a tool error with a sentence that a model can read.
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,7 +51,6 @@ from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls,
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.calls import Call
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
@@ -148,6 +150,7 @@ class McpGate:
     async def start(self) -> None:
         """Joins the space, and asks the participants for their tools; raises as `MEWParticipant.start`."""
         self.participant.on_change(self.calls.note_rejected)
+        self.participant.client.on_message(self.calls.note_progress, kinds=["mcp/request"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
         self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
@@ -227,7 +230,7 @@ class McpGate:
                 request,
                 tool.tool.participant,
                 payload,
-                send=lambda: self.participant.call(tool.target, arguments, resilient=True),
+                what=tool.target,
                 check=lambda: _check_arguments(tool, arguments),
             )
         except MewError as fault:
@@ -253,12 +256,7 @@ class McpGate:
             raise MCPError(INVALID_PARAMS, f"No participant {one_line(participant, 80)} is in the space now")
         try:
             payload = {"method": method, "params": dict(params)}
-            waiting = self._find_or_begin(
-                request,
-                participant,
-                payload,
-                send=lambda: self.participant.mcp_request(participant, payload, resilient=True),
-            )
+            waiting = self._find_or_begin(request, participant, payload, what=f"{participant}/{method}")
         except MewError as fault:
             raise MCPError(REFUSED, str(fault)) from None
         outcome = await self._outcome(request, waiting)
@@ -307,10 +305,10 @@ class McpGate:
         participant: str,
         payload: Mapping[str, Any],
         *,
-        send: Callable[[], Call],
+        what: str,
         check: Callable[[], None] = lambda: None,
     ) -> WaitingCall:
-        """The call that a request attaches to: a waiting one, or a new one, which `check` allows and `send` sends.
+        """The call that a request attaches to: a waiting one, or a new one named `what`, which `check` allows.
 
         Raises:
             MewError: a new call cannot be sent, or the state of the request is that of another call, or of one whose
@@ -335,9 +333,12 @@ class McpGate:
                 f"{self.calls.most} calls wait already, so this one was not sent; withdraw some, or wait"
             )
         self._check_rights(participant, payload)
-        call = send()
+        token = f"gate-{secrets.token_hex(6)}" if request.wants_progress else ""
+        call = self.participant.correlations.call(
+            (participant,), _with_token(payload, token), what=what, timeout=None, resilient=True
+        )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
-        return self.calls.begin(key, call)
+        return self.calls.begin(key, call, progress_token=token)
 
     def _check_rights(self, participant: str, payload: Mapping[str, Any]) -> None:
         """Raises a MewError where a proposal could not be withdrawn after its rejection."""
@@ -433,6 +434,12 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
     security = RequestStateSecurity.ephemeral(ttl=ttl)
     server.middleware.append(RequestStateBoundary(security, default_audience="mew-lab"))
     return server
+
+
+def _with_token(payload: Mapping[str, Any], token: str) -> Mapping[str, Any]:
+    """The payload with a progress token, which the request that approves it repeats; the payload itself without one."""
+    params = {**payload["params"], "_meta": {"progressToken": token}}
+    return {**payload, "params": params} if token else payload
 
 
 _LISTS: Mapping[str, Any] = {

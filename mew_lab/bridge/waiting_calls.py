@@ -38,9 +38,10 @@ from typing import Any, NamedTuple
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.errors import MewError, ProposalWithdrawn, ToolFailed
 from mew_lab.ledger.calls import CallIndex, Change, Proposal
-from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.envelope import Envelope, digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.progress import Progress, read_progress
 from mew_lab.sdk.results import ToolResult, raw_text
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
@@ -92,6 +93,9 @@ class WaitingCall:
         self.delivered = False
         self.ended = asyncio.Event()
         self.attached = 0
+        self.progress_token = ""
+        self.progress: Progress | None = None  # what the participant reported last
+        self.reported = asyncio.Event()  # set at the next report, which puts another in its place
         self.why = ""  # the reason of a withdrawal, as a sentence for the client
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -154,10 +158,11 @@ class WaitingCalls:
         """The call of that id, waiting or ended; None if it is not known."""
         return self._by_id.get(id)
 
-    def begin(self, key: str, call: Call) -> WaitingCall:
-        """Keeps a call that was sent to the space."""
+    def begin(self, key: str, call: Call, *, progress_token: str = "") -> WaitingCall:
+        """Keeps a call that was sent to the space; `progress_token` is the token in it, empty where it has none."""
         is_tool = call.payload.get("method") == "tools/call"
         waiting = WaitingCall(key, id=call.id, what=call.what, is_tool=is_tool, call=call)
+        waiting.progress_token = progress_token
         self._by_key[key] = self._by_id[call.id] = waiting
         self._remember(waiting)
         self._start(self._follow(waiting, call))
@@ -194,6 +199,18 @@ class WaitingCalls:
         """Notes that the client has the outcome, so the next request with its key is a new call."""
         waiting.delivered = True
         self._release(waiting)
+
+    def note_progress(self, envelope: Envelope) -> None:
+        """Notes what a participant reports of a call that it executes."""
+        token, progress = read_progress(envelope.payload) or ("", None)
+        for waiting in self._by_id.values() if token else ():
+            call = waiting.call
+            if call is None or waiting.progress_token != token or envelope.sender not in call.asked:
+                continue
+            if waiting.decided and not call.done:
+                waiting.progress = progress
+                waiting.reported.set()
+                waiting.reported = asyncio.Event()
 
     def note_rejected(self, change: Change) -> None:
         """Withdraws a proposal that was rejected."""

@@ -10,6 +10,7 @@ from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.questions import Question, Questions
+from mew_lab.lab.decisions.text import Proposals
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
 from mew_lab.protocol.envelope import read_strict
@@ -45,7 +46,7 @@ class Verbs(Protocol):
     def approve(self, proposal: str, *, to: Sequence[str] | None, digest: str) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
-    def proposals(self) -> object: ...
+    def proposals(self) -> Proposals: ...
     def questions(self) -> object: ...
     def answer(self, question: str, values: Mapping[str, object] | None, *, action: str) -> object: ...
     def who(self) -> object: ...
@@ -138,6 +139,14 @@ def _approve(verbs: Verbs, id: str, more: str) -> object:
     return verbs.approve(id, to=to or None, digest=digests[0] if digests else "")
 
 
+def _list_proposals(verbs: Verbs) -> Proposals:
+    listed = verbs.proposals()
+    listed.to_see = "/approve {id}"
+    if listed:
+        listed.note = "/approve ID shows the call, and typed again sends it; /reject ID [REASON] rejects it"
+    return listed
+
+
 _VERBS: Mapping[str, _Verb] = {
     "approve": _Verb("the id of a proposal", _approve),
     "reject": _Verb("the id of a proposal", lambda verbs, id, why: verbs.reject(id, why or "disagree")),
@@ -155,7 +164,7 @@ _VERBS: Mapping[str, _Verb] = {
     "decline": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="decline")),
     "dismiss": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="cancel")),
     "questions": _Verb("", lambda verbs, _, __: verbs.questions()),
-    "proposals": _Verb("", lambda verbs, _, __: verbs.proposals()),
+    "proposals": _Verb("", lambda verbs, _, __: _list_proposals(verbs)),
     "who": _Verb("", lambda verbs, _, __: verbs.who()),
     "tools": _Verb("", lambda verbs, name, _: verbs.tools(name or None)),
     "status": _Verb("", lambda verbs, _, __: verbs.status()),

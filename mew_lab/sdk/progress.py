@@ -1,4 +1,4 @@
-"""Relays the progress of a request that is being answered to its sender, where the sender asked for it.
+"""Relays the progress of a request that is being answered to its sender, where the sender asked for it, and reads it.
 
 Spec: §3.1, MCP "Progress".
 """
@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
-__all__ = ["OnProgress", "progress_relay"]
+__all__ = ["PROGRESS", "OnProgress", "Progress", "progress_relay", "read_progress", "token_of"]
 
-METHOD = "notifications/progress"
+PROGRESS = "notifications/progress"
+MAX_MESSAGE = 200  # characters of the text of a progress
 EVERY = 0.1  # seconds between two reports of one request; the last one is always relayed
+
+
+class Progress(NamedTuple):
+    """How far a call has come: `done` of `total`, which is None where it is not known, and a text of the participant."""
+
+    done: float
+    total: float | None
+    message: str
 
 
 class OnProgress(Protocol):
@@ -29,7 +40,7 @@ class OnProgress(Protocol):
 def progress_relay(participant: MEWParticipant) -> OnProgress | None:
     """What relays progress to the sender of the request that `participant` is answering; None where none is wanted."""
     asked = ASKED.get()
-    if asked is None or (token := _token_of(asked.payload)) is None:
+    if asked is None or (token := token_of(asked.payload.get("params"))) is None:
         return None
     last = -EVERY
 
@@ -45,7 +56,7 @@ def progress_relay(participant: MEWParticipant) -> OnProgress | None:
             "kind": "mcp/request",
             "to": [asked.sender],
             "correlation_id": [asked.id],
-            "payload": {"jsonrpc": "2.0", "method": METHOD, "params": known},
+            "payload": {"jsonrpc": "2.0", "method": PROGRESS, "params": known},
         }
         if participant.can_send(draft):
             with contextlib.suppress(MewError):
@@ -54,9 +65,35 @@ def progress_relay(participant: MEWParticipant) -> OnProgress | None:
     return relay
 
 
-def _token_of(payload: Mapping[str, object]) -> str | int | None:
-    """The progress token of a request; None where it has none."""
-    params = payload.get("params")
+def token_of(params: object) -> str | int | None:
+    """The progress token in the params of a request; None where it has none."""
     meta = params.get("_meta") if isinstance(params, Mapping) else None
     token = meta.get("progressToken") if isinstance(meta, Mapping) else None
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+def read_progress(payload: Mapping[str, Any]) -> tuple[Any, Progress] | None:
+    """The token and the progress in a `notifications/progress`; None for a payload that is not a valid one."""
+    params = payload.get("params")
+    if payload.get("method") != PROGRESS or not isinstance(params, Mapping):
+        return None
+    done, total, message = params.get("progress"), params.get("total"), params.get("message")
+    if not _is_amount(done):
+        return None
+    text = (
+        one_line(" ".join(message[: 4 * MAX_MESSAGE].split()), MAX_MESSAGE)
+        if isinstance(message, str)
+        else ""
+    )
+    known = float(total) if _is_amount(total) and total > 0 else None
+    return params.get("progressToken"), Progress(float(done), known, text)
+
+
+def _is_amount(value: Any) -> TypeGuard[float]:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) < 1e15
+        and math.isfinite(value)
+        and value >= 0
+    )

@@ -10,6 +10,7 @@ Spec: §3.2.1, ruling R17; threat 35.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ Rows = tuple[tuple[str, str], ...]
 TO = "/to"
 ID = "/payload/id"
 PARAMS = "/payload/params"
+META = "/payload/params/_meta"
 ARGUMENTS = "/payload/params/arguments"
 
 
@@ -119,10 +121,16 @@ def argument_of(pointer: str) -> str | None:
 
 
 def is_routine(pointer: str, text: str) -> bool:
-    """Whether the row only repeats the title of a card or is the same in every request."""
+    """Whether the row only repeats the title of a card, is the same in every request, or is an id without a meaning."""
     named = pointer in ("/payload/method", f"{PARAMS}/name") and text[:1] == '"'
     usual = (pointer, text) in (("/payload/jsonrpc", '"2.0"'), (ARGUMENTS, "{}"))
-    return named or usual or pointer in (TO, ID)
+    progress = pointer == META and _PROGRESS.fullmatch(text) is not None
+    return named or usual or progress or pointer in (TO, ID)
+
+
+_PROGRESS = re.compile(
+    r'\{"progressToken": (?:"[\w-]{1,20}"|\d{1,15})\}', re.ASCII
+)  # of a client; it names a call
 
 
 _ROUTINE_WORDS = {
@@ -131,6 +139,7 @@ _ROUTINE_WORDS = {
     "/payload/jsonrpc": "protocol version",
     "/payload/method": "method",
     f"{PARAMS}/name": "tool name",
+    META: "progress token",
     ARGUMENTS: "empty arguments",
 }
 

@@ -69,11 +69,16 @@ class Site:
         return participant
 
     async def bridge(
-        self, command: Sequence[str] | str, *, can: str | Sequence[Any] = "tool", **options: Any
+        self,
+        command: Sequence[str] | str,
+        *,
+        name: str = "git",
+        can: str | Sequence[Any] = "tool",
+        **options: Any,
     ) -> McpBridge:
-        made = McpBridge("git", command, on_end=self.ended.append, **options)
+        made = McpBridge(name, command, on_end=self.ended.append, **options)
         self.bridges.append(made)
-        await made.start(self.client("git", can))
+        await made.start(self.client(name, can))
         return made
 
     async def odd(self, mode: str = "good", *more: str, **options: Any) -> McpBridge:

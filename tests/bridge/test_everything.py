@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 from collections import Counter
@@ -21,23 +20,15 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import PROFILES
 
 from .conftest import Site, until
+from .real_servers import npm_server
 
-VERSION = "2026.8.31"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The entry file of the server, installed by npm."""
-    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("everything")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("no npm and node on PATH: server-everything is not installed")
-    package = f"@modelcontextprotocol/server-everything@{VERSION}"
-    words = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", package]
-    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240)
-    if run.returncode:
-        pytest.skip(f"npm does not give server-everything: {run.stderr.strip()[-200:]}")
-    return str(folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+    return npm_server("server-everything", tmp_path_factory.mktemp("everything"))[-1]
 
 
 @pytest.mark.parametrize(("kind", "path"), [("stdio", ""), ("streamableHttp", "mcp"), ("sse", "sse")])

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client, MCPError
-from mcp.client.streamable_http import streamable_http_client
 from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 
 from mew_lab.bridge.gate import PENDING, REFUSED
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
-from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 from .conftest import until
 from .desk import PROPOSER, Desk, text
+from .over_http import TOKEN, client_over_http, open_session, send_raw
 
 LISTED = ("tools", "resources", "prompts")
 
@@ -491,16 +487,6 @@ async def test_arguments_that_are_too_large_for_the_space_are_a_sentence(desk: D
 
 # --- over HTTP ---
 
-TOKEN = Token("canary-of-a-gate-0123456789abcdef")
-BEARER = {"Authorization": f"Bearer {TOKEN.reveal()}"}
-
-
-@asynccontextmanager
-async def client_over_http(server: McpHttpServer, mode: str) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers=BEARER, timeout=30) as web:
-        async with Client(streamable_http_client(server.url, http_client=web), mode=mode) as client:
-            yield client
-
 
 async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode: str) -> None:
     async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
@@ -517,22 +503,6 @@ async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode:
         async with client_over_http(server, mode) as client:
             assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
     assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
-
-
-async def send_raw(
-    server: McpHttpServer, body: dict[str, Any], headers: dict[str, str]
-) -> asyncio.StreamWriter:
-    """Sends a request over a connection of its own, which the test closes."""
-    data = json.dumps(body).encode()
-    every = {
-        "Host": f"127.0.0.1:{server.port}", "Content-Type": "application/json", "Content-Length": str(len(data)),
-        "Accept": "application/json, text/event-stream", **BEARER, **headers,
-    }  # fmt: skip
-    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    lines = "".join(f"{name}: {value}\r\n" for name, value in every.items())
-    writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + data)
-    await writer.drain()
-    return writer
 
 
 async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_for_the_next(
@@ -557,21 +527,3 @@ async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_fo
             assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
             assert waiting.delivered
     assert desk.executed == [(2, 3)]
-
-
-async def open_session(server: McpHttpServer) -> dict[str, str]:
-    """The headers of a session of the handshake era."""
-    accept = {"Accept": "application/json, text/event-stream"}
-    params = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    }
-    async with httpx2.AsyncClient(headers={**BEARER, **accept}) as web:
-        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        answer = await web.post(server.url, json=body)
-        session = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
-        await web.post(
-            server.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session
-        )
-    return session

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp.server.lowlevel import Server
 
+from mew_lab.bridge import announcements
+from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import offered_name
+from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import until
 from .desk import Desk, text
+from .over_http import BEARER, TOKEN, client_over_http, open_session, send_raw
 
 
 async def test_a_flood_by_one_client_leaves_room_for_the_call_of_another(desk: Desk) -> None:
@@ -139,3 +147,111 @@ async def test_a_megabyte_of_arguments_is_a_proposal_or_a_sentence(desk: Desk) -
         await desk.human.approve(id)
         answer = await call
     assert text(answer) == "5" or answer.meta["mew-lab/state"] == "pending"
+
+
+class Listener:
+    """A session of a client that takes its first `takes` notifications, and then reads no more."""
+
+    def __init__(self, takes: float) -> None:
+        self.takes = takes
+        self.told: list[str] = []
+
+    async def send_notification(self, notification: Any, *more: Any) -> None:
+        self.told.append(notification.method)
+        if len(self.told) > self.takes:
+            await asyncio.Event().wait()
+
+
+async def test_a_client_that_never_reads_what_has_changed_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announcements, "ANNOUNCE_EVERY", 0)
+    monkeypatch.setattr(announcements, "TAKE_WITHIN", 0.1)
+    announcer = announcements.ListAnnouncer()
+    server = Server("server")
+    announcer.register(server)
+    opened = server.get_notification_handler("notifications/initialized")
+    assert opened is not None
+    silent, reading = Listener(takes=1), Listener(takes=math.inf)
+    for session in (silent, reading):
+        await opened.handler(SimpleNamespace(session=session), None)
+    for count in (1, 2, 3):
+        announcer.announce("tools")
+        await until(lambda count=count: len(reading.told) == count)
+        await asyncio.sleep(0.2)
+    await announcer.close()
+    assert reading.told == ["notifications/tools/list_changed"] * 3
+    assert len(silent.told) == 2  # the one that it did not take was the last
+
+
+class Printer:
+    """Lists one tool, whose answer is nearly as large as a message may be."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        if method == "tools/list":
+            return {"tools": [{"name": "print", "inputSchema": {"type": "object"}}]}
+        self.calls += 1
+        return {"content": [{"type": "text", "text": "x" * 900_000}]}
+
+
+async def test_an_answer_that_is_never_read_is_kept_and_holds_up_no_other(desk: Desk) -> None:
+    printer = Printer()
+    participant = MEWParticipant(desk.site.client("press", "tool"), tools=printer)
+    desk.site.seated.append(participant)
+    await participant.start()
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        params = {"name": "press_print", "arguments": {}, "_meta": {"progressToken": 1}}
+        body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        unread = await send_raw(server, body, await open_session(server), buffer=2048)
+        id = await desk.proposed()
+        await desk.human.approve(id)
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        await waiting.ended.wait()
+        async with client_over_http(server, "legacy") as client:
+            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await desk.human.approve(await desk.proposed())
+            assert text(await call) == "5"
+            again = await client.call_tool("proposal_result", {"proposal": id})
+            assert text(again) == "x" * 900_000
+        unread.transport.abort()
+    assert printer.calls == 1
+
+
+async def test_a_token_of_another_gate_gets_a_sentence_and_reaches_no_space(desk: Desk) -> None:
+    other = Token("canary-of-another-gate-0123456789")
+    async with (
+        desk.gate() as gate,
+        desk.gate(name="patient") as second,
+        McpHttpServer(gate.server, token=TOKEN, token_name="the token of coder") as server,
+        McpHttpServer(second.server, token=other) as elsewhere,
+        httpx2.AsyncClient(headers=BEARER, timeout=30) as web,
+    ):
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "calc_add"}}
+        answer = await web.post(elsewhere.url, json=call)
+        assert answer.status_code == 401 and answer.json()["error"] == "invalid_token"
+        assert TOKEN.reveal() not in answer.text and other.reveal() not in answer.text
+        assert not desk.open
+        async with client_over_http(server, "legacy") as client:
+            assert "calc_add" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def test_two_clients_of_one_name_share_a_call_and_each_has_its_result(desk: Desk, mode: str) -> None:
+    async with (
+        desk.gate() as gate,
+        Client(gate.server, mode=mode) as first,
+        Client(gate.server, mode=mode) as second,
+    ):
+        calls = [
+            asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3})) for client in (first, second)
+        ]
+        id = await desk.proposed()
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        await until(lambda: waiting.attached == 2)
+        await desk.human.approve(id)
+        assert [text(await call) for call in calls] == ["5", "5"]
+    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1

@@ -17,6 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.server import Server
 
 from ..bridge.conftest import Site, until
@@ -66,6 +67,17 @@ async def client_of(words: list[str], mode: str = "legacy") -> AsyncIterator[Cli
         yield client
 
 
+async def run_to_the_end(words: list[str]) -> tuple[int | None, str]:
+    """Runs a gate that cannot start: its exit code, and the one line that it prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, error = await process.communicate()
+    assert out == b"" and error.count(b"\n") == 1, error
+    return process.returncode, error.decode()
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_over_stdio_waits_for_a_person(desk: OpenDesk, tmp_path: Path, mode: str) -> None:
     async with client_of(desk.words(tmp_path), mode) as client:
@@ -88,25 +100,40 @@ async def test_a_client_that_ends_takes_its_waiting_calls_with_it(desk: OpenDesk
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon", "1e9"])
 async def test_a_limit_that_is_no_time_is_one_line(desk: OpenDesk, tmp_path: Path, value: str) -> None:
-    words = desk.words(tmp_path, "--grace", value)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env=ENVIRONMENT, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert (process.returncode, out) == (2, b"") and err.count(b"\n") == 1
-    assert f"{value!r} is no number of seconds above 0" in err.decode()
+    code, error = await run_to_the_end(desk.words(tmp_path, "--grace", value))
+    assert code == 2 and f"{value!r} is no number of seconds above 0" in error
 
 
 async def test_a_space_that_is_not_there_is_one_line(desk: OpenDesk, tmp_path: Path) -> None:
     words = desk.words(tmp_path)
     words[words.index("demo")] = "elsewhere"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert (process.returncode, out) == (1, b"") and "elsewhere" in err.decode() and err.count(b"\n") == 1
+    code, error = await run_to_the_end(words)
+    assert code == 1 and "elsewhere" in error
+
+
+async def test_a_token_of_another_space_is_one_line_and_joins_neither(desk: OpenDesk, tmp_path: Path) -> None:
+    gateway = desk.site.gateway
+    gateway.add_space(SpaceConfig(name="other"))
+    gateway.enrol("other", "coder", PROPOSER)
+    words = desk.words(tmp_path)
+    (tmp_path / "coder.token").write_text(token := gateway.tokens.mint("other", "coder").reveal())
+    code, error = await run_to_the_end(words)
+    assert code == 1 and "demo" in error and token not in error
+    assert "coder" not in desk.human.client.participants
+
+
+async def test_a_second_gate_of_one_name_is_one_line_and_the_first_goes_on(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    words = desk.words(tmp_path)
+    async with client_of(words) as client:
+        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        code, error = await run_to_the_end(words)
+        assert code == 1 and "coder" in error
+        await desk.human.approve(id)
+        assert text(await call) == "5"
+    assert desk.executed == [(2, 3)]
 
 
 async def test_over_http_clients_need_the_token_in_the_file_that_is_printed(

@@ -194,7 +194,9 @@ def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, 
     first, second = (bot.call("notebook/add", a=1, b=2) for _ in range(2))
     while len(lab.proposals()) < 2:
         pass
-    assert first.id in obey(lab, "/proposals")
+    listed = obey(lab, "/proposals")
+    assert first.id in listed and "/approve ID" in listed and "/reject ID" in listed
+    assert "lab." not in listed and "%mew" not in listed  # a terminal has neither
     with pytest.raises(NotApproved, match="this is what would be sent"):
         obey(lab, f"/approve {first.id}")
     assert obey(lab, f"/approve {first.id}") == "Approved: bot asks notebook to run add"

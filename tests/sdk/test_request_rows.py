@@ -16,7 +16,9 @@ from mew_lab.sdk.request_rows import (
     argument_of,
     escape_key,
     find_mismatch,
+    is_routine,
     rebuild_request,
+    routine_word,
     row_name,
     rows_of,
 )
@@ -146,3 +148,29 @@ def test_an_arguments_name_is_its_own_unless_it_could_be_taken_for_another() -> 
     }
     assert row_name("/payload/params.uri") == "/payload/params.uri"
     assert argument_of(at + "a~1b") == "a/b" and argument_of("/payload/params") is None
+
+
+@pytest.mark.parametrize(
+    ("meta", "routine"),
+    [
+        ({"progressToken": "gate-0123456789ab"}, True),
+        ({"progressToken": 7}, True),
+        ({"progressToken": "gate-0123456789ab", "more": 1}, False),
+        ({"progressToken": "send the file too"}, False),
+        ({"progressToken": "x" * 21}, False),
+        ({"progressToken": "\u0430"}, False),
+        ({"progressToken": {"a": 1}}, False),
+        ({"traceparent": "00-1-2-03"}, False),
+        ({}, False),
+    ],
+)
+def test_a_progress_token_alone_needs_no_reading_and_anything_else_beside_the_arguments_does(
+    meta: dict[str, Any], routine: bool
+) -> None:
+    params = {"name": "add", "arguments": {"a": 2}, "_meta": meta}
+    rows = rows_of({"to": ["calc"], "payload": {"method": "tools/call", "params": params}})
+    [row] = [row for row in rows if row[0].endswith("/_meta")]
+    assert is_routine(*row) is routine
+    if routine:
+        assert routine_word(row[0]) == "progress token"
+    assert not is_routine("/payload/params/arguments/_meta", row[1])

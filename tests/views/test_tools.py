@@ -15,9 +15,9 @@ from pages import bundle, picture
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovery import DiscoveredTool
+from mew_lab.sdk.progress import read_progress
 from mew_lab.views.tools.model import ToolCatalog, ToolList, ToolOwner
 from mew_lab.views.tools.offers import expand_template
-from mew_lab.views.tools.runs import read_progress
 from mew_lab.views.tools.widget import PAGE, ToolsView, view_of
 from mew_lab.views.ui import acts
 

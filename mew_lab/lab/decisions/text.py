@@ -148,7 +148,8 @@ class ListedProposal(tuple[Any, ...]):
 class Proposals(Listing):
     """The proposals of a space; iterating gives each as a `ListedProposal`, `str` shows all of them.
 
-    `repr` is the same text and does not count as shown.
+    `repr` is the same text and does not count as shown. `note` says how to decide, and `to_see` how to see the whole of
+    the entry `{n}` with the id `{id}`: in the words of a notebook, unless a caller sets others.
     """
 
     def __init__(self, title: str, rows: Sequence[ListedProposal]) -> None:
@@ -161,6 +162,7 @@ class Proposals(Listing):
             if rows
             else "",
         )
+        self.to_see = "print(lab.proposals()[{n}])"
         self._listed = tuple(rows)
 
     def __str__(self) -> str:
@@ -178,12 +180,14 @@ class Proposals(Listing):
             first, *more = proposal.lines(record=record)
             lines += [f"[{n}] {first}", *more]
             if proposal.card.is_open and proposal.is_cut:
-                lines.append(f"  print(lab.proposals()[{n}]) shows it in full")
+                lines.append(f"  {self._how_to_see(n)} shows it in full")
         if len(self._listed) > MOST_LISTED:
-            lines.append(
-                f"{len(self._listed) - MOST_LISTED} more: print(lab.proposals()[{MOST_LISTED}]) and so on"
-            )
+            more_rows = len(self._listed) - MOST_LISTED
+            lines.append(f"{more_rows} more: {self._how_to_see(MOST_LISTED)} and so on")
         return "\n".join([*lines, self.note or ("" if self._listed else self.empty)])
+
+    def _how_to_see(self, n: int) -> str:
+        return self.to_see.format(n=n, id=visible(self._listed[n].card.id))
 
 
 Approvable = str | ListedProposal | Card

@@ -34,8 +34,9 @@ from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.progress import PROGRESS
 from mew_lab.views.tools.offers import Offer, OfferCatalog, Tab
-from mew_lab.views.tools.runs import PROGRESS, ToolRun, ToolRuns
+from mew_lab.views.tools.runs import ToolRun, ToolRuns
 
 __all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
 

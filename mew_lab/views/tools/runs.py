@@ -15,60 +15,23 @@ Spec: §3.1, §3.2, §3.3.1; MCP 2025-06-18 (progress, cancellation).
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.progress import Progress, read_progress
 from mew_lab.sdk.results import ToolResult, raw_text
 
-__all__ = ["MAX_RUNS", "PROGRESS", "Progress", "ToolRun", "ToolRuns", "read_progress"]
+__all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
-MAX_MESSAGE = 200  # characters of the text of a progress
-PROGRESS = "notifications/progress"
-
-
-class Progress(NamedTuple):
-    """How far a call has come: `done` of `total`, which is None where it is not known, and a text of the participant."""
-
-    done: float
-    total: float | None
-    message: str
-
-
-def read_progress(payload: Mapping[str, Any]) -> tuple[Any, Progress] | None:
-    """The token and the progress in a `notifications/progress`; None for a payload that is not a valid one."""
-    params = payload.get("params")
-    if payload.get("method") != PROGRESS or not isinstance(params, Mapping):
-        return None
-    done, total, message = params.get("progress"), params.get("total"), params.get("message")
-    if not _is_amount(done):
-        return None
-    text = (
-        one_line(" ".join(message[: 4 * MAX_MESSAGE].split()), MAX_MESSAGE)
-        if isinstance(message, str)
-        else ""
-    )
-    known = float(total) if _is_amount(total) and total > 0 else None
-    return params.get("progressToken"), Progress(float(done), known, text)
-
-
-def _is_amount(value: Any) -> TypeGuard[float]:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) < 1e15
-        and math.isfinite(value)
-        and value >= 0
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

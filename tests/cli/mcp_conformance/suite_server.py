@@ -35,6 +35,11 @@ DRAFT = {
     "else": {"type": "object"},
     "additionalProperties": False,
 }
+BY_HEADER = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    "required": ["region"],
+}
 
 
 def text(value):
@@ -59,6 +64,7 @@ CONTENTS = {
         embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
     ],
     "json_schema_2020_12_tool": [text("done")],
+    "test_argument_in_a_header": [text("done")],
 }
 # The members of the form by which a tool asks its user.
 FORMS = {
@@ -110,7 +116,7 @@ async def log(context, *, pause):
 async def progress(context):
     for done in (0, 50, 100):
         await context.session.report_progress(done, 100)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)  # a bridge passes on ten reports a second
     return "done"
 
 
@@ -129,7 +135,8 @@ async def ask(context, name, message):
 
 
 async def reconnect(context):
-    await context.close_sse_stream()
+    if context.close_sse_stream is not None:  # the latest revision has no streams that go on
+        await context.close_sse_stream()
     await asyncio.sleep(0.2)  # the client comes again meanwhile
     return "Reconnection test completed"
 
@@ -160,7 +167,7 @@ async def call_tool(context, params):
 
 async def list_tools(_context, _params):
     names = [*CONTENTS, *FORMS, *OTHERS, "test_error_handling"]
-    schemas = {"json_schema_2020_12_tool": DRAFT}
+    schemas = {"json_schema_2020_12_tool": DRAFT, "test_argument_in_a_header": BY_HEADER}
     tools = [
         {"name": name, "description": f"The tool {name}", "inputSchema": schemas.get(name, ANYTHING)}
         for name in names

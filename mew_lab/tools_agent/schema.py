@@ -1,4 +1,4 @@
-"""Checks the parameters of a tool of an agent file: schemas of six types, with every fault at once.
+"""Checks the schemas of a tool of an agent file, which have six types: every fault is listed at once.
 
 A schema is kept unchanged; the models here only check it. A keyword of another type is refused, because it would be
 ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked at
@@ -28,7 +28,7 @@ from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import Fault, place
 
-__all__ = ["KEYWORDS", "TYPES", "faults_of_parameters", "wire_schema"]
+__all__ = ["KEYWORDS", "TYPES", "faults_of_schema", "wire_schema"]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
@@ -113,8 +113,8 @@ _RANGES = (
 )
 
 
-def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
-    """All faults of the parameters of one tool, each with its key path; at most fifty.
+def faults_of_schema(schema: object, *, at: str = "parameters") -> list[Fault]:
+    """All faults of the parameters or the results of one tool, each with its key path; at most fifty.
 
     The root must be of type object; `{}` is one without properties. Each value of `default`, `enum` and `examples` must
     fit its schema. A minimum must not exceed the maximum, and a required name must be a property.
@@ -122,7 +122,7 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
     if schema == {}:
         return []
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
+        return [Fault(at, 'this must be a schema of type "object"')]
     faults = list(islice(_faults(schema, at, 1), MAX_FAULTS))
     if not faults:
         gaps = Validator(schema).gaps()
@@ -131,7 +131,7 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's parameters for clients and for the check of calls: JSON Schema 2020-12.
+    """The schema of a tool's parameters or results for clients and for the check of calls: JSON Schema 2020-12.
 
     It is the schema of the file with two changes: a list under `items` (one schema for each position) becomes
     `prefixItems`, and `{}` an object without properties.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.tools_agent.schema import TYPES, faults_of_parameters, wire_schema
+from mew_lab.tools_agent.schema import TYPES, faults_of_schema, wire_schema
 
 # Of the design's type definitions: which keywords each type has beside title and description.
 HAS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ def parameters(**properties: Any) -> dict[str, Any]:
 
 
 def fault_lines(schema: Any) -> list[str]:
-    return [str(fault) for fault in faults_of_parameters(schema)]
+    return [str(fault) for fault in faults_of_schema(schema)]
 
 
 @pytest.mark.parametrize("kind", TYPES)

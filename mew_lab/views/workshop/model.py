@@ -227,13 +227,17 @@ class AgentDraft:
 
         return self.change(f"{number}.{key}", edit)
 
-    def set_schema(self, number: int, text: str) -> str:
-        """Sets the parameters of a tool from JSON.
+    def set_schema(self, number: int, text: str, *, key: str = "parameters") -> str:
+        """Sets the `parameters` or the `outputSchema` of a tool from JSON; an empty text removes the latter.
 
         Raises:
             MewError: the text is not the JSON of an object; nothing is changed.
         """
         self.tool(number)
+        if key not in _SCHEMAS:
+            raise MewError(f"A tool has the schemas {' and '.join(_SCHEMAS)}.")
+        if key == "outputSchema" and not text.strip():
+            return self.change(f"{number}.{key}", lambda document: _drop_output(_tools(document)[number]))
         try:
             schema = read_strict(text)
         except ProtocolError as fault:
@@ -241,10 +245,10 @@ class AgentDraft:
             raise MewError(f"The schema was not taken: {reason}") from None
 
         def edit(document: Document) -> str:
-            _tools(document)[number]["parameters"] = schema
-            return "Changed the schema of the parameters."
+            _tools(document)[number][key] = schema
+            return f"Changed the schema of the {_SCHEMAS[key]}."
 
-        return self.change(f"{number}.schema", edit)
+        return self.change(f"{number}.{key}", edit)
 
     # --- the changes of parameters ---
 
@@ -373,6 +377,7 @@ _SHOWN = (
     "uniqueItems", "additionalProperties", "minProperties", "maxProperties",
 )  # fmt: skip
 """The keywords that a row has a field for, in the order of the fields."""
+_SCHEMAS = {"parameters": "parameters", "outputSchema": "results"}
 _ANY_KEYWORD = frozenset().union(*KEYWORDS.values())
 _REFERENCE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 
@@ -501,6 +506,11 @@ def _tools(document: Document) -> list[Document]:
         listed = metadata["tools"] = []
     listed[:] = [tool if isinstance(tool, dict) else {} for tool in listed]
     return listed
+
+
+def _drop_output(tool: Document) -> str:
+    tool.pop("outputSchema", None)
+    return "Removed the schema of the results."
 
 
 def _schema(tool: Document) -> Document:

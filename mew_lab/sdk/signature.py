@@ -173,17 +173,21 @@ class Signature:
 
 
 class GivenSchema:
-    """The parameters of a tool by an explicit JSON Schema. Arguments are checked and passed on unconverted.
+    """The parameters or the result of a tool by an explicit JSON Schema. A value is checked and passed on unconverted.
 
-    The check is bounded and resolves no reference over the network. Arguments that it cannot decide about are refused.
+    The check is bounded and resolves no reference over the network. A value that it cannot decide about is refused.
+
+    Args:
+        root: the name of the value in the paths of faults.
 
     Raises:
         ConfigError: when it is no JSON Schema of an object, or uses a keyword that cannot be checked here: a reference
             to another document, a pattern with lookaround or back-reference, `unevaluatedProperties`.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, name: str, root: str = "arguments") -> None:
         self.schema = dict(schema)
+        self._root = root
         self._validator = Validator(self.schema)
         if gaps := self._validator.gaps():
             raise ConfigError(
@@ -199,20 +203,21 @@ class GivenSchema:
     def bind(self, arguments: Mapping[str, Any]) -> Bound:
         """The arguments, checked; raises as `Signature.bind`, also when the check would take too long."""
         validation = self._validator.validate(dict(arguments))
-        faults = _faults(validation.violations) or [
-            _fault((), f"they cannot be checked against the schema. {note}") for note in validation.notes
+        faults = _faults(validation.violations, self._root) or [
+            _fault((), f"it cannot be checked against the schema. {note}", self._root)
+            for note in validation.notes
         ]
         if faults:
             raise BadArguments(faults[:MAX_FAULTS])
         return Bound((), dict(arguments))
 
 
-def _faults(violations: Iterable[Violation]) -> list[dict[str, str]]:
-    return [_fault(violation.path, violation.message) for violation in islice(violations, MAX_FAULTS)]
+def _faults(violations: Iterable[Violation], root: str = "arguments") -> list[dict[str, str]]:
+    return [_fault(violation.path, violation.message, root) for violation in islice(violations, MAX_FAULTS)]
 
 
-def _fault(path: Path, message: str) -> dict[str, str]:
-    return {"path": _place("arguments", path), "message": one_line(message, MAX_REASON)}
+def _fault(path: Path, message: str, root: str = "arguments") -> dict[str, str]:
+    return {"path": _place(root, path), "message": one_line(message, MAX_REASON)}
 
 
 def _place(root: str, path: Path) -> str:

@@ -40,7 +40,7 @@ from mew_lab.tools_agent.definition import (
     ToolDefinition,
     ToolRule,
 )
-from mew_lab.tools_agent.schema import faults_of_parameters
+from mew_lab.tools_agent.schema import faults_of_schema
 
 __all__ = [
     "check_agent",
@@ -361,6 +361,7 @@ class _AgentReader:
                 if entry.get("callers") is None
                 else self.names(entry["callers"], place(at, "callers"), "the id of a participant"),
                 needs=self.needs(entry.get("needs"), place(at, "needs")),
+                output=entry.get("outputSchema"),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = (
@@ -371,11 +372,17 @@ class _AgentReader:
                 self.fault(place(at, "name"), f"{tool.name!r} is the name of {first[tool.name]}, too")
             elif tool.name:
                 first[tool.name] = at
-            self.faults += faults_of_parameters(entry.get("parameters"), at=place(at, "parameters"))
-            if not _is_writable(json.dumps(entry.get("parameters"), ensure_ascii=False)):
-                self.fault(place(at, "parameters"), HALF)
+            self.schema(entry.get("parameters"), place(at, "parameters"))
+            if tool.output is not None:
+                self.schema(tool.output, place(at, "outputSchema"))
             tools.append(tool)
         return tools
+
+    def schema(self, value: object, at: str) -> None:
+        """Checks the schema of the parameters or the results of a tool."""
+        self.faults += faults_of_schema(value, at=at)
+        if not _is_writable(json.dumps(value, ensure_ascii=False)):
+            self.fault(at, HALF)
 
     def servers(self, chapter: Mapping[str, Any]) -> dict[str, ServerDefinition]:
         servers = {}

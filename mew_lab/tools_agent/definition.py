@@ -2,7 +2,7 @@
 
 The data is checked and starts nothing; `agent_file` reads it from files.
 
-Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28.
+Spec: tools-agent.md "Agent Metadata Structure", TA-1, TA-5, TA-17, TA-28, TA-75.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.agent.react import find_json_object
 from mew_lab.errors import ConfigError
 from mew_lab.sdk.signature import BadArguments, GivenSchema
 from mew_lab.tools_agent.schema import wire_schema
@@ -64,7 +65,8 @@ class ToolDefinition:
     """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file.
 
     `settings` are those of its sessions. `callers` are the participants that may call it; None lets all. `needs` are
-    the tools of others, as `participant/tool`, without which it is not called.
+    the tools of others, as `participant/tool`, without which it is not called. `output` is the schema of its results,
+    `outputSchema` in the file; None lets a result be any text.
     """
 
     name: str
@@ -74,6 +76,7 @@ class ToolDefinition:
     settings: SessionSettings = SessionSettings()
     callers: tuple[str, ...] | None = None
     needs: tuple[str, ...] = ()
+    output: Mapping[str, Any] | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -85,6 +88,7 @@ class ToolDefinition:
             self.prompt,
             astuple(self.settings),
             self.needs,
+            self.output,
         )
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -95,6 +99,7 @@ class ToolDefinition:
             "name": self.name,
             "description": self.description,
             "inputSchema": wire_schema(self.parameters),
+            **({"outputSchema": wire_schema(self.output)} if self.output is not None else {}),
         }
 
     @property
@@ -115,17 +120,40 @@ class ToolDefinition:
         Spec: TA-28.
         """
         try:
-            self._given.bind(arguments)
-        except BadArguments as fault:
-            return [f"{violation['path']}: {violation['message']}" for violation in fault.faults]
+            return _list_faults(self._given, arguments)
         except ConfigError as fault:
             return [f"arguments: they cannot be checked against the schema: {fault}"]
-        return []
+
+    def read_result(self, text: str) -> tuple[dict[str, Any], list[str]]:
+        """The JSON object in an answer of the model, and its faults against `output`, each with its path.
+
+        Spec: TA-75.
+        """
+        value = find_json_object(text)
+        if value is None:
+            return {}, ["result: it holds no JSON object"]
+        try:
+            json.dumps(value, allow_nan=False)
+            return value, _list_faults(self._promised, value)
+        except (ConfigError, ValueError) as fault:
+            return {}, [f"result: it cannot be sent: {fault}"]
 
     @cached_property
     def _given(self) -> GivenSchema:
         schema = {"additionalProperties": False, **wire_schema(self.parameters)}
         return GivenSchema(schema, name=self.name)
+
+    @cached_property
+    def _promised(self) -> GivenSchema:
+        return GivenSchema(wire_schema(self.output or {}), name=self.name, root="result")
+
+
+def _list_faults(schema: GivenSchema, value: Mapping[str, Any]) -> list[str]:
+    try:
+        schema.bind(value)
+    except BadArguments as fault:
+        return [f"{violation['path']}: {violation['message']}" for violation in fault.faults]
+    return []
 
 
 @dataclass(frozen=True)

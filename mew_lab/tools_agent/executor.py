@@ -3,14 +3,16 @@
 How it works: the arguments are checked, and the tool's prompt is filled with them. A session is one `Run` of the
 agent's loop over that prompt. It sees no other session, waits for no person, and uses the tools that the settings
 allow: `gate` decides which tools the model is shown and which it may call. Every failure is a result marked as an
-error, with the reason as its text. The module uses neither MCP servers nor files.
+error, with the reason as its text. A tool with an `output` has results as data; an answer of the model that does not
+fit is asked for once more. The module uses neither MCP servers nor files.
 
-Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47.
+Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47, TA-75.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +27,7 @@ from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.run import CUT_NOTE, CallRecord, Run, RunOutcome
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -38,6 +41,7 @@ CONTEXT, TURNS, VERSION = "mew-lab/context", "mew-lab/turns", "mew-lab/tool"
 MAX_HISTORY = 200  # calls that are remembered
 MAX_CONTEXTS = 100  # sessions that can be continued
 MAX_EXCHANGES = 10  # of one session, for the next call
+MAX_UNFIT = 2000  # characters of an answer that did not fit
 CONTINUES_WITHIN = 600.0  # seconds after its end in which a session can be continued
 
 
@@ -53,6 +57,7 @@ class Execution:
     each tool that it called, with the answer as the model read it and as it came. `model` is the model's name,
     `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
     `version` holds the version of the agent and the hash of the tool, `caller` is empty for a call from elsewhere.
+    `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results.
 
     Spec: TA-45, TA-64.
     """
@@ -70,6 +75,7 @@ class Execution:
     version: Mapping[str, str] = field(default_factory=dict)
     caller: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    structured: Mapping[str, Any] | None = None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -79,7 +85,9 @@ class Execution:
             meta[VERSION] = dict(self.version)
         if len(self.turns) > 1:
             meta[TURNS] = list(self.turns)
-        result = {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
+        result: dict[str, Any] = {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
+        if self.structured is not None:
+            result["structuredContent"] = dict(self.structured)
         return {**result, "_meta": meta} if meta else result
 
 
@@ -99,14 +107,21 @@ class _Conversation(NamedTuple):
 
 
 class _SessionModel:
-    """The model of one session: it keeps each reply, and gives no more than `max_replies`. Spec: TA-40, TA-44."""
+    """The model of one session: it keeps each reply, and gives no more than `max_replies`.
 
-    def __init__(self, model: Model, *, max_replies: int) -> None:
+    An answer that does not fit the schema of the tool's results is asked for once more, with its faults.
+
+    Spec: TA-40, TA-44, TA-75.
+    """
+
+    def __init__(self, model: Model, *, max_replies: int, tool: ToolDefinition) -> None:
         self.name = model.name
         self.max_tokens = model.max_tokens
         self.replies: list[Reply] = []
         self._model = model
         self._max_replies = max_replies
+        self._tool = tool
+        self._corrected = False
 
     async def reply(
         self,
@@ -120,7 +135,21 @@ class _SessionModel:
             return Reply()
         reply = await self._model.reply(messages, tools=tools, schema=schema, on_text=on_text)
         self.replies.append(reply)
+        if faults := self._faults_to_correct(reply):
+            self._corrected = True
+            request = (
+                f"That does not fit: {'; '.join(faults)}. Answer again with the whole JSON object alone."
+            )
+            messages = [*messages, Message("assistant", reply.text), Message("user", request)]
+            return await self.reply(messages, tools=tools, schema=schema, on_text=on_text)
         return reply
+
+    def _faults_to_correct(self, reply: Reply) -> list[str]:
+        """The faults of an answer for which the model is asked once more; empty where it is not asked."""
+        is_answer = bool(reply.text.strip()) and not reply.tool_calls and not reply.cut
+        if self._tool.output is None or self._corrected or not is_answer:
+            return []
+        return self._tool.read_result(reply.text)[1] if len(self.replies) < self._max_replies else []
 
     @property
     def usage(self) -> Usage | None:
@@ -308,7 +337,7 @@ class Executor:
         began = loop.time()
         most = self._max_turns(tool)
         own = ReplySettings(tool.settings.temperature, tool.settings.max_output_tokens)
-        model = _SessionModel(with_settings(self._model, own), max_replies=most)
+        model = _SessionModel(with_settings(self._model, own), max_replies=most, tool=tool)
         run = self._make_run(tool, prompt, trigger, before, model, on_step)
         task = loop.create_task(self._run_when_free(run))
         self.sessions[task] = run
@@ -338,7 +367,11 @@ class Executor:
         on_step: Callable[[str], object] | None,
     ) -> Run:
         caller = f"This call came from the participant {trigger.sender}." if trigger is not None else ""
-        opening = "\n\n".join(text for text in (self.agent.system_prompt, caller) if text)
+        form = ""
+        if tool.output is not None:
+            schema = json.dumps(tool.described["outputSchema"], ensure_ascii=False)
+            form = f"Your answer is one JSON object alone, which fits this JSON Schema: {schema}"
+        opening = "\n\n".join(text for text in (self.agent.system_prompt, caller, form) if text)
         return Run(
             prompt,
             participant=self._participant,
@@ -378,8 +411,12 @@ class Executor:
     ) -> Execution:
         replies = model.replies
         turns = tuple(text for reply in replies if (text := reply.text.strip()))
+        structured: dict[str, Any] | None = None
         if outcome is not None and outcome.how == "answered" and not (replies and replies[-1].cut):
             text, is_error = "\n\n".join(turns) if self._texts == "all" else outcome.text, False
+            if tool.output is not None:
+                text, structured = _read_answer(tool, mask(outcome.text))
+                is_error = structured is None
         else:
             cut = any(reply.cut for reply in replies)
             text, is_error = self._describe_failure(tool, run, outcome, turns, cut=cut), True
@@ -395,6 +432,7 @@ class Executor:
             seconds=seconds,
             usage=model.usage,
             version={"version": self.agent.version, "hash": tool.digest},
+            structured=structured,
         )
 
     def _describe_failure(
@@ -455,6 +493,15 @@ def _request_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict
     owner, _, tool = name.partition("/")
     params = {"name": tool, **({"arguments": dict(arguments)} if arguments else {})}
     return owner, tool, {**rpc, "method": "tools/call", "params": params}
+
+
+def _read_answer(tool: ToolDefinition, text: str) -> tuple[str, dict[str, Any] | None]:
+    """The text of a result and its data; a reason and None where the answer does not fit. Spec: TA-75."""
+    value, faults = tool.read_result(text)
+    if not faults:
+        return json.dumps(value, ensure_ascii=False), value
+    reason = f"{tool.name}: the answer does not fit its outputSchema: {'; '.join(faults)}"
+    return f"{reason}. It was: {abridge(text, MAX_UNFIT)}", None
 
 
 def _list_calls(run: Run) -> tuple[CallRecord, ...]:

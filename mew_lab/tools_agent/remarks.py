@@ -28,7 +28,7 @@ _SETTINGS = (
     "maxChatTurns", "maxOutputTokens", "temperature", "topP", "theme", "systemPath", "model", "contextTopK",
     "contextTopN", "contextIncludeScore", "toolPermission",
 )  # fmt: skip
-_TOOL = ("name", "description", "parameters", "prompt", "settings", "callers", "needs")
+_TOOL = ("name", "description", "parameters", "prompt", "settings", "callers", "needs", "outputSchema")
 _SERVER = ("type", "command", "args", "env", "cwd", "url", "headers", "serverToolDefaults", "tools")
 
 

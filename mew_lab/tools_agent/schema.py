@@ -1,10 +1,10 @@
-"""Checks the parameters of a tool of an agent file: schemas of six types, with every fault at once.
+"""Checks the schemas of a tool of an agent file, which have six types: every fault is listed at once.
 
-A schema is kept unchanged; the models here only check it. A keyword of another type is refused, because it would be
-ignored silently. A keyword that none of the six types has (`pattern`, `oneOf`) is kept, shown to clients and checked at
-each call.
+A schema is kept unchanged; the models here only check it. A schema without a type is a choice among those of `anyOf` or
+`oneOf`. A keyword of another type is refused, because it would be ignored silently. A keyword that none of the six types
+has (`pattern`, `oneOf`) is kept, shown to clients and checked at each call.
 
-Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12.
+Spec: tools-agent.md "JSON Schema Types", TA-7 to TA-12, TA-69.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import Fault, place
 
-__all__ = ["KEYWORDS", "TYPES", "faults_of_parameters", "wire_schema"]
+__all__ = ["CHOICE", "CHOICES", "KEYWORDS", "TYPES", "faults_of_schema", "kind_of", "wire_schema"]
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
@@ -93,6 +93,15 @@ class _Object(_Schema):
     maxProperties: Count | None = None
 
 
+class _Choice(_Schema):
+    anyOf: Annotated[list[Any], Field(min_length=1)] | None = None
+    oneOf: Annotated[list[Any], Field(min_length=1)] | None = None
+    default: Any = None
+    examples: list[Any] | None = None
+
+
+CHOICE = "choice"  # the kind of a schema that has no type, but others to choose from
+CHOICES = ("anyOf", "oneOf")
 _MODELS: Mapping[str, type[_Schema]] = {
     "string": _String,
     "number": _Numeric,
@@ -105,6 +114,7 @@ KEYWORDS: Mapping[str, frozenset[str]] = {
     name: frozenset(model.model_fields) for name, model in _MODELS.items()
 }
 _ALL = frozenset().union(*KEYWORDS.values())
+_OF_CHOICE = frozenset(_Choice.model_fields)
 _RANGES = (
     ("minLength", "maxLength"),
     ("minimum", "maximum"),
@@ -113,8 +123,8 @@ _RANGES = (
 )
 
 
-def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Fault]:
-    """All faults of the parameters of one tool, each with its key path; at most fifty.
+def faults_of_schema(schema: object, *, at: str = "parameters") -> list[Fault]:
+    """All faults of the parameters or the results of one tool, each with its key path; at most fifty.
 
     The root must be of type object; `{}` is one without properties. Each value of `default`, `enum` and `examples` must
     fit its schema. A minimum must not exceed the maximum, and a required name must be a property.
@@ -122,7 +132,7 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
     if schema == {}:
         return []
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        return [Fault(at, 'the parameters of a tool are a schema of type "object"')]
+        return [Fault(at, 'this must be a schema of type "object"')]
     faults = list(islice(_faults(schema, at, 1), MAX_FAULTS))
     if not faults:
         gaps = Validator(schema).gaps()
@@ -131,12 +141,24 @@ def faults_of_parameters(schema: object, *, at: str = "parameters") -> list[Faul
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's parameters for clients and for the check of calls: JSON Schema 2020-12.
+    """The schema of a tool's parameters or results for clients and for the check of calls: JSON Schema 2020-12.
 
     It is the schema of the file with two changes: a list under `items` (one schema for each position) becomes
     `prefixItems`, and `{}` an object without properties.
     """
     return _wire(schema) or {"type": "object"}
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """The type of a schema; `choice` for one without a type that has `anyOf` or `oneOf`, empty for any other."""
+    kind = schema.get("type")
+    if kind is None and any(keyword in schema for keyword in CHOICES):
+        return CHOICE
+    return kind if isinstance(kind, str) and kind in TYPES else ""
+
+
+def _keywords(kind: str) -> frozenset[str]:
+    return KEYWORDS.get(kind, _OF_CHOICE)
 
 
 def _wire(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +171,7 @@ def _wire(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _wire_value(key: str, value: Any) -> Any:
     if key == "properties" and isinstance(value, Mapping):
         return {name: _wire(inner) if isinstance(inner, Mapping) else inner for name, inner in value.items()}
-    if key == "items" and isinstance(value, list):
+    if key in ("items", *CHOICES) and isinstance(value, list):
         return [_wire(inner) if isinstance(inner, Mapping) else inner for inner in value]
     if key in ("items", "additionalProperties") and isinstance(value, Mapping):
         return _wire(value)
@@ -164,12 +186,14 @@ def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
     if not isinstance(schema, Mapping):
         yield Fault(at, "a schema is a mapping with a type")
         return
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in TYPES:
-        message = "it has no type" if kind is None else f"{kind!r:.60} is no type"
+    kind = kind_of(schema)
+    if kind not in (*TYPES, CHOICE):
+        given = schema.get("type")
+        message = "it has no type" if given is None else f"{given!r:.60} is no type"
         yield Fault(place(at, "type"), f"{message}; the types are {', '.join(TYPES)}")
         return
-    below = {key: schema[key] for key in ("items", "properties", "additionalProperties") if key in schema}
+    holding = CHOICES if kind == CHOICE else ("items", "properties", "additionalProperties")
+    below = {key: schema[key] for key in holding if key in schema}
     own = list(_own_faults({key: value for key, value in schema.items() if key not in below}, kind, at))
     own += _shape_faults(below, kind, at)
     yield from own
@@ -180,6 +204,10 @@ def _faults(schema: object, at: str, depth: int) -> Iterator[Fault]:
 
 
 def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    for keyword in CHOICES:
+        forms = below.get(keyword)
+        if isinstance(forms, list):
+            yield from (((keyword, n), form) for n, form in enumerate(forms) if form != {"type": "null"})
     items, properties = below.get("items"), below.get("properties")
     if isinstance(items, list):
         yield from ((("items", n), inner) for n, inner in enumerate(items))
@@ -193,8 +221,10 @@ def _children(below: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
 
 def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     for key in below:
-        if key not in KEYWORDS[kind]:
+        if key not in _keywords(kind):
             yield Fault(place(at, key), _foreign(key, kind))
+        elif key in CHOICES and not (isinstance(below[key], list) and below[key]):
+            yield Fault(place(at, key), "it is a list of the schemas to choose from")
     if kind == "array" and below.get("items") in (None, []):
         yield Fault(place(at, "items"), "an array says what its items are: a schema, or a list of them")
     if not isinstance(below.get("properties", {}), Mapping):
@@ -206,15 +236,15 @@ def _shape_faults(below: Mapping[str, Any], kind: str, at: str) -> Iterator[Faul
 def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
     """Faults of keywords that hold no schemas: those that the type does not have, and values of a wrong kind."""
     for key in own:
-        if key in _ALL and key not in KEYWORDS[kind]:
+        if key in _ALL and key not in _keywords(kind):
             yield Fault(place(at, key), _foreign(key, kind))
         elif key == "$ref" and not (isinstance(own[key], str) and own[key].startswith("#")):
             yield Fault(place(at, key), "a reference must lead to a place of this schema: it begins with #")
         elif key == "pattern" and (gaps := Validator({key: own[key]}).gaps()):
             yield Fault(place(at, key), one_line(gaps[0].message, MAX_SAID))
-    named = {key: value for key, value in own.items() if key in KEYWORDS[kind]}
+    named = {key: value for key, value in own.items() if key in _keywords(kind)}
     try:
-        _MODELS[kind].model_validate(named)
+        _MODELS.get(kind, _Choice).model_validate(named)
     except ValidationError as error:
         for violation in error.errors(include_url=False, include_context=False):
             yield Fault(
@@ -228,7 +258,8 @@ def _own_faults(own: Mapping[str, Any], kind: str, at: str) -> Iterator[Fault]:
 
 def _foreign(key: str, kind: str) -> str:
     having = [name for name in TYPES if key in KEYWORDS[name]]
-    return f"{key} belongs to {', '.join(having)}; a schema of type {kind} has no such keyword"
+    what = "one without a type" if kind == CHOICE else f"a schema of type {kind}"
+    return f"{key} belongs to {', '.join(having)}; {what} has no such keyword"
 
 
 def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:

@@ -14,7 +14,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.settings.documents import read_yaml
 from mew_lab.tools_agent import agent_file
 from mew_lab.tools_agent.agent_file import check_agent, parse_agent, read_agent_file, save_agent_file
-from mew_lab.tools_agent.remarks import list_ignored
+from mew_lab.tools_agent.remarks import list_ignored, list_remarks
 
 TOOL = {
     "name": "book_flight",
@@ -365,3 +365,19 @@ def test_half_a_character_is_a_fault_with_its_place_and_never_written(
 def test_what_a_tool_needs_is_a_list_of_tools_of_participants() -> None:
     faults = check_agent({"metadata": {"name": "A", "tools": [{**TOOL, "needs": ["x", "a/b", "/"]}]}})
     assert [fault.key for fault in faults] == ["metadata.tools[0].needs[0]", "metadata.tools[0].needs[2]"]
+
+
+def test_the_schema_of_results_is_checked_as_that_of_parameters_and_kept(tmp_path: Path) -> None:
+    def document(**more: Any) -> dict[str, Any]:
+        return {"metadata": {"name": "a", "tools": [{**TOOL, **more}]}}
+
+    def faults(output: object) -> list[str]:
+        return [fault.key for fault in check_agent(document(outputSchema=output))]
+
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    (tool,) = save_agent_file(document(outputSchema=output), tmp_path / "a.yaml").tools
+    assert tool.output == output
+    assert list_remarks(parse_agent(document(outputSchema=output))) == list_remarks(parse_agent(document()))
+    wrong = {"type": "object", "properties": {"n": {"type": "int"}}}
+    assert faults(wrong) == ["metadata.tools[0].outputSchema.properties.n.type"]
+    assert faults({"type": "array", "items": {"type": "string"}}) == ["metadata.tools[0].outputSchema"]

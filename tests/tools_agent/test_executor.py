@@ -590,3 +590,77 @@ async def test_each_call_stands_in_the_history_refused_ones_too(site: Site) -> N
     await desk.call("ask", {"what": 3})
     told = [(done.caller, done.arguments, done.is_error) for done in desk.executor.history]
     assert told == [("human", {"what": "x"}, False), ("", {"what": 3}, True)]
+
+
+# --- results as data ---------------------------------------------------------------------------------------------
+
+COUNT = {
+    **ASK,
+    "outputSchema": {
+        "type": "object",
+        "properties": {"count": {"type": "integer", "minimum": 0}},
+        "required": ["count"],
+    },
+}
+
+
+@pytest.mark.parametrize("answer", ['{"count": 3}', 'Here it is:\n```json\n{"count":3}\n```'])
+async def test_a_tool_with_an_output_schema_returns_data_with_its_json_as_text(
+    site: Site, answer: str
+) -> None:
+    model = Script(Reply(answer))
+    desk = await site.desk(model, described(COUNT))
+    (listed,) = (await desk.answer("tools/list", {}))["tools"]
+    assert listed["outputSchema"] == COUNT["outputSchema"]
+    result = await desk.answer("tools/call", {"name": "ask", "arguments": {"what": "x"}})
+    assert result["structuredContent"] == {"count": 3} and result["isError"] is False
+    assert [json.loads(block["text"]) for block in result["content"]] == [{"count": 3}]
+    (asked,) = model.asked
+    assert json.dumps(COUNT["outputSchema"]) in asked[0].content
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_once_more_with_its_faults(site: Site) -> None:
+    model = Script(Reply('{"count": -1}'), Reply('{"count": 1}'))
+    desk = await site.desk(model, described(COUNT))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert (done.is_error, done.structured) == (False, {"count": 1})
+    first, second = model.asked
+    assert second[: len(first)] == first
+    assert [(message.role) for message in second[len(first) :]] == ["assistant", "user"]
+    assert "result.count" in second[-1].content
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [(('{"count": "two"}',) * 3, "result.count"), (("None.", "Not one.", '{"count": 1}'), "no JSON object")],
+)
+async def test_a_second_answer_that_does_not_fit_is_an_error_without_data(
+    site: Site, answers: tuple[str, ...], reason: str
+) -> None:
+    model = Script(*map(Reply, answers))
+    desk = await site.desk(model, described(COUNT))
+    result = (await desk.executor.execute("ask", {"what": "x"})).result
+    assert result["isError"] and "structuredContent" not in result
+    text = result["content"][0]["text"]
+    assert reason in text and answers[1] in text and len(model.asked) == 2
+
+
+async def test_a_number_that_json_has_not_is_no_result(site: Site) -> None:
+    ratio = {**ASK, "outputSchema": {"type": "object", "properties": {"ratio": {"type": "number"}}}}
+    desk = await site.desk(Script(*[Reply('{"ratio": NaN}')] * 2), described(ratio))
+    assert (await desk.executor.execute("ask", {"what": "x"})).is_error
+
+
+async def test_the_second_answer_counts_as_a_turn(site: Site) -> None:
+    model = Script(Reply("None."), Reply('{"count": 1}'))
+    desk = await site.desk(model, described(COUNT, maxChatTurns=1))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.is_error and len(model.asked) == 1
+
+
+async def test_a_tool_is_called_between_two_answers_and_the_data_are_of_the_last(site: Site) -> None:
+    await site.tool("eye", look)
+    model = Script(Reply("None."), wants("eye/look", {"place": "shed"}), Reply('{"count": 0}'))
+    desk = await site.desk(model, described(COUNT))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.structured == {"count": 0} and [record.observation for record in done.calls] == ["seen shed"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.tools_agent.schema import TYPES, faults_of_parameters, wire_schema
+from mew_lab.tools_agent.schema import TYPES, faults_of_schema, wire_schema
 
 # Of the design's type definitions: which keywords each type has beside title and description.
 HAS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ def parameters(**properties: Any) -> dict[str, Any]:
 
 
 def fault_lines(schema: Any) -> list[str]:
-    return [str(fault) for fault in faults_of_parameters(schema)]
+    return [str(fault) for fault in faults_of_schema(schema)]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -141,3 +141,28 @@ def test_a_schema_without_end_is_refused() -> None:
         schema = {"type": "object", "properties": {"a": schema}}
     (fault,) = fault_lines(schema)
     assert "nested" in fault
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_a_choice_among_schemas_needs_no_type_and_each_is_checked(keyword: str) -> None:
+    forms = [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "integer"}}]
+    choice = {"description": "One or many.", keyword: [*forms, {"type": "null"}], "default": "a"}
+    assert fault_lines(parameters(which=choice)) == []
+    assert wire_schema(parameters(which=choice))["properties"]["which"] == choice
+    for wrong, path in (
+        ({keyword: [{"type": "text"}]}, f"which.{keyword}[0].type"),
+        ({keyword: [{"type": "integer", "minLength": 1}]}, f"which.{keyword}[0].minLength"),
+        ({keyword: []}, f"which.{keyword}"),
+        ({keyword: forms, "default": 3}, "which.default"),
+        ({keyword: forms, "minLength": 3}, "which.minLength"),
+        ({keyword: forms, "examples": 3}, "which.examples"),
+        ({"type": "string", "default": 3, keyword: forms}, "which.default"),
+    ):
+        (line, *more) = fault_lines(parameters(which=wrong))
+        assert line.startswith(f"parameters.properties.{path}:") and not more, line
+
+
+def test_a_tuple_in_a_choice_is_told_to_clients_as_json_schema_2020_12_has_it() -> None:
+    pair = {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}
+    shown = wire_schema(parameters(which={"anyOf": [pair]}))["properties"]["which"]["anyOf"]
+    assert shown == [{"type": "array", "prefixItems": pair["items"]}]

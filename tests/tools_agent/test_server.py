@@ -191,6 +191,21 @@ async def test_each_transport_gives_what_the_space_gives(site: Site, transport: 
     assert desk.executor.sessions == {}
 
 
+@pytest.mark.parametrize("transport", ["memory", "http", "http, modern"])
+async def test_a_client_gets_the_schema_of_results_and_data_that_fit_it(site: Site, transport: str) -> None:
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    model = Script(Reply('{"count": 2}'), Reply("two"), Reply("two"))
+    desk = await site.desk(model, described({**ASK, "outputSchema": schema}))
+    async with over(transport, site, desk) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.output_schema == schema
+        # The client of the library itself checks the data against the schema.
+        done = await client.call_tool("ask", {"what": "x"})
+        assert done.structured_content == {"count": 2} and json.loads(done.content[0].text) == {"count": 2}
+        failed = await client.call_tool("ask", {"what": "x"})
+        assert failed.is_error and failed.structured_content is None
+
+
 @pytest.mark.parametrize("transport", ["in memory", "http", "http, modern"])
 async def test_the_steps_of_a_call_are_its_progress(site: Site, transport: str) -> None:
     def look(place: str) -> str:

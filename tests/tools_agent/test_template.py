@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from mew_lab.tools_agent.definition import ToolDefinition
-from mew_lab.tools_agent.template import fill_prompt, lint
+from mew_lab.tools_agent.template import fill_prompt, lint, rename_references, tokens
 
 DESIGN = "The user wants to book a flight to {destination} on {departure_date}, please book accordingly"
 
@@ -138,3 +138,118 @@ def test_lint_lists_what_nothing_fills_what_is_not_used_and_odd_braces() -> None
     ):
         assert words in findings
     assert lint(FLIGHT) == []
+
+
+# --- parts of values, and texts for missing ones ------------------------------------------------------------------
+
+STOP = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "nights": {"type": "integer", "default": 2}},
+}
+TRIP = tool(
+    start=STOP,
+    stops={"type": "array", "items": STOP},
+    pair={"type": "array", "items": [{"type": "string"}, {"type": "integer"}]},
+    zone={},
+    notes={"type": "object"},
+)
+
+
+def filled(template: str, /, **arguments: Any) -> str:
+    return fill_prompt(template, arguments, tool=TRIP)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{start.city}", "Rome"),
+        ("{stops[1].city}", "Oslo"),
+        ("{stops[0]}", '{"city": "Pisa"}'),
+        ("{notes.a.b}", "[1]"),
+        ("{notes.a.b[0]}", "1"),
+        ("{pair[1]}", "7"),
+        ("{stops[0].nights}", "2"),  # the default of the part
+        ("{stops[9].city}", ""),  # there is no such item
+        ("{stops[9].city?nowhere}", "nowhere"),
+        ("{notes.c?none}", "none"),
+        ("{zone?UTC, or {{so}}", "{zone?UTC, or {so}"),  # no partner
+        ("{zone?}", ""),
+        ("{zone?UTC}", "UTC"),
+    ],
+)
+def test_a_part_of_a_value_is_filled_in_and_a_missing_one_has_a_text(template: str, text: str) -> None:
+    given = {
+        "start": {"city": "Rome"},
+        "stops": [{"city": "Pisa"}, {"city": "Oslo"}],
+        "pair": ["x", 7],
+        "notes": {"a": {"b": [1]}},
+    }
+    assert filled(template, **given) == text
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{start.country}",  # the schema declares its members
+        "{zone.name}",  # a text has no parts
+        "{zone[0]}",
+        "{pair[2]}",
+        "{stops.city}",
+        "{start[0]}",
+        "{nothing.city}",
+        "{nothing?UTC}",
+        "{name.x}",
+        "{start.}",
+        "{.city}",
+        "{stops[-1]}",
+        "{stops[x]}",
+    ],
+)
+def test_what_the_schema_does_not_declare_is_no_reference(template: str) -> None:
+    given = {"start": {"city": "Rome", "country": "it"}, "zone": "UTC", "pair": ["x", 7, 8], "stops": [{}]}
+    assert filled(template, **given) == template
+    assert fill_prompt(template, given, tool=TRIP, preview=True) == template
+
+
+def test_a_parameter_of_that_very_name_comes_first() -> None:
+    odd = tool(**{"start": STOP, "start.city": {}, "zone": {}, "zone?UTC": {}})
+    arguments = {"start": {"city": "Rome"}, "start.city": "Pisa", "zone?UTC": "CET"}
+    assert fill_prompt("{start.city} {zone?UTC}", arguments, tool=odd) == "Pisa CET"
+
+
+def test_a_text_after_a_question_mark_gives_way_to_a_value_and_to_a_default() -> None:
+    with_default = tool(zone={"default": "CET"})
+    assert fill_prompt("{zone?UTC}", {}, tool=with_default) == "CET"
+    assert fill_prompt("{zone?UTC}", {"zone": ""}, tool=with_default) == ""
+    started = tool(start={**STOP, "default": {"city": "Rome"}})
+    assert fill_prompt("{start.city} {start.nights}", {}, tool=started) == "Rome 2"
+    assert fill_prompt("{start.city}", {"start": {}}, tool=started) == ""
+
+
+def test_a_preview_keeps_each_reference_without_a_value() -> None:
+    template = "{start.city} {start.nights} {zone?UTC} {stops[0].city}"
+    preview = fill_prompt(template, {"start": {"city": "Rome"}, "stops": []}, tool=TRIP, preview=True)
+    assert preview == "Rome {start.nights} {zone?UTC} {stops[0].city}"
+
+
+def test_the_editor_and_the_remarks_know_parts() -> None:
+    prompt = "{start.city} {stops[0].city?x} {start.country} {nothing[0]} {a: 1}"
+    trip = ToolDefinition(TRIP.name, TRIP.description, TRIP.parameters, prompt)
+    assert [kind for _, kind in tokens(trip) if kind != "text"] == [
+        "parameter",
+        "parameter",
+        "unknown",
+        "unknown",
+        "loose",
+    ]
+    problems = [fault.problem for fault in lint(trip)]
+    assert [problem.split(" ")[0] for problem in problems[:2]] == ["{start.country}", "{nothing[0]}"]
+    unused = {problem.split(" ")[2] for problem in problems if "does not use it" in problem}
+    assert unused == {"pair", "zone", "notes"}
+
+
+def test_a_renamed_parameter_is_renamed_with_its_parts_and_nowhere_else() -> None:
+    prompt = "{start} {start.city?start} {{start}} {stops[0]} start {started}"
+    trip = ToolDefinition(TRIP.name, TRIP.description, TRIP.parameters, prompt)
+    renamed = "{from} {from.city?start} {{start}} {stops[0]} start {started}"
+    assert rename_references(trip, "start", "from") == (renamed, 2)

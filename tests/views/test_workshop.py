@@ -91,6 +91,24 @@ def test_an_edit_is_made_shown_undone_and_saved(page: Page, shop: WorkshopView, 
     page.browser.until(lambda: [item for item in page.browser.of("draft") if not item["changed"]])
 
 
+def test_the_schema_of_results_is_set_shown_and_removed(page: Page, shop: WorkshopView, file: Path) -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+    def set_output(text: str) -> Any:
+        return page.value("edit", op="schema", tool=0, key="outputSchema", text=text)
+
+    assert page.value("tool", tool=0)["output"] == ""
+    set_output(json.dumps(output))
+    assert json.loads(page.value("tool", tool=0)["output"]) == output
+    assert "was not taken" in page.refused("edit", op="schema", tool=0, key="outputSchema", text="{")
+    shop.save()
+    assert read_agent_file(file).tools[0].output == output
+    set_output(" ")
+    shop.save()
+    assert read_agent_file(file).document == DOCUMENT
+    assert "schemas" in page.refused("edit", op="schema", tool=0, key="prompt", text="{}")
+
+
 def test_a_test_gives_the_history_and_the_answer_and_keeps_the_servers(
     page: Page, shop: WorkshopView
 ) -> None:

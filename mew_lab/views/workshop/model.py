@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import check_agent
 from mew_lab.tools_agent.definition import ToolDefinition
-from mew_lab.tools_agent.schema import KEYWORDS, TYPES
-from mew_lab.tools_agent.template import TokenKind, fill_prompt, lint, tokens
+from mew_lab.tools_agent.schema import CHOICE, CHOICES, KEYWORDS, TYPES, kind_of
+from mew_lab.tools_agent.template import TokenKind, fill_prompt, lint, rename_references, tokens
 
 __all__ = [
     "AgentDraft",
@@ -33,7 +32,6 @@ __all__ = [
     "preview",
     "prompt_remarks",
     "prompt_tokens",
-    "rename_references",
     "sample_arguments",
 ]
 
@@ -227,13 +225,17 @@ class AgentDraft:
 
         return self.change(f"{number}.{key}", edit)
 
-    def set_schema(self, number: int, text: str) -> str:
-        """Sets the parameters of a tool from JSON.
+    def set_schema(self, number: int, text: str, *, key: str = "parameters") -> str:
+        """Sets the `parameters` or the `outputSchema` of a tool from JSON; an empty text removes the latter.
 
         Raises:
             MewError: the text is not the JSON of an object; nothing is changed.
         """
         self.tool(number)
+        if key not in _SCHEMAS:
+            raise MewError(f"A tool has the schemas {' and '.join(_SCHEMAS)}.")
+        if key == "outputSchema" and not text.strip():
+            return self.change(f"{number}.{key}", lambda document: _drop_output(_tools(document)[number]))
         try:
             schema = read_strict(text)
         except ProtocolError as fault:
@@ -241,10 +243,10 @@ class AgentDraft:
             raise MewError(f"The schema was not taken: {reason}") from None
 
         def edit(document: Document) -> str:
-            _tools(document)[number]["parameters"] = schema
-            return "Changed the schema of the parameters."
+            _tools(document)[number][key] = schema
+            return f"Changed the schema of the {_SCHEMAS[key]}."
 
-        return self.change(f"{number}.schema", edit)
+        return self.change(f"{number}.{key}", edit)
 
     # --- the changes of parameters ---
 
@@ -289,6 +291,7 @@ class AgentDraft:
         def edit(document: Document) -> str:
             tool = _tools(document)[number]
             schema = _schema(tool)
+            before = definition_of(tool)
             properties = _properties(schema, name)
             if to != name and to in properties:
                 raise MewError(f"There is a parameter {one_line(to, 80)} already.")
@@ -297,7 +300,7 @@ class AgentDraft:
             sentence = f"Renamed {one_line(name, 80)} to {one_line(to, 80)}"
             if not references:
                 return f"{sentence}."
-            prompt, count = rename_references(str(tool.get("prompt") or ""), name, to)
+            prompt, count = rename_references(before, name, to)
             tool["prompt"] = prompt
             return f"{sentence}, and {count} reference{'s' if count != 1 else ''} in the prompt."
 
@@ -312,7 +315,12 @@ class AgentDraft:
         def edit(schema: Document) -> str:
             before = _parameter(schema, name)
             # Values of the former type would not fit the new one.
-            values = {"default", "enum", "examples"} if before.get("type") != kind else set()
+            other = before.get("type") != kind
+            values = (
+                {"default", "enum", "examples", *(CHOICES if "type" not in before else ())}
+                if other
+                else set()
+            )
             dropped = [
                 key
                 for key in before
@@ -373,22 +381,8 @@ _SHOWN = (
     "uniqueItems", "additionalProperties", "minProperties", "maxProperties",
 )  # fmt: skip
 """The keywords that a row has a field for, in the order of the fields."""
+_SCHEMAS = {"parameters": "parameters", "outputSchema": "results"}
 _ANY_KEYWORD = frozenset().union(*KEYWORDS.values())
-_REFERENCE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-
-
-def rename_references(prompt: str, name: str, to: str) -> tuple[str, int]:
-    """The prompt with each `{name}` as `{to}`, and their number; escaped braces are no references."""
-    count = 0
-
-    def rename(match: re.Match[str]) -> str:
-        nonlocal count
-        if match[1] != name:
-            return match[0]
-        count += 1
-        return f"{{{to}}}"
-
-    return _REFERENCE.sub(rename, prompt), count
 
 
 def definition_of(entry: Mapping[str, Any]) -> ToolDefinition:
@@ -415,7 +409,7 @@ def parameter_rows(schema: Mapping[str, Any]) -> list[ParameterRow]:
     """The parameters of a schema as rows of the builder."""
     rows = []
     for name, parameter in schema.get("properties", {}).items():
-        kind = str(parameter.get("type", ""))
+        kind = kind_of(parameter) or str(parameter.get("type", ""))
         items = parameter.get("items")
         item_kind = str(items.get("type", "")) if isinstance(items, Mapping) else ""
         simple = items is None or (isinstance(items, Mapping) and set(items) <= {"type"})
@@ -454,7 +448,10 @@ def _sample(schema: Any, depth: int) -> Any:
         values = schema.get(key)
         if isinstance(values, list) and values:
             return values[0]
-    kind = schema.get("type")
+    kind = kind_of(schema)
+    if kind == CHOICE:
+        forms = schema.get("anyOf") or schema.get("oneOf")
+        return _sample(forms[0] if isinstance(forms, list) else None, depth + 1)
     if kind in ("integer", "number"):
         return schema.get("minimum", schema.get("maximum", 1))
     if kind == "boolean":
@@ -501,6 +498,11 @@ def _tools(document: Document) -> list[Document]:
         listed = metadata["tools"] = []
     listed[:] = [tool if isinstance(tool, dict) else {} for tool in listed]
     return listed
+
+
+def _drop_output(tool: Document) -> str:
+    tool.pop("outputSchema", None)
+    return "Removed the schema of the results."
 
 
 def _schema(tool: Document) -> Document:

@@ -191,7 +191,7 @@ function render({ model, el }) {
 
   // The refusal of a change is shown beside its field, else as a notice.
   async function edit(change, tell) {
-    const at = change.key === undefined && change.op !== "schema" ? null : ui?.slots.get(slotOf(change));
+    const at = change.key === undefined ? null : ui?.slots.get(slotOf(change));
     const done = await link.act("edit", { tool: chosen, ...change }, tell ?? (at ? (text) => at.say(text) : undefined));
     if (done) {
       at?.say("");
@@ -239,7 +239,8 @@ function render({ model, el }) {
     const use = (made) => { slots.set(made.slot.key, made.slot); return made; };
     const name = use(field("Name", { op: "text", key: "name" }, { code: true }));
     const about = use(field("Description, for the clients that choose a tool", { op: "text", key: "description" }, { lines: 2 }));
-    const schema = use(field("The same as JSON Schema", { op: "schema" }, { lines: 12, code: true }));
+    const schema = use(field("The same as JSON Schema", { op: "schema", key: "parameters" }, { lines: 12, code: true }));
+    const output = use(field("Results as JSON Schema; empty where a result is any text", { op: "schema", key: "outputSchema" }, { lines: 3, code: true }));
     const prompt = use(field("Prompt of a call", { op: "text", key: "prompt" }, { lines: 6, code: true, place: "Tell me the time in {zone}." }));
     prompt.input.setAttribute("aria-describedby", `${prompt.input.getAttribute("aria-describedby")} ${prefix}-remarks`);
     const twin = doer("Duplicate", async () => { await flush(); const done = await link.act("edit", { op: "copy-tool", tool: chosen }); if (done) { announce(done.said); chosen += 1; ui = null; await load(); } });
@@ -281,9 +282,9 @@ function render({ model, el }) {
       part("Parameters", make("div", { class: "mew-builder" },
         make("div", { class: "mew-builder-rows" }, none, rows, make("div", { class: "mew-buttons" }, more,
           make("label", { class: "mew-tick" }, references, "Renaming a parameter renames it in the prompt, too"))), schema.node)),
-      part("Prompt", make("div", { class: "mew-builder" }, prompt.node, make("div", {}, make("div", { class: "mew-label", text: "With the values of the test" }), preview)), remarks),
+      part("Prompt", make("div", { class: "mew-builder" }, prompt.node, make("div", {}, make("div", { class: "mew-label", text: "With the values of the test" }), preview)), remarks, output.node),
       part("Test", formPlace, make("div", { class: "mew-buttons" }, run, ask, stop, reason), result));
-    ui = { slots, name: name.input, about: about.input, schema: schema.input, prompt: prompt.input, faults, rows, none, references, painted, remarks, preview, formPlace, form: null, plan: "", runs: [run, ask], asking: false, stop, reason, result, shape: "", parts: [], text: null, checks: 0, running: false };
+    ui = { slots, name: name.input, about: about.input, schema: schema.input, output: output.input, prompt: prompt.input, faults, rows, none, references, painted, remarks, preview, formPlace, form: null, plan: "", runs: [run, ask], asking: false, stop, reason, result, shape: "", parts: [], text: null, checks: 0, running: false };
   }
 
   function show(tool) {
@@ -293,7 +294,9 @@ function render({ model, el }) {
     put(mine.about, tool.description);
     put(mine.prompt, tool.prompt);
     put(mine.schema, tool.schema);
-    if (mine.schema.value === tool.schema) mine.slots.get("schema  ")?.say("");
+    put(mine.output, tool.output);
+    if (mine.schema.value === tool.schema) mine.slots.get("schema  parameters")?.say("");
+    if (mine.output.value === tool.output) mine.slots.get("schema  outputSchema")?.say("");
     if (mine.prompt.value === tool.prompt) paintTokens(mine.painted, tool.tokens);
     mine.faults.hidden = !tool.faults.length;
     mine.faults.replaceChildren(...tool.faults.map(([key, problem]) => make("li", { class: "mew-fault-line" }, make("span", { class: "mew-code", text: key }), `: ${problem}`)));

@@ -218,7 +218,7 @@ class WorkshopView(ActingWidget):
             "copy-tool": lambda: draft.copy_tool(number),
             "remove-tool": lambda: draft.remove_tool(number),
             "text": lambda: draft.set_text(number, _text(params, "key"), text),
-            "schema": lambda: draft.set_schema(number, text),
+            "schema": lambda: draft.set_schema(number, text, key=_text(params, "key")),
             "add": lambda: draft.add_parameter(number),
             "remove": lambda: draft.remove_parameter(number, name),
             "move": lambda: draft.move_parameter(number, name, _number(params, "by")),
@@ -248,6 +248,9 @@ class WorkshopView(ActingWidget):
             "description": tool.description,
             "prompt": tool.prompt,
             "schema": json.dumps(entry.get("parameters", {}), ensure_ascii=False, indent=2),
+            "output": ""
+            if entry.get("outputSchema") is None
+            else json.dumps(entry["outputSchema"], ensure_ascii=False, indent=2),
             "parameters": [row._asdict() for row in parameter_rows(tool.parameters)],
             "tokens": [list(token) for token in prompt_tokens(tool)],
             "remarks": [visible(remark) for remark in prompt_remarks(tool)],

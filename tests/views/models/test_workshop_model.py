@@ -18,7 +18,6 @@ from mew_lab.views.workshop.model import (
     definition_of,
     parameter_rows,
     prompt_tokens,
-    rename_references,
     sample_arguments,
 )
 
@@ -89,7 +88,6 @@ def test_a_renamed_parameter_keeps_its_place_its_mark_and_its_references() -> No
     assert "{seats}" in one.tool(0)["prompt"]
     with pytest.raises(MewError, match="already"):
         one.rename_parameter(0, "chairs", "place", references=True)
-    assert rename_references("{a} {a}{{a}}{b}", "a", "c") == ("{c} {c}{{a}}{b}", 2)
 
 
 def test_a_changed_type_drops_what_it_cannot_have_and_says_so() -> None:
@@ -227,3 +225,14 @@ def test_random_changes_are_all_undone_in_their_order_and_touch_nothing_else() -
             one.undo()
             assert one.document == state
         assert one.undoable == ""
+
+
+def test_a_choice_among_schemas_is_shown_and_ends_with_a_type() -> None:
+    one = draft()
+    choice = {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "string"}]}
+    one.set_schema(0, json.dumps({"type": "object", "properties": {"which": choice}}))
+    (row,) = parameter_rows(schema(one))
+    assert (row.type, row.nested) == ("choice", True)
+    assert sample_arguments(schema(one)) == {"which": 3}
+    assert one.set_type(0, "which", "string") == "which is of type string now. Dropped: anyOf."
+    assert schema(one)["properties"]["which"] == {"type": "string"}

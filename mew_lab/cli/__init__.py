@@ -411,6 +411,10 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
         elif name == "join":
             action.add_argument("url", metavar="URL", help="ws://… of the gateway")
             _add_elsewhere(action)
+            about = "also uses tools that it may only propose: such a call waits for a participant that approves it"
+            action.add_argument("--propose", action="store_true", help=about)
+            about = "proposes each call that needs a permission by the agent file, too; it includes --propose"
+            action.add_argument("--interactive", action="store_true", help=about)
         else:
             action.add_argument("tool", metavar="TOOL", help="the name of the tool")
             action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")

@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
             client = MEWClient(
                 options.url, space=options.space, token=token, participant_id=options.as_id or None
             )
-            await join(options.file, client, ended=shell.end_on_signal(), say=shell.say, **how)
+            asking = {"propose": options.propose, "interactive": options.interactive}
+            await join(options.file, client, ended=shell.end_on_signal(), say=shell.say, **asking, **how)
             return False
         execution = await call(options.file, options.tool, options.arguments, say=shell.say, **how)
         return execution.is_error
@@ -190,7 +191,7 @@ async def join(
     """Runs an agent file as a participant of a space, until `ended` is set or the connection is lost for good.
 
     Its tools are those of the other participants. The servers of the file are not started; the settings of a server
-    apply to the participant of its name. `limits` are arguments of `ToolsAgent`.
+    apply to the participant of its name. `limits` are arguments of `ToolsAgent` and `Executor`, such as `propose`.
 
     Raises:
         MewError: The file has faults, or the gateway does not admit it or removes it.

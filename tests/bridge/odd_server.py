@@ -27,7 +27,14 @@ def text(value):
     return {"content": [{"type": "text", "text": value}], "isError": False}
 
 
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+SVG = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0iYWxlcnQoMSkiLz4="  # with a script
+
+
 def call(name, arguments, meta):
+    if MODE == "painter":
+        pictures = [("image/png", PNG), ("image/svg+xml", SVG), ("image/png", SVG)]
+        return {"content": [{"type": "image", "mimeType": kind, "data": data} for kind, data in pictures]}
     if name == "env":
         return text(
             json.dumps(

@@ -140,6 +140,36 @@ def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(notebook: Callab
     assert book.page.errors == []
 
 
+def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
+    notebook: Callable[..., Notebook],
+) -> None:
+    asking = {**DOCUMENT["mcpServers"]["odd"], "args": [ODD, "painter"], "serverToolDefaults": {}}
+    document = json.dumps({**DOCUMENT, "mcpServers": {"odd": asking}})
+    save = f"save_agent_file(json.loads({json.dumps(document)}), 'shop.yaml')"
+    book = notebook([SETUP, save, OPEN, "lab.view.approvals"]).run(0).run(1).run(2).run(3)
+    view = shop(book, 2)
+    run = view.locator("button.mew-run-asking")
+    until(book, lambda: run.get_attribute("aria-disabled") == "false", "the samples to fit")
+    book.click(run)
+    card = book.area(3).locator("li.mew-card")
+    card.first.wait_for()
+    assert "waits among the approvals" in view.locator(".mew-reason").inner_text()
+    assert view.locator(".mew-result").inner_text() == ""
+    assert "odd" in card.first.inner_text() and "change" in card.first.inner_text()
+    approve = card.first.locator("button.mew-approve")
+    approve.scroll_into_view_if_needed()
+    until(book, lambda: approve.get_attribute("aria-disabled") == "false", "the button to arm")
+    book.click(approve)
+    result = view.locator(".mew-result")
+    until(book, lambda: "Answer" in result.inner_text(), "the answer")
+    cells = result.locator("tbody tr").first.locator("th, td").all_inner_texts()
+    assert cells[1] == "odd/change" and cells[4].startswith("[image]")
+    picture = result.locator("img.mew-picture")
+    until(book, lambda: picture.evaluate("node => node.naturalWidth") == 1, "the picture")
+    assert picture.count() == 1  # of three: the others are SVG, which may hold a script
+    assert book.page.errors == []
+
+
 def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, "lab.view.workshop"]).run(0).run(1)
     view = book.area(1).locator("section.mew-workshop")

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,10 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.server import Server
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.documents import write_yaml
+
+from ..agent.llm_server import ChatServer, text_answer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +49,13 @@ settings: {toolPermission: tool}
 def file(tmp_path: Path) -> Path:
     (tmp_path / "clock.yaml").write_text(FILE, encoding="utf-8")
     return tmp_path / "clock.yaml"
+
+
+@pytest.fixture
+def gated_file(file: Path) -> Path:
+    """The file with a server whose tools need a permission."""
+    file.write_text(f"{FILE}\nmcpServers: {{shop: {{command: x}}}}\n", encoding="utf-8")
+    return file
 
 
 def test_check_tells_what_is_there_and_what_to_look_at(
@@ -162,6 +173,54 @@ async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file
             process.kill()
         await server.stop()
         gateway.close()
+
+
+@pytest.mark.parametrize("option", ["", "--propose", "--interactive"])
+async def test_a_joined_agent_asks_people_as_its_options_say(
+    tmp_path: Path, gated_file: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It may only propose to `free`.
+    gateway = Gateway()
+    gateway.add_space(SpaceConfig(name="demo"))
+    gateway.enrol("demo", "clock", [*PROFILES["agent"], {"kind": "mcp/request", "to": ["shop"]}])
+    for name, profile in (("human", "human"), ("free", "tool"), ("shop", "tool")):
+        gateway.enrol("demo", name, PROFILES[profile])
+    tokens = {name: gateway.tokens.mint("demo", name) for name in ("clock", "human", "free", "shop")}
+    server = Server(gateway)
+    url = f"ws://127.0.0.1:{await server.start()}/ws"
+
+    def member(name: str, **how: Any) -> MEWParticipant:
+        return MEWParticipant(gateway=url, space="demo", token=tokens[name], **how)
+
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    box = ToolBox()
+    box.add(look)
+    monkeypatch.setenv("A_KEY", "k" * 20)
+    async with ChatServer([text_answer("Nothing.")]) as models:
+        words = ["join", str(gated_file), url, "--space", "demo", "--model", "m", "--base-url", models.url]
+        words += ["--token-file", str(write_token_file(tmp_path, "demo", "clock", tokens["clock"]))]
+        words += ["--key-env", "A_KEY", *([option] if option else [])]
+        async with member("human") as me, member("free", tools=box), member("shop", tools=box):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "mew_lab.cli", "tools-agent", *words,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None
+            try:
+                assert await asyncio.wait_for(process.stdout.readline(), 30)
+                assert (await me.call("clock/tell", {"what": "x"}, timeout=20)).text == "Nothing."
+            finally:
+                process.kill()
+                await process.wait()
+    offered = {tool["function"]["name"] for tool in models.bodies[0].get("tools", ())}
+    expected = {"": set(), "--propose": {"free_look"}, "--interactive": {"free_look", "shop_look"}}
+    assert offered == expected[option]
+    await server.stop()
+    gateway.close()
 
 
 @pytest.mark.threat(1, 40)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,31 @@ async def test_a_server_at_a_url_that_redirects_or_fails_is_named_in_one_line(
         with pytest.raises(MewError, match=sentence) as caught:
             await home.__aenter__()
     assert "'far'" in str(caught.value) and "in-the-query" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["streamable-http", "sse"])
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"])
+async def test_a_server_at_a_url_that_never_answers_ends_the_start_with_a_sentence(
+    kind: str, begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.tools_agent.home.McpBridge", partial(McpBridge, start_timeout=2.0))
+    taken: list[asyncio.StreamWriter] = []
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(begin)
+        await reader.read()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        home = Home(described(servers={"far": {"url": url, "type": kind}}), model=Script())
+        with pytest.raises(MewError, match=r"'far'.*did not answer `initialize` within 2 s"):
+            await asyncio.wait_for(home.__aenter__(), 10)
+        for writer in taken:
+            writer.close()
+    assert taken
 
 
 async def test_another_definition_keeps_the_servers_that_run_and_names_what_needs_a_restart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import sys
 from collections.abc import Callable
@@ -122,6 +123,20 @@ def test_a_test_gives_the_history_and_the_answer_and_keeps_the_servers(
     # A changed prompt is tested at once, by the same agent.
     page.value("edit", tool=0, op="text", key="prompt", text="Now change {what}!")
     assert page.value("run", tool=0, text='{"what": "x"}')["prompt"] == "Now change x!"
+
+
+def test_a_picture_of_a_tool_is_shown_beside_its_call_and_nothing_that_could_hold_a_script(
+    page: Page, shop: WorkshopView, file: Path
+) -> None:
+    painter = {**DOCUMENT["mcpServers"]["odd"], "args": [ODD, "painter"]}
+    save_agent_file({**DOCUMENT, "mcpServers": {"odd": painter}}, file)
+    shop.open_file(file, model=ScriptedModel(SCRIPT))
+    (call,) = page.value("run", tool=0, text='{"what": "x"}')["calls"]
+    assert call["answer"].startswith("[image]")
+    kinds = [(block["kind"], block["mime"]) for block in call["pictures"]]
+    assert kinds == [("image", "image/png"), ("note", ""), ("note", "")]
+    assert base64.b64decode(call["pictures"][0]["text"]).startswith(b"\x89PNG")
+    assert "svg" not in json.dumps(call["pictures"])
 
 
 def test_a_failed_test_tells_why(page: Page, shop: WorkshopView) -> None:

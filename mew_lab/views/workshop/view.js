@@ -8,6 +8,7 @@ import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
 import { countOf } from "../ui/text.js";
+import { blockViewer } from "../tools/blocks.js";
 import { paintTokens } from "./prompt.js";
 
 const WAITING = 200;
@@ -50,6 +51,8 @@ function render({ model, el }) {
   let chosen = 0, loads = 0, ids = 0;
   /** @type {any} */
   let ui = null;
+
+  const viewer = blockViewer();
 
   const link = connect(model, root, {
     from: () => 0,
@@ -439,7 +442,7 @@ function render({ model, el }) {
     const folded = (title, ...nodes) => make("details", { class: "mew-more" }, make("summary", { text: title }), ...nodes);
     const pre = (text, label) => make("pre", { class: "mew-block mew-code", tabindex: 0, "aria-label": label, text });
     const history = run.calls.map((call, n) => make("tr", {}, make("td", { class: "mew-num", text: n + 1 }), make("th", { scope: "row", class: "mew-code", text: call.tool }),
-      make("td", { class: "mew-code", text: call.arguments }), make("td", { class: "mew-num", text: call.ms }), make("td", { class: "mew-answer", text: call.answer }), make("td", { class: "mew-code mew-id", text: call.id })));
+      make("td", { class: "mew-code", text: call.arguments }), make("td", { class: "mew-num", text: call.ms }), make("td", { class: "mew-answer" }, call.answer, ...viewer.show(call.pictures)), make("td", { class: "mew-code mew-id", text: call.id })));
     const table = make("table", { class: "mew-history" }, make("thead", {}, make("tr", {}, ...["#", "Tool", "Arguments", "ms", "Answer", "Message"].map((text) => make("th", { scope: "col", text })))), make("tbody", {}, ...history));
     mine.result.replaceChildren(
       make("div", { class: "mew-result-head" }, make("b", { text: run.error ? "Failed" : "Answer" }), make("span", { class: "mew-dim", text: run.stats.join(" · ") }), make("span", { class: "mew-dim mew-code", text: run.id })),
@@ -458,6 +461,7 @@ function render({ model, el }) {
   return () => {
     clearTimeout(due);
     for (const { timer } of waiting.values()) clearTimeout(timer);
+    viewer.end();
     link.end();
   };
 }

@@ -40,7 +40,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(fact_pass.name)
             fact_pass.run(records, put)
 
-        for module in ("fact_pass", "filter.facts", "index"):
+        for module in ("fact_pass", "filter.facts"):
             monkeypatch.setattr(f"mew_lab.log.{module}.{name}", fact_pass._replace(run=run))
     return names
 
@@ -88,7 +88,7 @@ def test_processes_find_what_a_plain_pass_finds(
 def test_a_pass_that_is_stopped_is_begun_again_by_what_needs_it(tmp_path: Path, here: list[str]) -> None:
     log = open_log(journal(tmp_path, 0))
     index = log.index
-    assert set(index.passes) <= {"ledger", "rules"}
+    assert set(index.passes) <= {"calls", "others"}
     assert all(0 <= part <= 1 for part in index.passes.values())
     index.stop_passes()
     wait_until(lambda: not index.passes)
@@ -133,7 +133,7 @@ def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: 
     wait = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
     monkeypatch.setattr("mew_lab.log.fact_process.COMMAND", wait)
     log = open_log(journal(tmp_path, 0))
-    assert set(log.index.passes) == {"ledger", "rules"}
+    assert set(log.index.passes) == {"calls", "others"}
     del log
     wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("log pass")])
 
@@ -160,5 +160,5 @@ def test_a_process_ends_while_its_passes_run(tmp_path: Path) -> None:
         check=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.stdout == "['ledger', 'rules']\n" and done.stderr == ""
+    assert done.stdout == "['calls', 'others']\n" and done.stderr == ""
     assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "j.jsonl.idx"]

@@ -190,15 +190,15 @@ STATES: Final = FactPass("states", (_STATES,), _run_states)
 LEDGER: Final = FactPass("ledger", (_STATES, *map(_table_of, _KEPT)), _run_ledger)
 RULES: Final = FactPass("rules", (_FINDINGS, _DIAGNOSIS), _run_rules)
 _OF_CALLS: Final = ("requests", "proposals", "decisions")
+_CALLS: Final = _Half({"calls", "members", "grants"}, _OF_CALLS, (CallRules,))
+_OTHERS: Final = _Half(
+    CHAPTERS - {"calls"},
+    tuple(frame for frame in _KEPT if frame not in _OF_CALLS),
+    tuple(family for family in FAMILIES if family is not CallRules),
+)
+_ALL: Final = (*LEDGER.tables, *RULES.tables)
 HALVES: Final[Mapping[str, FactPass]] = {
-    name: FactPass(name, (*LEDGER.tables, *RULES.tables), half.run)
-    for name, half in {
-        "calls": _Half({"calls", "members", "grants"}, _OF_CALLS, (CallRules,)),
-        "others": _Half(
-            CHAPTERS - {"calls"},
-            tuple(frame for frame in _KEPT if frame not in _OF_CALLS),
-            tuple(family for family in FAMILIES if family is not CallRules),
-        ),
-    }.items()
+    "calls": FactPass("calls", _ALL, _CALLS.run),
+    "others": FactPass("others", _ALL, _OTHERS.run),
 }
 """Two passes that make all tables together, by name."""

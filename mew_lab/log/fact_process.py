@@ -183,3 +183,4 @@ def main(argv: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    os._exit(0)  # what a pass held is not given back object by object

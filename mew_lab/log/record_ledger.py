@@ -35,9 +35,6 @@ class PlacedEntry(RecordedEntry):
 
     _mark: Mark | None = None
 
-    def __init__(self, record: Record, place: int) -> None:
-        super().__init__(record, place, place)
-
     @property
     def mark(self) -> Mark:
         if self._mark is None:
@@ -72,7 +69,7 @@ class RecordLedger:
             return
         self._place = place
         if record.raw is not None:
-            self.entry = entry = PlacedEntry(record, place)
+            self.entry = entry = PlacedEntry(record, place, place)
             self.changes = self.ledger.observe(entry)
             return
         self.entry, self.changes = None, ()

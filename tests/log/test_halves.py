@@ -14,16 +14,16 @@ from mew_lab.log.diagnose.diagnosis import Diagnosis, diagnose
 from mew_lab.log.fact_pass import HALVES, LEDGER, RULES, FactPass
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, join_tables
 from mew_lab.log.files import Files
-from mew_lab.space.events import Record
+from mew_lab.log.line import write_line
 from tests.log.hostile import honest_lines, hostile_journal
 from tests.log.planted import CLEAN, FAULTS, converse
 
 
-def write_tables(path: Path, passes: Sequence[FactPass], records: Sequence[Record]) -> Path:
+def write_tables(path: Path, passes: Sequence[FactPass], journal: Path) -> Path:
     with duckdb.connect(str(path)) as connection:
         create_tables(connection, TABLES.values())
         for each in passes:
-            each.run(records, FactWriter(connection).put)
+            each.run(Files((journal,)).read([]), FactWriter(connection).put)
     return path
 
 
@@ -37,13 +37,13 @@ def joined_tables(databases: Sequence[Path]) -> dict[str, list[tuple[Any, ...]]]
     return {name: sorted(rows, key=repr) for name, rows in texts.items()}
 
 
-def check_halves(folder: Path, records: Sequence[Record]) -> dict[str, list[tuple[Any, ...]]]:
-    whole = joined_tables([write_tables(folder / "whole", [LEDGER, RULES], records)])
-    halves = joined_tables([write_tables(folder / name, [half], records) for name, half in HALVES.items()])
+def check_halves(folder: Path, journal: Path) -> dict[str, list[tuple[Any, ...]]]:
+    whole = joined_tables([write_tables(folder / "whole", [LEDGER, RULES], journal)])
+    halves = joined_tables([write_tables(folder / name, [half], journal) for name, half in HALVES.items()])
     for name in TABLES:
         if name != "diagnosis":
             assert halves[name] == whole[name], name
-    told = diagnose(records)
+    told = diagnose(Files((journal,)).read([]))
     for tables in (whole, halves):
         rows = [(int(number), finding) for number, finding in tables["diagnosis"]]
         read = Diagnosis.of_rows(rows, ())
@@ -56,7 +56,9 @@ def test_halves_find_every_planted_fault_and_make_every_frame(tmp_path: Path, se
     records = [
         record for seed in range(sessions) for record in converse(seed, 60, *FAULTS, kinds=[*CLEAN])[0]
     ]
-    tables = check_halves(tmp_path, records)
+    journal = tmp_path / "j.jsonl"
+    journal.write_bytes(b"".join(map(write_line, records)))
+    tables = check_halves(tmp_path, journal)
     assert [name for name, rows in tables.items() if not rows] == []
 
 
@@ -66,4 +68,4 @@ def test_halves_of_a_journal_are_its_facts(tmp_path: Path, seed: int, hostile: b
     path = tmp_path / "j.jsonl"
     honest = b"\n".join(honest_lines(random.Random(seed), 400)) + b"\n"
     path.write_bytes(hostile_journal(seed, events=400) if hostile else honest)
-    check_halves(tmp_path, [*Files((path,)).read([])])
+    check_halves(tmp_path, path)

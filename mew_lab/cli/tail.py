@@ -118,7 +118,7 @@ def journal_lines(
             (row,) = rows.since(rows.last_seq - 1, 1)
             yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
         if log is not None:
-            for fault in log.faults if read else ("the log holds no record",):
+            for fault in log.faults or (() if read else ("the log holds no record",)):
                 shell.warn(f"mew-lab tail: {fault}")
             return
         while path.stat().st_size == size:

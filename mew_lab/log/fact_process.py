@@ -30,6 +30,7 @@ from typing import Final
 import duckdb
 
 from mew_lab.errors import JournalError
+from mew_lab.log.child_process import begin_module, end_with_parent
 from mew_lab.log.fact_pass import HALVES
 from mew_lab.log.fact_store import FactWriter, create_tables
 from mew_lab.log.files import Files
@@ -37,10 +38,6 @@ from mew_lab.space.events import Record
 
 __all__ = ["FactProcesses", "main"]
 
-# This interpreter, with this package and without modules from the working directory.
-COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m", "mew_lab.log.fact_process")
-PACKAGE: Final = Path(__file__).resolve().parents[2]
-SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
 EVERY: Final = 5_000  # records between two reports
 NEW_OBJECTS: Final = 10_000_000  # after which the collector of cyclic garbage runs: a pass makes hardly any
 
@@ -102,13 +99,8 @@ class FactProcesses:
             if self._complete(databases) and (take := self._take()) is not None:
                 take(self, [*databases.values()])
                 self.has_succeeded = True
-        except (
-            OSError,
-            duckdb.Error,
-            JournalError,
-            MemoryError,
-        ):  # the one that waits makes the passes itself
-            pass
+        except (OSError, duckdb.Error, JournalError, MemoryError):
+            pass  # the one that waits makes the passes itself
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -135,15 +127,8 @@ class FactProcesses:
         return succeeded and {*self.done.values()} == {self.rows} and not self.was_stopped
 
     def _begin(self, half: str, database: Path) -> subprocess.Popen[bytes]:
-        environment = {name: os.environ[name] for name in SEEN if name in os.environ}
-        return subprocess.Popen(
-            [*COMMAND, half, str(self.rows), str(database), *map(os.path.abspath, self._paths)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**environment, "PYTHONPATH": str(PACKAGE)},
-            start_new_session=True,  # an interrupt of a cell is not meant for it
-        )
+        files = map(os.path.abspath, self._paths)
+        return begin_module(__name__, half, str(self.rows), str(database), *files)
 
     def _read_reports(self, half: str, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -163,16 +148,10 @@ def _first(records: Iterator[Record], rows: int) -> Iterator[Record]:
             print(number, flush=True)
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 1):  # until the process at the other end of the pipe is gone
-        pass
-    os._exit(1)
-
-
 def main(argv: Sequence[str]) -> None:
     """Makes a half of the facts: its name, the number of records, the database to write, the files of the journal."""
     name, rows, database, *paths = argv
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     gc.set_threshold(NEW_OBJECTS)
     half = HALVES[name]
     with duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection:

@@ -135,12 +135,15 @@ class RequestRow(LedgerRow):
 
 @dataclass(slots=True, eq=False)
 class ProposalRow(LedgerRow):
-    """One `mcp/proposal`: its record, its newest state, its first decision, its fulfilment and the note of it."""
+    """One `mcp/proposal`: its record, its newest state, its first decision, and the note of that.
+
+    The row of its fulfilment refers to it, and it does not refer back: rows in a cycle would stay until they are looked
+    for (`rare_collection`).
+    """
 
     opened: RecordedEntry
     call: Proposal | None
     pair: Pair | None = None
-    request: RequestRow | None = None
     note: DecisionNote | None = None
 
     @property
@@ -442,7 +445,6 @@ class LedgerPass:
         request = self.rows["requests"][-1]  # the request itself was observed just before
         assert request.opened is entry
         request.proposals.append(proposal)
-        proposal.request = request
         if request.note is not None and request.note.proposal == proposal.opened.id:
             proposal.note = request.note
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from mew_lab.log.diagnose.diagnosis import Diagnosis, diagnose
 from mew_lab.log.fact_pass import HALVES, LEDGER, RULES, FactPass
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, join_tables
 from mew_lab.log.files import Files
+from mew_lab.log.ledger_rows import LedgerPass, LedgerRow
 from mew_lab.log.line import write_line
 from tests.log.hostile import honest_lines, hostile_journal
 from tests.log.planted import CLEAN, FAULTS, converse
@@ -69,3 +71,20 @@ def test_halves_of_a_journal_are_its_facts(tmp_path: Path, seed: int, hostile: b
     honest = b"\n".join(honest_lines(random.Random(seed), 400)) + b"\n"
     path.write_bytes(hostile_journal(seed, events=400) if hostile else honest)
     check_halves(tmp_path, path)
+
+
+def test_no_row_leads_back_to_itself() -> None:
+    """A pass lets the collector of cycles run hardly ever, so rows in one would make its memory grow with the log."""
+    ledger = LedgerPass(verdicts=True)
+    for record in converse(1, 100, *FAULTS)[0]:
+        ledger.observe(record)
+    for rows in ledger.rows.values():
+        assert rows
+        for row in rows:
+            seen, waiting = set[int](), gc.get_referents(row)
+            while waiting:
+                value = waiting.pop()
+                assert value is not row, row
+                if isinstance(value, LedgerRow | list) and id(value) not in seen:
+                    seen.add(id(value))
+                    waiting += gc.get_referents(value)

@@ -7,7 +7,8 @@ ledger observes it, and then the steps of its kind and of each change judge it. 
 what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
 however long the log is, and all tables are bounded.
 
-`diagnose` keeps at most 10,000 findings of each rule; it counts all. `judge_messages` also says which messages have any.
+`diagnose` keeps at most 10,000 findings of each rule and severity; it counts all. `judge_messages` also says which
+messages have any.
 
 Spec: §3, §4.1.
 """
@@ -43,8 +44,7 @@ from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
 from mew_lab.log.ledger_rows import rare_collection
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import holds_opening
-from mew_lab.log.record_ledger import Mark, PlacedEntry, RecordLedger
+from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -66,11 +66,11 @@ __all__ = [
 ]
 
 MAX_FINDINGS = 10_000  # of one rule that are kept
-MAX_IDS = 100_000  # ids that are remembered, at least
 MAX_RELATED = 8  # ids of other messages of a finding
 SHOWN = 20  # findings that are printed
 SHOWN_HTML = 200
 
+NOT_WHOLE = "an earlier record may show it, and this log does not hold all of them"
 UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -106,12 +106,6 @@ class MessageJudgement(NamedTuple):
     severity: str
     rules: tuple[str, ...]
 
-    @classmethod
-    def of_rules(cls, place: int, rules: Iterable[Rule]) -> MessageJudgement:
-        """The judgement of a message about which these rules have findings, at least one."""
-        severity = max((rule.severity for rule in rules), key=SEVERITIES.index)
-        return cls(place, severity, tuple(sorted({rule.id for rule in rules})))
-
 
 class DiagnosisPass:
     """The findings of a log, as its records come.
@@ -140,16 +134,17 @@ class DiagnosisPass:
         self._seq = 0  # of the newest message
         self._begin(RecordLedger() if source is None else source)
 
-    def _begin(self, source: RecordLedger, *, whole: bool = False) -> None:
+    def _begin(self, source: RecordLedger) -> None:
         """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
-        self._source, self._whole = source, whole
+        self._source = source
         context = RuleContext(
             self._report,
             source.ledger,
             RecentIds(MAX_IDS),
             source.names,
+            source.assumed,
             lambda: self._now,
-            lambda: self._whole,
+            lambda: source.whole,
         )
         self._families = [family(context) for family in self._family_types]
         self._always: list[EntryStep] = [
@@ -214,7 +209,7 @@ class DiagnosisPass:
             self.finish()
             source = RecordLedger(source.chapters)
         self._seq = 0
-        self._begin(source, whole=holds_opening(about))
+        self._begin(source)
 
     def _on_event(self, record: Record) -> None:
         if record.verdict == "refused":
@@ -234,25 +229,29 @@ class DiagnosisPass:
             (0, 0, None, "") if about is None else (about.place, about.seq, about.time, about.id)
         )
         others = tuple(dict.fromkeys(other for other in related if other and other != id))[:MAX_RELATED]
-        sentence = rule.sentence.format(**words)
-        self._emit(
-            LogFinding(rule.severity, rule.id, rule.requirement, sentence, place, seq, time, id, others)
-        )
+        severity, sentence = rule.severity, rule.sentence.format(**words)
+        if rule.needs_whole and not self._source.whole:
+            severity, sentence = "note", f"{sentence}; {NOT_WHOLE}"
+        self._emit(LogFinding(severity, rule.id, rule.requirement, sentence, place, seq, time, id, others))
 
 
 class Diagnosis(Sequence[LogFinding]):
     """The findings of a log, in the order of the messages; printed, the worst first.
 
     `df` is their table, `counts` has the number of findings of each rule, and `worst` the highest severity. Of a rule
-    with very many findings the first 10,000 are kept; `unkept` counts the others.
+    with very many findings of one severity the first 10,000 are kept; `unkept` counts the others.
     """
 
     def __init__(
-        self, findings: Iterable[LogFinding], *, messages: int = 0, unkept: Mapping[str, int] | None = None
+        self,
+        findings: Iterable[LogFinding],
+        *,
+        messages: int = 0,
+        unkept: Mapping[tuple[str, str], int] | None = None,
     ) -> None:
         self._findings = sorted(findings, key=lambda finding: (finding.place, finding.rule))
         self.messages = messages
-        self.unkept: dict[str, int] = dict(unkept or {})
+        self._unkept = dict(unkept or {})  # (severity, rule) -> number of findings
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str]) -> Diagnosis:
@@ -260,19 +259,21 @@ class Diagnosis(Sequence[LogFinding]):
 
         The parts are of the same messages, and of different rules.
         """
-        findings, messages, unkept = list(map(_unreadable, faults)), 0, dict[str, int]()
+        findings, messages, unkept = list(map(_unreadable, faults)), 0, dict[tuple[str, str], int]()
         for number, text in rows:
             if number:
                 findings.append(_read_finding(text))
             else:
                 counts = json.loads(text)
-                messages, unkept = counts["messages"], unkept | counts["unkept"]
+                messages = counts["messages"]
+                unkept |= {(severity, rule): count for severity, rule, count in counts["unkept"]}
         return cls(findings, messages=messages, unkept=unkept)
 
     @property
     def rows(self) -> Iterator[tuple[int, str]]:
         """The diagnosis as numbered texts of JSON, for an index; `of_rows` reads them."""
-        yield 0, json.dumps({"messages": self.messages, "unkept": self.unkept})
+        unkept = [(*key, count) for key, count in self._unkept.items()]
+        yield 0, json.dumps({"messages": self.messages, "unkept": unkept})
         for number, finding in enumerate(self._findings, 1):
             time = None if finding.time is None else finding.time.isoformat()
             yield number, json.dumps(finding._replace(time=time))  # type: ignore[arg-type]
@@ -287,12 +288,25 @@ class Diagnosis(Sequence[LogFinding]):
         return self._findings[index]
 
     @property
+    def unkept(self) -> dict[str, int]:
+        """The number of findings of each rule that were counted and not kept."""
+        unkept = Counter[str]()
+        for (_, rule), count in self._unkept.items():
+            unkept[rule] += count
+        return dict(unkept)
+
+    @property
     def counts(self) -> dict[str, int]:
         """The number of findings of each rule, the worst and most frequent first."""
-        counts = Counter(finding.rule for finding in self._findings)
-        counts.update(self.unkept)
-        order = sorted(counts, key=lambda id: (-SEVERITIES.index(RULES[id].severity), -counts[id], id))
-        return {id: counts[id] for id in order}
+        counts, worst = Counter[str](), dict[str, int]()
+        each = Counter((finding.severity, finding.rule) for finding in self._findings)
+        for (severity, rule), count in (each + Counter(self._unkept)).items():
+            counts[rule] += count
+            worst[rule] = max(worst.get(rule, 0), SEVERITIES.index(severity))
+        return {
+            rule: counts[rule]
+            for rule in sorted(counts, key=lambda rule: (-worst[rule], -counts[rule], rule))
+        }
 
     @property
     def worst(self) -> str:
@@ -308,7 +322,7 @@ class Diagnosis(Sequence[LogFinding]):
         """
         kept = at_least(severity)
         findings = (finding for finding in self._findings if finding.severity in kept)
-        unkept = {id: count for id, count in self.unkept.items() if RULES[id].severity in kept}
+        unkept = {key: count for key, count in self._unkept.items() if key[0] in kept}
         return Diagnosis(findings, messages=self.messages, unkept=unkept)
 
     @property
@@ -333,8 +347,8 @@ class Diagnosis(Sequence[LogFinding]):
     def summary(self) -> str:
         """The number of findings of each severity, in one line."""
         total = Counter(finding.severity for finding in self._findings)
-        for id, count in self.unkept.items():
-            total[RULES[id].severity] += count
+        for (severity, _), count in self._unkept.items():
+            total[severity] += count
         told = ", ".join(
             f"{total[severity]} {severity}" for severity in reversed(SEVERITIES) if total[severity]
         )
@@ -405,27 +419,35 @@ def at_least(severity: str) -> tuple[str, ...]:
 
 
 class FindingCollector:
-    """Keeps the findings of a log, at most 10,000 of each rule, and the judgement of each message."""
+    """Keeps the findings of a log, at most 10,000 of each rule and severity, and the judgement of each message."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[LogFinding]] = {}
-        self._unkept: Counter[str] = Counter()
-        self._found: dict[int, list[Rule]] = {}
+        self._kept: dict[tuple[str, str], list[LogFinding]] = {}
+        self._unkept = Counter[tuple[str, str]]()
+        self._found: dict[int, list[tuple[str, str]]] = {}  # place -> (severity, rule)
 
     def add(self, finding: LogFinding) -> None:
         """Adds a finding of the log."""
-        if finding.place:
-            self._found.setdefault(finding.place, []).append(RULES[finding.rule])
-        findings = self._kept.setdefault(finding.rule, [])
+        key = finding.severity, finding.rule
+        findings = self._kept.setdefault(key, [])
         if len(findings) < MAX_FINDINGS:
             findings.append(finding)
         else:
-            self._unkept[finding.rule] += 1
+            self._unkept[key] += 1
+        if finding.place:
+            self._found.setdefault(finding.place, []).append(key)
 
     @property
     def judgements(self) -> list[MessageJudgement]:
         """The judgement of each message that has findings, in the order of the log."""
-        return [MessageJudgement.of_rules(place, rules) for place, rules in sorted(self._found.items())]
+        return [
+            MessageJudgement(
+                place,
+                max((severity for severity, _ in found), key=SEVERITIES.index),
+                tuple(sorted({rule for _, rule in found})),
+            )
+            for place, found in sorted(self._found.items())
+        ]
 
     def diagnosis(self, messages: int, faults: Iterable[str] = ()) -> Diagnosis:
         """The diagnosis of a log of so many messages; `faults` are sentences on lines that could not be read."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from mew_lab.errors import JournalError
@@ -24,7 +25,7 @@ from mew_lab.log.index import LogIndex, index_path
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.line_columns import ColumnParser, Columns, Reached, read_columns
 from mew_lab.log.line_frame import line_frame
-from mew_lab.log.line_store import LineWriter
+from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.log import open_log
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.table import to_frame
@@ -518,7 +519,6 @@ def test_two_processes_find_the_rows_of_the_reference_reader_wherever_they_split
 @pytest.mark.parametrize("seed", seeds(6))
 def test_the_rows_of_two_parts_are_those_of_the_whole_at_any_split(seed: int) -> None:
     data = hostile_journal(seed) + b'{"seq":1,"now":"2026'
-    end = data.rindex(b"\n") + 1
     whole = parsed_rows(data, ColumnParser(), Reached(), None)
     starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     dice, splits = random.Random(seed), 0
@@ -531,8 +531,8 @@ def test_the_rows_of_two_parts_are_those_of_the_whole_at_any_split(seed: int) ->
         rows, reached = parsed_rows(data, parser, Reached(), starts[number])
         assert (reached.end, parser.last) == (starts[number], record.now)
         second = ColumnParser(last=record.now)
-        more, reached = parsed_rows(data, second, Reached(starts[number], number), end)
-        assert reached.end == end
+        more, reached = parsed_rows(data, second, Reached(starts[number], number), len(data) - 3)
+        assert (reached.end, reached.torn) == (starts[-1], 0), "the line at the limit is left out"
         rest, reached = parsed_rows(data, second, reached, None)
         assert ([*rows, *more, *rest], reached) == whole
     assert splits > 5
@@ -601,22 +601,70 @@ def test_a_file_that_takes_the_place_of_one_that_is_read_gives_it_no_rows(
 
 
 def test_progress_tells_of_both_processes(large: Path, added: list[int]) -> None:
-    large.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")
     seen: list[int] = []
+    LogIndex(Files((large,)), progress=lambda done, total: seen.append(done)).build()
+    assert seen == sorted(seen) and seen[-1] == large.stat().st_size and len(added) == 1
+
+
+FAILS_LATE = """
+import pathlib, sys, time
+*_, start, end, before = sys.argv
+print(end, flush=True)
+deadline = time.monotonic() + 30
+while not pathlib.Path({seen!r}).exists() and time.monotonic() < deadline:
+    time.sleep(0.01)
+"""
+
+
+def test_progress_goes_back_where_a_process_fails(
+    large: Path, added: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process says that it is at the end of the file, and fails when that was told."""
+    monkeypatch.setattr("mew_lab.log.line_columns.CHUNK", 20_000)
     size = large.stat().st_size
-    index = LogIndex(Files((large,)), progress=lambda done, total: seen.append(done))
-    index.build()
-    assert seen == sorted(seen) and seen[-1] == size and len(added) == 1
+    command = (sys.executable, "-c", FAILS_LATE.format(seen=str(tmp_path / "seen")))
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", command)
+    seen: list[int] = []
+
+    def note(done: int, total: int) -> None:
+        seen.append(done)
+        if done == size:
+            (tmp_path / "seen").touch()
+
+    check(large, LogIndex(Files((large,)), progress=note).build())
+    assert max(seen) == seen[-1] == size and min(seen[seen.index(size) :]) < size and added == []
 
 
-def test_rotated_files_are_each_indexed_in_two_processes(large: Path, added: list[int]) -> None:
-    lines = honest_lines(random.Random(6), 300)
+def test_the_rows_of_both_processes_stand_in_the_order_of_the_files(large: Path, added: list[int]) -> None:
+    """After each record stands a line that is none: its time is that of the record, wherever the file is split."""
+    lines = [part for line in honest_lines(random.Random(6), 300) for part in (line, b"no record")]
     paths = (large, large.with_name("j-2.jsonl"))
-    for path, several in zip(paths, (lines[:200], [*lines[200:], b"no record", *lines]), strict=True):
-        path.write_bytes(b"\n".join(several) + b"\n")
+    for path, count in zip(paths, (12, 1), strict=True):
+        path.write_bytes(b"\n".join(lines * count) + b"\n")
     index = LogIndex(Files(paths)).build()
-    assert list(index.records()) == list(Files(paths).read([])) and len(added) == 2
-    assert rows_of(index) == expected(list(Files(paths).read([])))
+    records = list(Files(paths).read([]))
+    assert rows_of(index) == expected(records) and list(index.records()) == records
+    assert index.query("SELECT place FROM lines") == [(place,) for place in range(1, len(records) + 1)]
+    assert len(added) == 2 and added[0] > 1000, "enough for a thread that inserts rows"
+
+
+def test_rows_of_another_database_follow_those_that_wait_to_be_inserted(tmp_path: Path) -> None:
+    lines = honest_lines(random.Random(9), 300)
+    places: dict[str, list[Any]] = {}
+    for name, times in (("other", 1), ("all", 40)):
+        parser = ColumnParser()
+        rows = parser.parse(lines * times, 0, 1)
+        count = len(rows.seq)
+        with duckdb.connect(str(tmp_path / name)) as connection:
+            connection.execute(LINE_TABLES)
+            with LineWriter(connection.cursor()) as writer:
+                writer.put(rows, 0, np.arange(1, count + 1))
+                if name == "all":
+                    numbers = {"header": parser.next_header, "subject": parser.next_subject}
+                    writer.add_rows(tmp_path / "other", place=count, **numbers)
+            places[name] = connection.sql("SELECT place FROM lines").fetchall()
+    count = len(places["other"]) * 41
+    assert places["all"] == [(place,) for place in range(1, count + 1)]
 
 
 WAITS = """

@@ -150,6 +150,7 @@ def test_thirty_cards_can_be_read_at_any_width(notebook: Callable[..., Notebook]
     assert list(shares) == ["", "#", "path", "Digest"] and shares["path"] > 0.6
 
 
+@pytest.mark.slow
 def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = crowd(notebook, "panel")
     whole = drawn(book, 2, "panel")

@@ -102,6 +102,7 @@ print(json.dumps({"rows": [row.what for row in log.rows], "faults": len(feed.fau
 """
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-19")
 def test_four_threads_at_once_leave_the_page_with_what_python_holds(
     notebook: Callable[..., Notebook],
@@ -222,6 +223,7 @@ def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Noteboo
     assert view(book, 1).get_attribute("data-paints") == before
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[..., Notebook]) -> None:
     book = notebook(
@@ -240,6 +242,7 @@ def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[
     assert view(book, 1).get_attribute("data-rows") == str(total)
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[..., Notebook]) -> None:
     busy = "display(feed)\nend = time.monotonic() + 4\nwhile time.monotonic() < end: time.sleep(.01)"
@@ -340,6 +343,7 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12", "T-26")
 def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_is_never_lost(
     notebook: Callable[..., Notebook],
@@ -436,6 +440,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     book.tab.evaluate("() => { delete navigator.clipboard; }")
 
 
+@pytest.mark.slow
 def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
     scene = """
 def say(sender, to, kind, what, **more):

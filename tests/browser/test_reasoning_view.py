@@ -153,6 +153,7 @@ hostile
 ALLOWED = "header section div span b p pre code bdi button label select option input".split()
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, HOSTILE, "print(list(hostile.faults)); hostile.close(); lab.down()"])
@@ -262,6 +263,7 @@ def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callab
     assert layouts() - before < 30 * ticks
 
 
+@pytest.mark.slow
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
     active(book, 1, 3)
@@ -353,6 +355,7 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     book.run(6)
 
 
+@pytest.mark.slow
 def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., Notebook]) -> None:
     scene = f"""
 import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
 from scenes import look_at, read_through
@@ -33,6 +34,7 @@ def press(book: Notebook, card: Locator, button: str) -> None:
     book.click(pressed)
 
 
+@pytest.mark.slow
 def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -280,6 +280,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     assert book.text(6).strip() == "notifications/cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     notebook: Callable[..., Notebook],
@@ -559,6 +560,7 @@ lab.loop.call(lambda: setattr(git.participant.tools, "answer", answer))
 ALLOWED = "header section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
     book = notebook([HOSTILE, SHOW]).run(0)

@@ -191,6 +191,7 @@ def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callabl
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_everybody_can_use_it(
     notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory

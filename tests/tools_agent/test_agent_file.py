@@ -270,7 +270,7 @@ def with_vectors(tools: int) -> dict[str, Any]:
     return {"metadata": {"name": "A"}, "mcpServers": {"s": {"command": "x", "tools": vectors}}}
 
 
-@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+@pytest.mark.parametrize("name", [pytest.param("a.yaml", marks=pytest.mark.slow), "a.json"])
 def test_a_file_of_several_megabytes_is_read_and_saved_without_growing(tmp_path: Path, name: str) -> None:
     whole = with_vectors(300)
     (tmp_path / "there.json").write_text(json.dumps(whole), encoding="utf-8")

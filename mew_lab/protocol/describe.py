@@ -313,31 +313,49 @@ def _request_status(payload: Payload) -> str:
 
 def _status(payload: Payload) -> str:
     tokens, most = payload.get("tokens"), payload.get("max_tokens")
-    limit = f" of {_text(most, 12)}" if most is not None else ""
+    messages, latency = payload.get("messages_in_context"), payload.get("latency_ms")
     figures = [_text(payload.get("status"), 60)]
     if tokens is not None:
-        figures.append(f"{_text(tokens, 12)}{limit} tokens")
-    for key, unit in (("messages_in_context", "messages in the context"), ("latency_ms", "ms")):
-        if payload.get(key) is not None:
-            figures.append(f"{_text(payload[key], 12)} {unit}")
+        limit = f"{_figure(tokens)} of " if most is not None else ""
+        figures.append(limit + _measure(tokens if most is None else most, "token"))
+    if messages is not None:
+        figures.append(f"{_measure(messages, 'message')} in the context")
+    if latency is not None:
+        figures.append(f"{_figure(latency)} ms")
     return ", ".join(filter(None, figures)) or _unknown(payload)
 
 
+def _figure(value: Any) -> str:
+    """A number that a peer states, with all its digits; anything else in its place is short text."""
+    return _text(value) if isinstance(value, int | float) else _text(value, 12)
+
+
+def _measure(value: Any, noun: str) -> str:
+    """A number that a peer states with its noun: `1 token`, `420 tokens`."""
+    return f"{_figure(value)} {_noun(value, noun, noun + 's')}"
+
+
+def _noun(value: Any, one: str, many: str) -> str:
+    return one if value == 1 and value is not True else many
+
+
 def _forget(payload: Payload) -> str:
-    return f"Forget the {_text(payload.get('direction'), 20)} {_text(payload.get('entries'), 12)} entries"
+    count = payload.get("entries")
+    return f"Forget the {_text(payload.get('direction'), 20)} {_figure(count)} {_noun(count, 'entry', 'entries')}"
 
 
 def _compact(payload: Payload) -> str:
     target = payload.get("target_tokens")
-    return f"Compact{f' to {_text(target, 12)} tokens' if target is not None else ''}{_because(payload)}"
+    limit = f" to {_measure(target, 'token')}" if target is not None else ""
+    return f"Compact{limit}{_because(payload)}"
 
 
 def _compact_done(payload: Payload) -> str:
     if payload.get("skipped") is True:
         return f"Compaction skipped{_because(payload)}"
     freed = [
-        f"{_text(payload[key], 60)} {what}"
-        for key, what in (("freed_tokens", "tokens"), ("freed_messages", "messages"))
+        _measure(payload[key], noun)
+        for key, noun in (("freed_tokens", "token"), ("freed_messages", "message"))
         if payload.get(key) not in (None, "")
     ]
     done = _text(payload.get("status"), 40).capitalize() or "Compacted"

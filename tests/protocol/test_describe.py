@@ -157,7 +157,7 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
             "capability_violation mcp/request",
         ),
         ("participant/pause", {"timeout_seconds": 60, "reason": "rate_limit"}, "Pause for 60 s (rate_limit)"),
-        ("participant/status", {"tokens": 1, "latency_ms": 2}, "1 tokens, 2 ms"),
+        ("participant/status", {"tokens": 1, "latency_ms": 2}, "1 token, 2 ms"),
         (
             "participant/status",
             {"status": "idle", "tokens": 12, "max_tokens": 80, "messages_in_context": 3},
@@ -169,6 +169,13 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
             "Compacted: 9 tokens and 2 messages freed",
         ),
         ("participant/compact-done", {"skipped": True}, "Compaction skipped"),
+        ("participant/compact-done", {"freed_messages": 1}, "Compacted: 1 message freed"),
+        ("participant/forget", {"direction": "newest", "entries": 1}, "Forget the newest 1 entry"),
+        (
+            "participant/status",
+            {"tokens": True, "messages_in_context": 1},
+            "true tokens, 1 message in the context",
+        ),
         ("stream/request", {"direction": "upload", "target": ["a"]}, "Asks to send a stream to a"),
         (
             "stream/request",

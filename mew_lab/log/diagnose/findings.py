@@ -20,15 +20,13 @@ from typing import Any, NamedTuple, Protocol
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
 __all__ = [
     "SEVERITIES",
     "LogFinding",
-    "Mark",
-    "PlacedEntry",
     "RecentIds",
     "Report",
     "Rule",
@@ -54,12 +52,15 @@ class Rule(NamedTuple):
         severity: One of `SEVERITIES`.
         requirement: The row of the requirements that says what is broken; empty where no row says it.
         sentence: The sentence of a finding, a format string over the words that the step gives.
+        needs_whole: Whether it says that something is missing which another record may show. Where the log does not
+            hold all records from the opening of its space, such a finding is a note.
     """
 
     id: str
     severity: str
     requirement: str
     sentence: str
+    needs_whole: bool = False
 
 
 class LogFinding(NamedTuple):
@@ -84,33 +85,6 @@ class LogFinding(NamedTuple):
     time: datetime | None
     id: str
     related: tuple[str, ...] = ()
-
-
-class Mark(NamedTuple):
-    """What is kept of a message that a later message may concern."""
-
-    place: int
-    seq: int
-    time: datetime
-    id: str
-    sender: str
-    to: tuple[str, ...]
-
-
-class PlacedEntry(RecordedEntry):
-    """The entry of a record. Its `seq` is the record's place among all records of the log, from 1, which is unique."""
-
-    def __init__(self, record: Record, place: int) -> None:
-        super().__init__(record)
-        self.seq = place
-        self._mark: Mark | None = None
-
-    @property
-    def mark(self) -> Mark:
-        if self._mark is None:
-            record = self.record
-            self._mark = Mark(self.seq, record.seq, record.now, self.id, self.sender, self.to)
-        return self._mark
 
 
 class Report(Protocol):
@@ -146,14 +120,17 @@ class RuleContext(NamedTuple):
         ledger: The ledger, after the message that is judged.
         ids: The ids of earlier messages.
         names: The participant of each id of a connection.
+        assumed: Ids of connections whose join is not in the log, with the place of the first message of each. The
+            participant is the one that the record of this message states.
         now: Returns the time of the newest record.
-        whole: Returns whether the log holds the space from its opening, so that nothing came before it.
+        whole: Returns whether the log holds all records from the opening of its space, so that nothing came before it.
     """
 
     report: Report
     ledger: Ledger
     ids: RecentIds
     names: Mapping[str, str]
+    assumed: Mapping[str, int]
     now: Callable[[], datetime]
     whole: Callable[[], bool]
 

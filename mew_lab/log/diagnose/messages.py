@@ -11,8 +11,9 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
 from mew_lab.log.line import read_members
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
 from mew_lab.protocol.text import parse_timestamp
@@ -56,6 +57,12 @@ FALSE_SENDER = Rule(
     "fatal",
     "P-4.1-1",
     "{kind} {id} says that it comes from {sender}, but {owner} sent it, and the gateway accepted it",
+)
+# A name without its join in the log is no proof: the connection may have joined before the log begins.
+NOT_VERIFIED = FALSE_SENDER._replace(
+    severity="note",
+    sentence="{kind} {id} says that it comes from {sender}, and {owner} sent it; the join of that connection is not in "
+    "this log",
 )
 RESERVED = Rule(
     "reserved-kind-accepted",
@@ -117,6 +124,8 @@ class MessageRules(RuleFamily):
             and self.context.logical(sender) != owner
         ):
             self.report(FALSE_SENDER, entry, **_about(entry), owner=word(owner))
+        elif self.context.assumed.get(sender) == entry.seq:
+            self.report(NOT_VERIFIED, entry, **_about(entry), owner=word(owner))
 
     def _judge_id(self, entry: PlacedEntry, known: tuple[str, str]) -> None:
         owner, kind = known

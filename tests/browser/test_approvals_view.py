@@ -345,6 +345,7 @@ None
 """
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-26")
 def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Callable[..., Notebook]) -> None:
     wire = "print(json.dumps([r['payload']['params']['arguments'] for r in sent('mcp/request') if r.get('correlation_id')]))"

@@ -130,6 +130,7 @@ def test_four_threads_at_once_leave_the_page_with_what_python_holds(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-7")
 def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[..., Notebook]) -> None:
     busy = "stream(200, 8)\nend = time.monotonic() + 5\nwhile time.monotonic() < end: sum(range(1000))"
@@ -210,6 +211,7 @@ def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
     assert book.run(2).text(2).strip() == "7000 0"
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12")
 def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
@@ -298,6 +300,7 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Cal
     assert book.page.dialogs == []
 
 
+@pytest.mark.slow
 def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> None:
     add = "for n in range(20): log.add('chat', f'“talk {n}”'); log.add('mcp/request', f't{n}()')"
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)

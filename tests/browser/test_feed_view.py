@@ -72,6 +72,7 @@ def told(book: Notebook, index: int) -> Any:
     return json.loads(book.text(index))
 
 
+@pytest.mark.slow
 def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
     where = (
         "where = {k: [r.seq for r in lab.rows.since(0, 999) if r.kind == k] for k in kinds()}\n"

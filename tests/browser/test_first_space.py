@@ -68,6 +68,7 @@ def approve_while_waiting(book: Notebook) -> float:
     return float(text.rsplit("woke", 1)[1]) - before
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-1")
 @pytest.mark.req("P-9.1-1", "P-3.2.1-1", "P-3.2.1-6", "P-3.2.1-7")
 def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
@@ -92,6 +93,7 @@ def test_a_click_approves_while_the_cell_blocks(notebook: Callable[..., Notebook
     print(f"\nclick to result of a blocking cell: {seconds:.2f} s (mark 1 s)")
 
 
+@pytest.mark.slow
 def test_the_feed_shows_every_envelope_of_the_journal_once(notebook: Callable[..., Notebook]) -> None:
     count = "print(len(lab.log), lab.rows.last_seq, len(lab.log.df), lab.log.df['id'].is_unique)"
     book = told(notebook, after=(count,))

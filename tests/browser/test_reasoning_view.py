@@ -176,6 +176,7 @@ def timeless(line: Locator) -> str:
     return re.sub(r"for [\d.:]+( s)?", "", line.inner_text())
 
 
+@pytest.mark.slow
 def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -238,6 +239,7 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     assert one.evaluate("n => Boolean(n.mewOpen)")
 
 
+@pytest.mark.slow
 def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callable[..., Notebook]) -> None:
     many = "for n in range(60):\n    one = bot.send('reasoning/start', {'message': f'question {n}'})\n    bot.send('reasoning/thought', {'message': 'Well.'}, context=one.id)"
     book = notebook([UP, SHOW, many]).run(0).run(1)

@@ -87,6 +87,7 @@ def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_waits_for_a_call_shows_what_its_server_asks(notebook: Callable[..., Notebook]) -> None:
     bot = "bot = lab.join('bot', can='proposer')\np = bot.call('shop/order', what='plums')"
     call = "q = lab.call('shop/order', what='pears')\nprint(await q)"

@@ -106,6 +106,7 @@ def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Call
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-26")
 def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     notebook: Callable[..., Notebook],

@@ -34,7 +34,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.template import fill_prompt
 
-__all__ = ["CONTEXT", "Execution", "Executor", "UnknownTool"]
+__all__ = ["CONTEXT", "VERSION", "Execution", "Executor", "UnknownTool"]
 
 ENDS_WITHIN = 5.0  # seconds that a stopped session has to end
 CONTEXT, TURNS, VERSION = "mew-lab/context", "mew-lab/turns", "mew-lab/tool"
@@ -251,6 +251,19 @@ class Executor:
             permission == "tool" and server is not None and server.needs_permission(tool)
         )
 
+    def missing(self, tool: ToolDefinition) -> list[str]:
+        """The tools that it needs and that no participant offers now. Spec: TA-71."""
+        if not tool.needs:
+            return []
+        offered = {
+            f"{other.participant}/{other.name}" for other in self._participant.discovery.get_available_tools()
+        }
+        return [one_line(need, 120) for need in tool.needs if need not in offered]
+
+    def version_of(self, tool: ToolDefinition) -> dict[str, str]:
+        """The version of the agent, and the hash of a tool. Spec: TA-70."""
+        return {"version": self.agent.version, "hash": tool.digest}
+
     # --- calls ---
 
     async def execute(
@@ -306,7 +319,7 @@ class Executor:
         """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50."""
         if trigger is not None and tool.callers is not None and trigger.sender not in tool.callers:
             return f"{tool.name} was not called: its file does not list {one_line(trigger.sender, 80)} as a caller"
-        if missing := self._missing(tool):
+        if missing := self.missing(tool):
             return f"{tool.name} was not called: it needs {', '.join(missing)}, which nobody offers now"
         if faults := tool.faults_of(arguments):
             return f"Invalid arguments for {tool.name}: {'; '.join(faults)}"
@@ -315,15 +328,6 @@ class Executor:
                 f"{tool.name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
             )
         return ""
-
-    def _missing(self, tool: ToolDefinition) -> list[str]:
-        """The tools that it needs and that no participant offers now. Spec: TA-71."""
-        if not tool.needs:
-            return []
-        offered = {
-            f"{other.participant}/{other.name}" for other in self._participant.discovery.get_available_tools()
-        }
-        return [one_line(need, 120) for need in tool.needs if need not in offered]
 
     async def _run_session(
         self,
@@ -431,7 +435,7 @@ class Executor:
             model=model.name,
             seconds=seconds,
             usage=model.usage,
-            version={"version": self.agent.version, "hash": tool.digest},
+            version=self.version_of(tool),
             structured=structured,
         )
 

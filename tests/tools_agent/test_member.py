@@ -28,9 +28,10 @@ async def test_it_answers_as_an_mcp_server_under_the_name_of_its_metadata(site: 
     answer = await human.mcp_request("desk", asked)
     assert answer["serverInfo"] == {"name": "Desk", "version": "1.0.0"}
     assert answer["instructions"] == "A desk." and answer["protocolVersion"] == "2025-06-18"
-    assert await human.list_tools("desk") == [
-        {"name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"]}
-    ]
+    (entry,) = await human.list_tools("desk")
+    assert {key: entry[key] for key in entry if key != "_meta"} == {
+        "name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"],
+    }  # fmt: skip
     assert await human.mcp_request("desk", {"method": "ping"}) == {}
     with pytest.raises(ToolFailed, match="-32601"):
         await human.mcp_request("desk", {"method": "resources/list"})
@@ -118,6 +119,40 @@ async def test_another_definition_is_told_to_the_space_and_listed(site: Site) ->
     with pytest.raises(ConfigError, match="empty"):
         desk.replace(parse_agent({"metadata": {"name": "A", "tools": []}}))
     assert [tool["name"] for tool in await human.list_tools("desk")] == ["tell"]
+
+
+async def test_a_tool_is_listed_while_what_it_needs_is_offered_and_each_change_is_told(site: Site) -> None:
+    def told() -> int:
+        requests = site.sent("mcp/request", sender="desk")
+        return sum(request.payload["method"] == "notifications/tools/list_changed" for request in requests)
+
+    needing = {**ASK, "name": "inspect", "needs": ["eye/look"]}
+    desk = await site.desk(Script(), described(ASK, needing))
+    human = await site.seat("human")
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask"]
+    await site.tool("ear", look)  # offers a tool of that name, as another participant
+    await until(lambda: desk.participant.discovery.get_available_tools())
+    assert told() == 0
+    eye = await site.tool("eye", look)
+    await until(lambda: told() == 1)
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask", "inspect"]
+    await eye.stop()
+    await until(lambda: told() == 2)
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask"]
+    with pytest.raises(ToolFailed, match="needs eye/look, which nobody offers now"):
+        await human.call("desk/inspect", {"what": "x"})
+
+
+async def test_a_listed_tool_names_its_version_as_its_results_do(site: Site) -> None:
+    desk = await site.desk(Script(Reply("done")))
+    human = await site.seat("human")
+    (entry,) = await human.list_tools("desk")
+    result = await human.call("desk/ask", {"what": "x"})
+    assert entry["_meta"]["mew-lab/tool"] == result.raw["_meta"]["mew-lab/tool"]
+    assert entry["_meta"]["mew-lab/tool"]["version"] == "1.0.0"
+    desk.replace(described({**ASK, "prompt": "Look for {what}"}))
+    (changed,) = await human.list_tools("desk")
+    assert changed["_meta"]["mew-lab/tool"]["hash"] != entry["_meta"]["mew-lab/tool"]["hash"]
 
 
 @pytest.mark.parametrize("kind", ["reasoning/cancel", "participant/clear"])

@@ -56,7 +56,8 @@ class Execution:
     `context` is that of the session and `prompt` the text for the model. `turns` holds each text of the model, `calls`
     each tool that it called, with the answer as the model read it and as it came. `model` is the model's name,
     `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
-    `version` holds the version of the agent and the hash of the tool, `caller` is empty for a call from elsewhere.
+    `version` holds the version of the agent and the hash of the tool. `caller` sent the `request` with this id; both
+    are empty for a call from elsewhere.
     `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results.
 
     Spec: TA-45, TA-64.
@@ -74,6 +75,7 @@ class Execution:
     usage: Usage | None = None
     version: Mapping[str, str] = field(default_factory=dict)
     caller: str = ""
+    request: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     structured: Mapping[str, Any] | None = None
 
@@ -300,7 +302,8 @@ class Executor:
             prompt = fill_prompt(tool.prompt, given, tool=tool)
             done = await self._run_session(tool, prompt, trigger, before, on_step)
             self._keep_conversation(done, caller, before)
-        self.history.append(replace(done, caller=caller, arguments=dict(given)))
+        request = trigger.id if trigger is not None else ""
+        self.history.append(replace(done, caller=caller, request=request, arguments=dict(given)))
         return self.history[-1]
 
     def _conversation(self, context: str, caller: str) -> _Conversation | None:

@@ -238,7 +238,7 @@ def build_parser() -> argparse.ArgumentParser:
     join.add_argument("--no-color", action="store_true", help="prints no colours")
 
     tail = add("tail", "prints the messages of a journal or of a running space, one a line")
-    tail.add_argument("source", metavar="FILE|URL", help="a journal, or ws://… of a gateway")
+    tail.add_argument("source", metavar="FILE|URL", help="a log, or ws://… of a gateway")
     tail.add_argument(
         "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import Conjunction, FilterTree
-from mew_lab.log.reading import read_journal
+from mew_lab.log.log import open_log
 from mew_lab.protocol.visible import visible_json
+from mew_lab.space.events import Record
 
 __all__ = ["journal_lines", "run"]
 
@@ -84,26 +85,28 @@ def journal_lines(
     colour: bool = False,
     tree: FilterTree | None = None,
 ) -> Iterator[str]:
-    """Yields the messages of a journal, one line each; with `follow` it waits for more and never ends.
+    """Yields the messages of a log, one line each; with `follow`, of a file, it waits for more and never ends.
 
     With `exact` each line is the text of the envelope instead of a summary. With the tree of a filter only messages
     that pass have lines; one that does not pass when it is read gets none later.
 
     Raises:
-        JournalError: The file is no journal.
+        JournalError: There is no log there, or none that can be followed.
     """
     rows = LiveRows(lambda: ("", 0))
     start: float | None = None
     read = 0
     predicate = compile_predicate(tree if tree is not None else Conjunction(()))
+    log = None if follow else open_log(path, index=False)
+
+    def records() -> Iterable[Record]:
+        return opened_plain(path) if log is None else log.records
+
     while True:
         size = path.stat().st_size if follow else 0
         shown, read = read, 0
-        reading = opened_plain(path)
-        facts = (
-            collect_facts(lambda: read_journal(path), tree) if tree is not None and needs_facts(tree) else {}
-        )
-        for record in reading:
+        facts = collect_facts(records, tree) if tree is not None and needs_facts(tree) else {}
+        for record in records():
             read += 1
             # A journal that grew is read again from its beginning; the records that were shown are skipped.
             if read <= shown or record.raw is None:
@@ -114,8 +117,8 @@ def journal_lines(
                 continue
             (row,) = rows.since(rows.last_seq - 1, 1)
             yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
-        if not follow:
-            for fault in reading.faults:
+        if log is not None:
+            for fault in log.faults or (() if read else ("the log holds no record",)):
                 shell.warn(f"mew-lab tail: {fault}")
             return
         while path.stat().st_size == size:

@@ -3,7 +3,7 @@
 Nothing is started here: a host continues with the result. Connections and their streams are gone; grants, invitations,
 pauses and messages are restored.
 
-The chain of the journal is verified first, with the heads that were kept beside the tokens. A journal that is vouched
+The chain of the journal is verified, with the heads that were kept beside the tokens. A journal that is vouched
 for is replayed only where it changes the state; one of an earlier version, without a chain, is replayed in full.
 
 Spec: §3.6.8.
@@ -22,11 +22,9 @@ from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
-from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
-from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.replay import CAUSED, Replayed, replay
-from mew_lab.log.resumption import goes_quickly, resume_quickly
+from mew_lab.log.resumption import resume_verified
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
@@ -107,14 +105,13 @@ class Past:
         self, observe: Callable[[Record], None], pass_over: Callable[[int, int, int], None], *, reads: bool
     ) -> Replayed:
         paths = self.journal.paths
-        integrity = verify_chain(self.path, kept_heads(self.path))
+        integrity, quick = resume_verified(paths, name=str(self.path))
         if integrity.flaw is not None:
             raise JournalError(
                 f"Cannot go on with the journal {self.path}: {integrity.flaw}. Examine it with mew-lab verify, and "
                 "resume from a copy that is whole. Where its end was lost with the power, move the file of heads away.",
                 path=str(self.path),
             )
-        quick = resume_quickly(paths, name=str(self.path)) if goes_quickly(paths, integrity) else None
         if quick is None:
 
             def take(record: Record) -> None:

@@ -15,13 +15,11 @@ from datetime import datetime
 from pathlib import Path
 
 from mew_lab.errors import JournalError
-from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
-from mew_lab.log.kept_heads import kept_heads
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record
 from mew_lab.log.replay import SNAPSHOT
-from mew_lab.log.resumption import goes_quickly, resume_quickly
+from mew_lab.log.resumption import goes_quickly, resume_verified
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 from mew_lab.space.snapshot import snapshot
@@ -45,13 +43,12 @@ def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime
         ReplayMismatch: when a fresh space would have recorded something else.
     """
     first = paths[0]
-    integrity = verify_chain(first, kept_heads(first))
+    integrity, resumed = resume_verified(paths, name=str(first), until=seq)
     if integrity.flaw is not None or not goes_quickly(paths, integrity):
         why = str(
             integrity.flaw or "it has no chain from its first line on, so nothing vouches for its state"
         )
         raise JournalError(f"Cannot go on from record {seq} of the journal {first}: {why}.", path=str(first))
-    resumed = resume_quickly(paths, name=str(first), until=seq)
     opened = first_record(first)
     if resumed is None or opened is None:
         raise JournalError(

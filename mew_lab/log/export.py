@@ -18,6 +18,7 @@ from mew_lab.errors import JournalError, MewError
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
 from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.tail import JournalChanged, Tail
+from mew_lab.log.unpacked import is_packed
 from mew_lab.protocol.text import count_of
 
 __all__ = ["Exported", "export_as_peers"]
@@ -70,6 +71,10 @@ def export_as_peers(
         MewError: when the files cannot be written.
     """
     first, place = Path(journal), Path(folder)
+    if is_packed(first):
+        raise JournalError(
+            f"Cannot read {first}: it is packed. Unpack it, and export that file.", path=str(first)
+        )
     reading = read_journal(first)
     reading.close()
     if reading.format != "own":

@@ -305,8 +305,14 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
 
 
 def holds_opening(about: Mapping[str, Any]) -> bool:
-    """Whether a journal with this first line holds its space from the start: it was not pruned, and is no branch."""
-    return read_pruned_start(about) is None and "branched" not in about
+    """Whether a journal with this first line holds its space from the start.
+
+    It was not pruned, is no branch, and was not saved from a log that a participant saw or that began later.
+    """
+    if about.get("vantage") == "tap":
+        return True
+    opened = type(about.get("epoch")) is int and about.get("vantage") in (None, "gateway")
+    return opened and read_pruned_start(about) is None and "branched" not in about
 
 
 def list_files(first: Path) -> tuple[Path, ...]:

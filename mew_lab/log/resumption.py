@@ -8,7 +8,8 @@
 - the last event: it is replayed with the records that it caused, since a killed gateway may have left some unwritten.
 
 This rests on the journal being what its gateway wrote. So it is for journals whose chain was verified, and whose space
-has obeyed the same rules from its first record (`goes_quickly`); others are replayed in full.
+has obeyed the same rules from its first record (`goes_quickly`); others are replayed in full. `resume_verified` does
+both at once: another process verifies while this one replays, and the replay counts only where the chain has no flaw.
 
 Spec: §3.6.8, rulings R6 and R20.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.log.integrity import Integrity
+from mew_lab.log.integrity_process import IntegrityProcess
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.reading import LINE_LIMIT, first_record
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
@@ -32,7 +34,7 @@ from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import Record, outline
 from mew_lab.space.state import EDITION, Handle
 
-__all__ = ["Resumption", "goes_quickly", "resume_quickly"]
+__all__ = ["Resumption", "goes_quickly", "resume_quickly", "resume_verified"]
 
 RECENT = 50_000  # records at the end that are read for the views
 _MARK_EVERY = 1000  # records between two places that are kept for that
@@ -84,14 +86,42 @@ class Resumption(NamedTuple):
 
 def goes_quickly(paths: Sequence[Path], integrity: Integrity) -> bool:
     """Whether a journal may be resumed without a full replay: all of it is chained, under one edition of the rules."""
-    opened = first_record(paths[0])
-    about = (read_members(opened.detail) or {}) if opened is not None and opened.event == "opened" else {}
     return (
         integrity.flaw is None
         and integrity.chained > 0
         and not integrity.unchained
-        and about.get("edition") == EDITION
+        and _has_our_edition(paths[0])
     )
+
+
+def _has_our_edition(first: Path) -> bool:
+    opened = first_record(first)
+    about = (read_members(opened.detail) or {}) if opened is not None and opened.event == "opened" else {}
+    return about.get("edition") == EDITION
+
+
+def resume_verified(
+    paths: Sequence[Path], *, name: str, until: int | None = None
+) -> tuple[Integrity, Resumption | None]:
+    """Verifies the chain of a journal and replays it; None instead of the replay where it does not go quickly.
+
+    Raises:
+        ReplayMismatch: when the journal is vouched for, and a fresh space would have recorded something else.
+        JournalError: when it is vouched for and cannot be replayed, or when it cannot be read.
+    """
+    resumed, fault = None, None
+    with IntegrityProcess(paths[0]) as verification:
+        if _has_our_edition(paths[0]):
+            try:
+                resumed = resume_quickly(paths, name=name, until=until)
+            except Exception as error:  # lines that were changed may hold anything
+                fault = error
+        integrity = verification.wait()
+    if not goes_quickly(paths, integrity):
+        return integrity, None
+    if fault is not None:
+        raise fault
+    return integrity, resumed
 
 
 def resume_quickly(

@@ -190,15 +190,9 @@ class OtherRights:
         more: Mapping[str, Patterns] | None = None,
         grants: Mapping[str, Patterns | None] | None = None,
     ) -> None:
-        self.configured = {
-            name: _compile(patterns, f"capabilities.{name}")
-            for name, patterns in (capabilities or {}).items()
-        }
-        self.more = {name: _compile(patterns, f"more.{name}") for name, patterns in (more or {}).items()}
-        self.grants = {
-            id: () if patterns is None else _compile(patterns, f"grants.{id}")
-            for id, patterns in (grants or {}).items()
-        }
+        self.configured = _compile_all(capabilities, "capabilities")
+        self.more = _compile_all(more, "more")
+        self.grants = _compile_all(grants, "grants")
         if not (self.configured or self.more or self.grants):
             raise ConfigError(
                 "nothing is supposed: give capabilities={participant: […]}, more={participant: […]} or grants={id: […]}"
@@ -270,6 +264,18 @@ class OtherRights:
                 raise ConfigError(
                     f"no grant {one_line(id, 60)!r} is in this log; log.at(seq).grants lists those of a point"
                 )
+
+
+def _compile_all(given: object, argument: str) -> dict[str, tuple[Capability, ...]]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        key = "id of a grant" if argument == "grants" else "participant"
+        raise ConfigError(f"{argument} is a dict, such as {{'{key}': [{{'kind': 'chat'}}]}}", key=argument)
+    return {
+        key: () if patterns is None and argument == "grants" else _compile(patterns, f"{argument}.{key}")
+        for key, patterns in given.items()
+    }
 
 
 def _compile(patterns: Patterns, key: str) -> tuple[Capability, ...]:

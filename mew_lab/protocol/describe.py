@@ -77,11 +77,6 @@ def _argument(value: Any) -> str:
     return _text(value, 40)
 
 
-def _named(payload: Payload, *keys: str) -> str:
-    """`key value` for each key that is there."""
-    return " ".join(f"{key} {_text(payload[key], 60)}" for key in keys if payload.get(key) not in (None, ""))
-
-
 def _because(payload: Payload) -> str:
     reason = payload.get("reason")
     return f" ({_text(reason, 80)})" if reason not in (None, "") else ""
@@ -317,24 +312,54 @@ def _request_status(payload: Payload) -> str:
 
 
 def _status(payload: Payload) -> str:
-    figures = _named(payload, "status", "tokens", "max_tokens", "messages_in_context", "latency_ms")
-    return figures or _unknown(payload)
+    tokens, most = payload.get("tokens"), payload.get("max_tokens")
+    messages, latency = payload.get("messages_in_context"), payload.get("latency_ms")
+    figures = [_text(payload.get("status"), 60)]
+    if tokens is not None:
+        limit = f"{_figure(tokens)} of " if most is not None else ""
+        figures.append(limit + _measure(tokens if most is None else most, "token"))
+    if messages is not None:
+        figures.append(f"{_measure(messages, 'message')} in the context")
+    if latency is not None:
+        figures.append(f"{_figure(latency)} ms")
+    return ", ".join(filter(None, figures)) or _unknown(payload)
+
+
+def _figure(value: Any) -> str:
+    """A number that a peer states, with all its digits; anything else in its place is short text."""
+    return _text(value) if isinstance(value, int | float) else _text(value, 12)
+
+
+def _measure(value: Any, noun: str) -> str:
+    """A number that a peer states with its noun: `1 token`, `420 tokens`."""
+    return f"{_figure(value)} {_noun(value, noun, noun + 's')}"
+
+
+def _noun(value: Any, one: str, many: str) -> str:
+    return one if value == 1 and value is not True else many
 
 
 def _forget(payload: Payload) -> str:
-    return f"Forget the {_text(payload.get('direction'), 20)} {_text(payload.get('entries'), 12)} entries"
+    count = payload.get("entries")
+    return f"Forget the {_text(payload.get('direction'), 20)} {_figure(count)} {_noun(count, 'entry', 'entries')}"
 
 
 def _compact(payload: Payload) -> str:
     target = payload.get("target_tokens")
-    return f"Compact{f' to {_text(target, 12)} tokens' if target is not None else ''}{_because(payload)}"
+    limit = f" to {_measure(target, 'token')}" if target is not None else ""
+    return f"Compact{limit}{_because(payload)}"
 
 
 def _compact_done(payload: Payload) -> str:
     if payload.get("skipped") is True:
         return f"Compaction skipped{_because(payload)}"
-    freed = _named(payload, "freed_tokens", "freed_messages")
-    return f"{_text(payload.get('status'), 40).capitalize() or 'Compacted'} {freed}"
+    freed = [
+        _measure(payload[key], noun)
+        for key, noun in (("freed_tokens", "token"), ("freed_messages", "message"))
+        if payload.get(key) not in (None, "")
+    ]
+    done = _text(payload.get("status"), 40).capitalize() or "Compacted"
+    return f"{done}: {' and '.join(freed)} freed" if freed else done
 
 
 def _clear(payload: Payload) -> str:
@@ -353,21 +378,34 @@ def _stream(payload: Payload) -> str:
     return _text(payload.get("stream_id"), 40) or "a stream"
 
 
+# What the sender of a request is about to do.
+_DIRECTIONS = {"upload": "Asks to send a stream", "download": "Asks to receive a stream"}
+
+
 def _stream_request(payload: Payload) -> str:
-    about = payload.get("description")
-    target = payload.get("target")
-    to = (
-        f" to {', '.join(_text(name, 24) for name in target[:4])}"
-        if isinstance(target, list) and target
-        else ""
-    )
-    size = _named(payload, "content_type", "format", "expected_size_bytes")
-    described = f" “{_text(about, 60)}”" if about else ""
-    return f"Asks for a stream, {_text(payload.get('direction'), 20) or 'upload'}{to}{described} {size}"
+    direction, target, about = payload.get("direction"), payload.get("target"), payload.get("description")
+    usual = _DIRECTIONS.get(direction) if isinstance(direction, str) else None
+    asks = usual or f"Asks for a stream {_text(direction, 20)}".rstrip()
+    names = [_text(name, 24) for name in target[:4]] if isinstance(target, list) else []
+    to = f" to {', '.join(names)}" if names else ""
+    described = f": “{_text(about, 60)}”" if about else ""
+    return f"{asks}{to}{described}{_form(payload, 'content_type', 'format', 'expected_size_bytes')}"
 
 
 def _stream_open(payload: Payload) -> str:
-    return f"{_stream(payload)} opened {_named(payload, 'owner', 'encoding')}"
+    owner = payload.get("owner")
+    whose = f" for {_text(owner, 64)}" if owner not in (None, "") else ""
+    return f"Opened {_stream(payload)}{whose}{_form(payload, 'encoding')}"
+
+
+def _form(payload: Payload, *keys: str) -> str:
+    """What is known of the content of a stream, in parentheses."""
+    known = [
+        f"{_text(payload[key], 60)}{' bytes' if key == 'expected_size_bytes' else ''}"
+        for key in keys
+        if payload.get(key) not in (None, "")
+    ]
+    return f" ({', '.join(known)})" if known else ""
 
 
 def _stream_close(payload: Payload) -> str:

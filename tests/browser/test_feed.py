@@ -454,7 +454,7 @@ say('system:gateway', ('agent',), 'system/error', violation, correlates=6, **by_
 say('human', ('git',), 'mcp/request', commit, correlates=5, code='pattern 0')
 say('git', ('human',), 'mcp/response', '“Committed with hash 4f1c2ab”', correlates=8, code='baseline')
 say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
-say('agent', (), 'participant/status', 'tokens 12345 messages_in_context 128')
+say('agent', (), 'participant/status', '12345 tokens, 128 messages in the context')
 say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')
 for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
 """

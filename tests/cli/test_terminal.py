@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -166,6 +167,28 @@ def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("hello\n")
     with pytest.raises(JournalError, match=r"x\.txt is not a journal"):
         list(journal_lines(tmp_path / "x.txt"))
+
+
+def test_a_log_of_any_form_that_open_log_reads_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Packed, over several files, in a folder, and one that is empty; only a plain file can be followed."""
+    journal = Journal(tmp_path / "s" / "j.jsonl", space="demo", rotate_at=200)
+    for n in (1, 2, 3):
+        journal.append([record(n, message(n))])
+    journal.close()
+    every = [message(1), message(2), message(3)]
+    assert len(list((tmp_path / "s").iterdir())) > 1
+    assert list(journal_lines(tmp_path / "s" / "j.jsonl", exact=True)) == every
+    assert list(journal_lines(tmp_path / "s", exact=True)) == every
+    packed = tmp_path / "j.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "s" / "j.jsonl").read_bytes()))
+    assert next(iter(journal_lines(packed, exact=True))) == message(1)
+    with pytest.raises(JournalError, match="it is packed"):
+        next(journal_lines(packed, follow=True))
+    (tmp_path / "empty.jsonl").touch()
+    assert main(["tail", str(tmp_path / "empty.jsonl")]) == 0
+    assert capsys.readouterr().err == "mew-lab tail: the log holds no record\n"
 
 
 # --- typed lines -------------------------------------------------------------------------------------------------

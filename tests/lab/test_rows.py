@@ -115,7 +115,7 @@ def test_integers_of_any_size_are_told_exactly() -> None:
     rows.observe(record(2, kind="mcp/request", payload=call))
     for row in rows.since(0, 3):
         assert "e+19" not in row.what
-    assert rows.since(0, 1)[0].what == f"tokens {big}"
+    assert rows.since(0, 1)[0].what == f"{big} tokens"
     assert f"a=-{big}, b=[{big},1.5e+300]" in rows.since(2, 1)[0].what
 
 

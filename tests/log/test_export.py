@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import stat
 import subprocess
 import sys
@@ -169,6 +170,13 @@ def test_a_token_whose_file_is_still_there_is_masked_where_somebody_has_said_it(
     assert main(["export", "--as", "peers", str(kept.path), "--to", str(tmp_path)]) == 0
     text = (tmp_path / HISTORY).read_text()
     assert secret not in text and text.count(f'"text":"tok_…{secret[-4:]}"') == 2
+
+
+def test_a_packed_journal_is_named_as_such(tmp_path: Path) -> None:
+    packed = tmp_path / "journal.jsonl.gz"
+    packed.write_bytes(gzip.compress(journal(tmp_path).read_bytes()))
+    with pytest.raises(JournalError, match=r"journal\.jsonl\.gz: it is packed\. Unpack it"):
+        export_as_peers(packed, tmp_path)
 
 
 def test_the_command_needs_to_be_told_whose_files() -> None:

@@ -338,6 +338,11 @@ def test_nothing_changed_is_an_empty_table(stage: Stage) -> None:
         ({"capabilities": {"bert": {"kind": "x"}}}, "a list of objects with a kind"),
         ({"capabilities": {"dora": []}}, "no participant 'dora' is in this log; it has anna, bert, cora"),
         ({"grants": {"g-9": None}}, "no grant 'g-9' is in this log"),
+        ({"capabilities": ["bert"]}, "capabilities is a dict, such as {'participant': "),
+        ({"capabilities": "bert"}, "capabilities is a dict"),
+        ({"more": {3: [{"kind": "chat"}]}}, "more is a dict"),
+        ({"more": {"bert": None}}, "a list of objects with a kind"),
+        ({"grants": {5: None}}, "grants is a dict, such as {'id of a grant': "),
     ],
 )
 def test_what_cannot_be_supposed_is_said(stage: Stage, supposed: dict[str, Any], why: str) -> None:

@@ -55,6 +55,7 @@ NO_REQUEST = Rule(
     "error",
     "P-3-10",
     "{sender}'s response {id} answers {about}, which is no request of this log",
+    needs_whole=True,
 )
 NO_REFERENCE = Rule(
     "response-without-reference",
@@ -115,12 +116,14 @@ WITHDRAW_NOTHING = Rule(
     "warn",
     "P-3-12",
     "{sender}'s withdraw {id} names no proposal of this log",
+    needs_whole=True,
 )
 REJECT_NOTHING = Rule(
     "reject-without-proposal",
     "warn",
     "P-3-13",
     "{sender}'s reject {id} names no proposal of this log",
+    needs_whole=True,
 )
 EDITED = Rule(
     "edited-approval",

@@ -7,7 +7,11 @@ ledger observes it, and then the steps of its kind and of each change judge it. 
 what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
 however long the log is, and all tables are bounded.
 
-`diagnose` keeps at most 10,000 findings of each rule; it counts all. `judge_messages` also says which messages have any.
+A log may begin in the middle of its session, or miss lines: then it cannot say that something never was there. What a
+rule misses in such a log is a note (`Rule.needs_whole`).
+
+`diagnose` keeps at most 10,000 findings of each rule and severity; it counts all. `judge_messages` also says which
+messages have any.
 
 Spec: §3, §4.1.
 """
@@ -47,6 +51,7 @@ from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
 from mew_lab.log.ledger_rows import rare_collection
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -70,6 +75,7 @@ MAX_RELATED = 8  # ids of other messages of a finding
 SHOWN = 20  # findings that are printed
 SHOWN_HTML = 200
 
+NOT_WHOLE = "an earlier record may show it, and this log does not hold all of them"
 UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -118,11 +124,13 @@ class DiagnosisPass:
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
         self._seq = 0  # of the newest message
+        self._last = -1  # seq of the newest record
         self._begin()
 
     def _begin(self, *, whole: bool = False) -> None:
         """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
-        self._names: dict[str, str] = {}  # id of a connection -> participant
+        self._names: BoundedDict[str, str] = BoundedDict(MAX_IDS)  # id of a connection -> participant
+        self._assumed: BoundedDict[str, int] = BoundedDict(MAX_IDS)
         names, self._whole = self._names, whole
         self._ledger = Ledger(logical=lambda id: names.get(id, id))
         context = RuleContext(
@@ -130,6 +138,7 @@ class DiagnosisPass:
             self._ledger,
             RecentIds(MAX_IDS),
             names,
+            self._assumed,
             lambda: self._now,
             lambda: self._whole,
         )
@@ -154,6 +163,9 @@ class DiagnosisPass:
     def observe(self, record: Record) -> None:
         """Judges the next record of the log."""
         self.places += 1
+        if record.seq > self._last + 1:  # the lines between cannot be read, or are not in this log
+            self._whole = False
+        self._last = record.seq
         if record.event == "opened":
             self._open(record)
         elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
@@ -167,6 +179,8 @@ class DiagnosisPass:
             return
         self._seq = record.seq
         entry = PlacedEntry(record, self.places)
+        if not self._whole:
+            self._assume_connection(entry)
         changes = self._ledger.observe(entry)
         if entry.refused:
             for refusal in self._refusals:
@@ -195,6 +209,14 @@ class DiagnosisPass:
         self._seq = 0
         self._begin(whole=holds_opening(about))
 
+    def _assume_connection(self, entry: PlacedEntry) -> None:
+        """Takes the sender of a message for a connection of the participant that the record states."""
+        owner, sender = entry.record.participant, entry.sender
+        if entry.record.verdict == "accepted" and owner and sender not in self._names:
+            self._names[sender] = owner
+            if owner != sender:
+                self._assumed[sender] = entry.seq
+
     def _on_event(self, record: Record) -> None:
         if record.event == "joined" and record.verdict != "refused" and record.detail:
             self._names[record.detail] = record.participant
@@ -215,25 +237,29 @@ class DiagnosisPass:
             (0, 0, None, "") if about is None else (about.place, about.seq, about.time, about.id)
         )
         others = tuple(dict.fromkeys(other for other in related if other and other != id))[:MAX_RELATED]
-        sentence = rule.sentence.format(**words)
-        self._emit(
-            LogFinding(rule.severity, rule.id, rule.requirement, sentence, place, seq, time, id, others)
-        )
+        severity, sentence = rule.severity, rule.sentence.format(**words)
+        if rule.needs_whole and not self._whole:
+            severity, sentence = "note", f"{sentence}; {NOT_WHOLE}"
+        self._emit(LogFinding(severity, rule.id, rule.requirement, sentence, place, seq, time, id, others))
 
 
 class Diagnosis(Sequence[LogFinding]):
     """The findings of a log, in the order of the messages; printed, the worst first.
 
     `df` is their table, `counts` has the number of findings of each rule, and `worst` the highest severity. Of a rule
-    with very many findings the first 10,000 are kept; `unkept` counts the others.
+    with very many findings of one severity the first 10,000 are kept; `unkept` counts the others.
     """
 
     def __init__(
-        self, findings: Iterable[LogFinding], *, messages: int = 0, unkept: Mapping[str, int] | None = None
+        self,
+        findings: Iterable[LogFinding],
+        *,
+        messages: int = 0,
+        unkept: Mapping[tuple[str, str], int] | None = None,
     ) -> None:
         self._findings = sorted(findings, key=lambda finding: (finding.place, finding.rule))
         self.messages = messages
-        self.unkept: dict[str, int] = dict(unkept or {})
+        self._unkept = dict(unkept or {})  # (severity, rule) -> number of findings
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str]) -> Diagnosis:
@@ -241,12 +267,14 @@ class Diagnosis(Sequence[LogFinding]):
         (_, about), *others = rows
         counts = json.loads(about)
         findings = [*map(_read_finding, others), *map(_unreadable, faults)]
-        return cls(findings, messages=counts["messages"], unkept=counts["unkept"])
+        unkept = {(severity, rule): count for severity, rule, count in counts["unkept"]}
+        return cls(findings, messages=counts["messages"], unkept=unkept)
 
     @property
     def rows(self) -> Iterator[tuple[int, str]]:
         """The diagnosis as numbered texts of JSON, for an index; `of_rows` reads them."""
-        yield 0, json.dumps({"messages": self.messages, "unkept": self.unkept})
+        unkept = [(*key, count) for key, count in self._unkept.items()]
+        yield 0, json.dumps({"messages": self.messages, "unkept": unkept})
         for number, finding in enumerate(self._findings, 1):
             time = None if finding.time is None else finding.time.isoformat()
             yield number, json.dumps(finding._replace(time=time))  # type: ignore[arg-type]
@@ -261,12 +289,25 @@ class Diagnosis(Sequence[LogFinding]):
         return self._findings[index]
 
     @property
+    def unkept(self) -> dict[str, int]:
+        """The number of findings of each rule that were counted and not kept."""
+        unkept = Counter[str]()
+        for (_, rule), count in self._unkept.items():
+            unkept[rule] += count
+        return dict(unkept)
+
+    @property
     def counts(self) -> dict[str, int]:
         """The number of findings of each rule, the worst and most frequent first."""
-        counts = Counter(finding.rule for finding in self._findings)
-        counts.update(self.unkept)
-        order = sorted(counts, key=lambda id: (-SEVERITIES.index(RULES[id].severity), -counts[id], id))
-        return {id: counts[id] for id in order}
+        counts, worst = Counter[str](), dict[str, int]()
+        each = Counter((finding.severity, finding.rule) for finding in self._findings)
+        for (severity, rule), count in (each + Counter(self._unkept)).items():
+            counts[rule] += count
+            worst[rule] = max(worst.get(rule, 0), SEVERITIES.index(severity))
+        return {
+            rule: counts[rule]
+            for rule in sorted(counts, key=lambda rule: (-worst[rule], -counts[rule], rule))
+        }
 
     @property
     def worst(self) -> str:
@@ -282,7 +323,7 @@ class Diagnosis(Sequence[LogFinding]):
         """
         kept = at_least(severity)
         findings = (finding for finding in self._findings if finding.severity in kept)
-        unkept = {id: count for id, count in self.unkept.items() if RULES[id].severity in kept}
+        unkept = {key: count for key, count in self._unkept.items() if key[0] in kept}
         return Diagnosis(findings, messages=self.messages, unkept=unkept)
 
     @property
@@ -307,8 +348,8 @@ class Diagnosis(Sequence[LogFinding]):
     def summary(self) -> str:
         """The number of findings of each severity, in one line."""
         total = Counter(finding.severity for finding in self._findings)
-        for id, count in self.unkept.items():
-            total[RULES[id].severity] += count
+        for (severity, _), count in self._unkept.items():
+            total[severity] += count
         told = ", ".join(
             f"{total[severity]} {severity}" for severity in reversed(SEVERITIES) if total[severity]
         )
@@ -391,16 +432,16 @@ def diagnose(
         faults: Returns the sentences on lines that could not be read, after the records were read.
         observe: Called with each finding about the records, also with those that are not kept.
     """
-    kept: dict[str, list[LogFinding]] = {}
-    unkept: Counter[str] = Counter()
+    kept: dict[tuple[str, str], list[LogFinding]] = {}
+    unkept = Counter[tuple[str, str]]()
 
     def keep(finding: LogFinding) -> None:
         observe(finding)
-        findings = kept.setdefault(finding.rule, [])
+        findings = kept.setdefault((finding.severity, finding.rule), [])
         if len(findings) < MAX_FINDINGS:
             findings.append(finding)
         else:
-            unkept[finding.rule] += 1
+            unkept[finding.severity, finding.rule] += 1
 
     messages = 0
     judge = DiagnosisPass(keep)

@@ -54,12 +54,15 @@ class Rule(NamedTuple):
         severity: One of `SEVERITIES`.
         requirement: The row of the requirements that says what is broken; empty where no row says it.
         sentence: The sentence of a finding, a format string over the words that the step gives.
+        needs_whole: Whether it says that something is missing which another record may show. Where the log does not
+            hold all records from the opening of its space, such a finding is a note.
     """
 
     id: str
     severity: str
     requirement: str
     sentence: str
+    needs_whole: bool = False
 
 
 class LogFinding(NamedTuple):
@@ -146,14 +149,17 @@ class RuleContext(NamedTuple):
         ledger: The ledger, after the message that is judged.
         ids: The ids of earlier messages.
         names: The participant of each id of a connection.
+        assumed: Ids of connections whose join is not in the log, with the place of the first message of each. The
+            participant is the one that the record of this message states.
         now: Returns the time of the newest record.
-        whole: Returns whether the log holds the space from its opening, so that nothing came before it.
+        whole: Returns whether the log holds all records from the opening of its space, so that nothing came before it.
     """
 
     report: Report
     ledger: Ledger
     ids: RecentIds
     names: Mapping[str, str]
+    assumed: Mapping[str, int]
     now: Callable[[], datetime]
     whole: Callable[[], bool]
 

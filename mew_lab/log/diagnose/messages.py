@@ -57,6 +57,12 @@ FALSE_SENDER = Rule(
     "P-4.1-1",
     "{kind} {id} says that it comes from {sender}, but {owner} sent it, and the gateway accepted it",
 )
+# A name without its join in the log is no proof: the connection may have joined before the log begins.
+NOT_VERIFIED = FALSE_SENDER._replace(
+    severity="note",
+    sentence="{kind} {id} says that it comes from {sender}, and {owner} sent it; the join of that connection is not in "
+    "this log",
+)
 RESERVED = Rule(
     "reserved-kind-accepted",
     "fatal",
@@ -117,6 +123,8 @@ class MessageRules(RuleFamily):
             and self.context.logical(sender) != owner
         ):
             self.report(FALSE_SENDER, entry, **_about(entry), owner=word(owner))
+        elif self.context.assumed.get(sender) == entry.seq:
+            self.report(NOT_VERIFIED, entry, **_about(entry), owner=word(owner))
 
     def _judge_id(self, entry: PlacedEntry, known: tuple[str, str]) -> None:
         owner, kind = known

@@ -37,6 +37,7 @@ ABSENT_SENDER = Rule(
     "error",
     "",
     "{sender} sent {kind} {id} over a connection after its leave was announced",
+    needs_whole=True,
 )
 ABSENT = Rule(
     "addressee-absent",
@@ -101,6 +102,7 @@ class ParticipantRules(RuleFamily):
         self._announced: BoundedDict[str, bool] = BoundedDict(MAX_NAMES, refresh=True)  # id -> is present
         # id -> a welcome without a join since
         self._welcomed: BoundedDict[str, Mark] = BoundedDict(MAX_NAMES)
+        self._present: frozenset[str] | None = None  # according to the newest welcome
         # participant -> what it was asked and has not answered, by the id of the question
         self._status: BoundedDict[str, BoundedDict[str, Mark]] = BoundedDict(MAX_NAMES)
         self._compact: BoundedDict[str, BoundedDict[str, Mark]] = BoundedDict(MAX_NAMES)
@@ -169,7 +171,11 @@ class ParticipantRules(RuleFamily):
 
     def _on_welcome(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         welcome = read_welcome(entry) if entry.sender in GATEWAYS else None
-        if welcome is not None and welcome.participants and not self._announced.get(welcome.id):
+        if welcome is None:
+            return
+        before, self._present = self._present, frozenset((welcome.id, *welcome.participants))
+        joins = before is not None and welcome.id not in before  # else it may be the news of other rights
+        if welcome.participants and not self._announced.get(welcome.id) and (joins or self.context.whole()):
             self._welcomed.setdefault(welcome.id, entry.mark)
 
     def _on_addressed(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:

@@ -53,12 +53,14 @@ CANCEL_NOTHING = Rule(
     "P-3.5.5-1",
     "{sender}'s cancel {id} does not name the start of a reasoning in its context, so it stops nothing",
 )
+CANCEL_UNKNOWN = CANCEL_NOTHING._replace(needs_whole=True)
 LATE_CANCEL = Rule("late-cancel", "note", "", "{sender} cancelled {about} when it was over")
 WITHOUT_START = Rule(
     "reasoning-without-start",
     "warn",
     "P-3.5.3-1",
     "{sender}'s message {id} belongs to the reasoning {about}, whose start is not in this log",
+    needs_whole=True,
 )
 NO_MESSAGE = Rule(
     "start-without-message", "note", "P-3.5.2-1", "{sender}'s start {id} of a reasoning has no message"
@@ -113,7 +115,8 @@ class ReasoningRules(RuleFamily):
         if not entry.context and kind in _WITHOUT_CONTEXT:
             self.report(_WITHOUT_CONTEXT[kind], entry, **about)
         elif kind == "reasoning/cancel" and not changes:
-            self.report(CANCEL_NOTHING, entry, entry.context, **about)
+            known = self.context.ids.get(entry.context) is not None
+            self.report(CANCEL_NOTHING if known else CANCEL_UNKNOWN, entry, entry.context, **about)
         if kind in _WITHOUT_MESSAGE and not isinstance(message, str):
             self.report(_WITHOUT_MESSAGE[kind], entry, **about)
 

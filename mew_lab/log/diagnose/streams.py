@@ -33,7 +33,11 @@ NO_RIGHT = Rule(
     "{sender} sent data to {about} without the right to write there; the gateway refused it",
 )
 NO_STREAM = Rule(
-    "frame-without-stream", "warn", "", "{sender} sent data to {about}, which is no stream of this space"
+    "frame-without-stream",
+    "warn",
+    "",
+    "{sender} sent data to {about}, which is no stream of this space",
+    needs_whole=True,
 )
 NO_DIRECTION = Rule(
     "stream-without-direction",
@@ -59,6 +63,7 @@ CLOSE_NOTHING = Rule(
     "P-3.10.4-1",
     "{sender}'s close {id} names no open stream, or one of another owner; it closes nothing",
 )
+CLOSE_UNKNOWN = CLOSE_NOTHING._replace(needs_whole=True)
 LEFT_OPEN = Rule(
     "open-stream", "note", "", "the stream {about} of {sender} was still open at the end of the log"
 )
@@ -106,7 +111,14 @@ class StreamRules(RuleFamily):
             not any(True for _ in changes_of(changes, StreamChange, "closed"))
             and entry.sender not in GATEWAYS
         ):
-            self.report(CLOSE_NOTHING, entry, sender=word(entry.sender), id=word(entry.id))
+            rule = CLOSE_NOTHING if self._knows(entry) else CLOSE_UNKNOWN
+            self.report(rule, entry, sender=word(entry.sender), id=word(entry.id))
+
+    def _knows(self, entry: PlacedEntry) -> bool:
+        """Whether all that a close names is in the log."""
+        if "stream_id" in entry.payload:
+            return self.context.ledger.streams.get(entry.payload["stream_id"]) is not None
+        return all(self.context.ids.get(id) is not None for id in entry.correlation_id)
 
     def _on_change(self, change: StreamChange, entry: PlacedEntry) -> None:
         stream = change.stream

@@ -176,9 +176,13 @@ def _pick(samples: FilterSamples, reference: str, fragment: str) -> FilterComple
 
 
 def _values_of(samples: FilterSamples, field: FilterField, path: Sequence[str]) -> Iterable[str]:
-    if field.type in ("text", "list", "severity", "json", "seconds") and field.name != "text":
-        return samples.values(field, path)
-    return ()
+    if field.name == "decided_by":  # it follows from other messages; those that decide send some
+        return samples.values(FIELDS["from"])
+    if field.name == "text" or field.type == "integer":
+        return ()
+    if field.type == "time":
+        return field.examples
+    return samples.values(field, path)
 
 
 def _read_path(reference: str) -> list[str]:

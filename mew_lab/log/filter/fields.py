@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.log.diagnose.diagnosis import RULES
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.table import COLUMNS
@@ -125,6 +126,7 @@ _TYPES: Mapping[str, FieldType] = {
     "correlation_id": "list",
 }
 _EXAMPLES = {
+    "time": ("-5m", "-1h", "-1d", "12:30"),
     "kind": (*(kind for kind in KINDS if "*" not in kind),),
     "verdict": ("accepted", "refused", "sent"),
     "via": ("memory", "websocket", "http"),
@@ -212,6 +214,7 @@ FIELDS: Mapping[str, FilterField] = {
             "list",
             "the rules of the diagnosis that the message breaks",
             lambda _, facts: facts.rules,
+            examples=tuple(RULES),
         ),
     )
 }

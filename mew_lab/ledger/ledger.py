@@ -9,7 +9,8 @@ Spec: §3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.chats import CHAT_KINDS, ChatChange, ChatLedger
@@ -19,10 +20,13 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberChange, MemberLedger
 from mew_lab.ledger.reasoning import ENDS, WITHOUT_CONTEXT, ReasoningChange, ReasoningLedger
 from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamLedger
 
-__all__ = ["Ledger", "LedgerChange"]
+__all__ = ["CHAPTERS", "Ledger", "LedgerChange"]
 
 LedgerChange = Change | ChatChange | ReasoningChange | StreamChange | MemberChange | GrantChange
 _Observe = Callable[[Entry], tuple[LedgerChange, ...]]
+
+CHAPTERS: Final = frozenset({"calls", "chats", "reasoning", "streams", "members", "grants"})
+"""The names of the chapters."""
 
 
 class Ledger:
@@ -33,6 +37,7 @@ class Ledger:
             there. None for a journal.
         logical: Maps the id of a connection to the name of its participant; by default each id is a participant.
         members: A chapter that its owner feeds with each entry before this ledger; None makes one here.
+        chapters: The chapters that it passes entries to; the others stay empty.
 
     Attributes:
         calls: Requests and proposals.
@@ -49,6 +54,7 @@ class Ledger:
         me: str | None = None,
         logical: Callable[[str], str] = str,
         members: MemberLedger | None = None,
+        chapters: Collection[str] = CHAPTERS,
     ) -> None:
         self.calls = CallLedger(me=me)
         self.chats = ChatLedger()
@@ -56,20 +62,23 @@ class Ledger:
         self.streams = StreamLedger(me=me)
         self.members = MemberLedger(me=me, logical=logical) if members is None else members
         self.grants = GrantLedger(logical=logical)
-        chapters: list[tuple[frozenset[str], _Observe]] = [
-            (CALL_KINDS, self.calls.observe),
-            (CHAT_KINDS, self.chats.observe),
-            (STREAM_KINDS, self.streams.observe),
-            (GRANT_KINDS, self.grants.observe),
+        known: list[tuple[str, frozenset[str], _Observe]] = [
+            ("calls", CALL_KINDS, self.calls.observe),
+            ("chats", CHAT_KINDS, self.chats.observe),
+            ("streams", STREAM_KINDS, self.streams.observe),
+            ("grants", GRANT_KINDS, self.grants.observe),
         ]
         if me is not None:
-            chapters.append((ENDS, self.reasoning.observe))
+            known.append(("reasoning", ENDS, self.reasoning.observe))
         if members is None:
-            chapters.append((MEMBER_KINDS, self.members.observe))
-        self._observers: Mapping[str, Sequence[_Observe]] = {
-            kind: tuple(observe for kinds, observe in chapters if kind in kinds)
-            for kind in frozenset[str]().union(*(kinds for kinds, _ in chapters))
-        }
+            known.append(("members", MEMBER_KINDS, self.members.observe))
+        observers: dict[str, tuple[_Observe, ...]] = {}
+        for name, kinds, observe in known:
+            for kind in kinds if name in chapters else ():
+                observers[kind] = (*observers.get(kind, ()), observe)
+        self._observers: Mapping[str, Sequence[_Observe]] = observers
+        # A message of any kind may be a step of a sequence.
+        self._passes_steps = self.reasoning.takes_steps and "reasoning" in chapters
 
     def rename(self, me: str) -> None:
         """Sets the id of the observing participant, which a client knows only from its welcome."""
@@ -80,8 +89,8 @@ class Ledger:
         changes: tuple[LedgerChange, ...] = ()
         for observe in self._observers.get(entry.kind, ()):
             changes += observe(entry)
-        if self.reasoning.takes_steps and (entry.context or entry.kind in WITHOUT_CONTEXT):
-            changes += self.reasoning.observe(entry)  # a message of any kind may be a step of a sequence
+        if self._passes_steps and (entry.context or entry.kind in WITHOUT_CONTEXT):
+            changes += self.reasoning.observe(entry)
         return changes
 
     def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:

@@ -15,6 +15,7 @@ from typing import Final
 
 __all__ = ["begin_module", "end_with_parent"]
 
+COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
 
@@ -27,7 +28,7 @@ def begin_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     """
     environment = {name: os.environ[name] for name in SEEN if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-m", module, *arguments],
+        [*COMMAND, module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -19,13 +19,13 @@ class RecordedEntry(Entry):
     """The entry of a record, with the record: one row of a table.
 
     Attributes:
-        seq: The record's place in the journal.
+        seq: The record's place in the journal, or another number that the reader gives it.
         record: The record itself, with what the gateway noted about the message.
         place: The number of the record in the order of reading, from 1; 0 where that is not known.
     """
 
-    def __init__(self, record: Record, place: int = 0) -> None:
-        super().__init__(record.seq, *_arguments(record, members_of(record)))
+    def __init__(self, record: Record, place: int = 0, seq: int | None = None) -> None:
+        super().__init__(record.seq if seq is None else seq, *_arguments(record, members_of(record)))
         self.record = record
         self.place = place
 

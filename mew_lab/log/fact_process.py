@@ -1,14 +1,16 @@
-"""Runs a pass over a journal in a process of its own, so that the kernel's loop stays free and two passes run at once.
+"""Finds the facts of a journal in two processes, so that the kernel's loop stays free and both cores work.
 
 How it works
 ------------
-    index ── FactProcess ── thread ── python -m mew_lab.log.fact_process ── reads the journal
-                               │                     │ writes its tables
-                               └── take(database) ───┘ into a database in a private temporary folder
+                                       ┌─ python -m mew_lab.log.fact_process calls …  ── reads the journal
+    index ── FactProcesses ── thread ──┤
+                               │       └─ python -m mew_lab.log.fact_process others … ── reads the journal
+                               │                     │ each writes its tables
+                               └── take(databases) ──┘ into a database in a private temporary folder
 
-The process reads the records that the index holds, and no later ones, and prints their number from time to time. It
-ends with the process that began it: their pipe closes then. Where no process can be begun, or one fails, `wait` returns
-False, and the pass is made by the process that needs it.
+Each process makes one of `fact_pass.HALVES` from the records that the index holds, and no later ones, and prints their
+number from time to time. It ends with the process that began it: their pipe closes then. Where no process can be begun,
+or one fails, `wait` returns False, and the passes are made by the process that needs them.
 """
 
 from __future__ import annotations
@@ -20,77 +22,72 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import duckdb
 
 from mew_lab.errors import JournalError
-from mew_lab.log.fact_pass import PASSES, FactPass
+from mew_lab.log.child_process import begin_module, end_with_parent
+from mew_lab.log.fact_pass import HALVES
 from mew_lab.log.fact_store import FactWriter, create_tables
 from mew_lab.log.files import Files
 from mew_lab.space.events import Record
 
-__all__ = ["FactProcess", "main"]
+__all__ = ["FactProcesses", "main"]
 
-# This interpreter, with this package and without modules from the working directory.
-COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m", "mew_lab.log.fact_process")
-PACKAGE: Final = Path(__file__).resolve().parents[2]
-SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
 EVERY: Final = 5_000  # records between two reports
 NEW_OBJECTS: Final = 10_000_000  # after which the collector of cyclic garbage runs: a pass makes hardly any
 
 
-class FactProcess:
-    """One pass over the first `rows` records of some files, in a process.
+class FactProcesses:
+    """The passes over the first `rows` records of some files, each in a process.
 
     Attributes:
-        done: The number of records that it has read so far.
-        was_stopped: Whether `stop` has ended it before its time.
-        has_succeeded: Whether its tables were made and given to `take`.
+        done: The number of records that each pass has read so far.
+        was_stopped: Whether `stop` has ended them before their time.
+        has_succeeded: Whether their tables were made and given to `take`.
 
     Args:
         of: What the records are of, for `take`.
-        take: A weak reference to what is called in a thread, with the process and the database of its tables, when
-            they are complete. The process ends when nobody else holds that any more.
+        take: A weak reference to what is called in a thread, with this object and the databases of the tables, when they
+            are complete. The processes end when nobody else holds that any more.
     """
 
     def __init__(
         self,
-        fact_pass: FactPass,
         paths: Sequence[Path],
         rows: int,
         of: object,
-        take: Callable[[], Callable[[FactProcess, Path], None] | None],
+        take: Callable[[], Callable[[FactProcesses, Sequence[Path]], None] | None],
     ) -> None:
-        self.fact_pass = fact_pass
         self.rows = rows
         self.of = of
-        self.done = 0
+        self.done = dict.fromkeys(HALVES, 0)
         self.was_stopped = self.has_succeeded = False
         self._paths = paths
         self._take = take
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"log pass {fact_pass.name}")
+        self._thread = threading.Thread(target=self._run, name="log passes")
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether they have not ended."""
         return not self._ended.is_set()
 
     def start(self) -> None:
-        """Begins it, in a thread that ends with the main thread."""
+        """Begins them, in a thread that ends with the main thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it."""
+        """Ends them."""
         if self.is_running:
             self.was_stopped = True
 
     def wait(self) -> bool:
-        """Waits for its end; returns whether its tables were taken."""
+        """Waits for their end; returns whether their tables were taken."""
         self._ended.wait()
         return self.has_succeeded
 
@@ -98,51 +95,46 @@ class FactProcess:
         folder = None
         try:
             folder = Path(tempfile.mkdtemp(prefix="mew_lab-"))
-            if self._complete(folder / "facts") and (take := self._take()) is not None:
-                take(self, folder / "facts")
+            databases = {name: folder / name for name in HALVES}
+            if self._complete(databases) and (take := self._take()) is not None:
+                take(self, [*databases.values()])
                 self.has_succeeded = True
-        except (OSError, duckdb.Error, JournalError, MemoryError):  # the one that waits makes the pass itself
-            pass
+        except (OSError, duckdb.Error, JournalError, MemoryError):
+            pass  # the one that waits makes the passes itself
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
             self._ended.set()
 
-    def _complete(self, database: Path) -> bool:
-        """Runs the process to its end; returns whether all its tables are in the database."""
-        environment = {name: os.environ[name] for name in SEEN if name in os.environ}
-        with subprocess.Popen(
-            [
-                *COMMAND,
-                self.fact_pass.name,
-                str(self.rows),
-                str(database),
-                *map(os.path.abspath, self._paths),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**environment, "PYTHONPATH": str(PACKAGE)},
-            start_new_session=True,  # an interrupt of a cell is not meant for it
-        ) as process:
-            assert process.stdout is not None
-            reader = threading.Thread(
-                target=self._read_reports, args=(process.stdout,), name="log pass reports", daemon=True
-            )
-            reader.start()
-            while process.poll() is None:
-                if self.was_stopped or self._take() is None or not threading.main_thread().is_alive():
-                    process.kill()
-                reader.join(0.1)
-                if not reader.is_alive():
-                    process.wait()
-            reader.join()
-            return process.returncode == 0 and self.done == self.rows and not self.was_stopped
+    def _complete(self, databases: Mapping[str, Path]) -> bool:
+        """Runs the processes to their end; returns whether all tables are in their databases."""
+        with ExitStack() as stack:
+            processes = [stack.enter_context(self._begin(*each)) for each in databases.items()]
+            readers = [
+                threading.Thread(target=self._read_reports, args=each, name="log pass reports", daemon=True)
+                for each in zip(databases, processes, strict=True)
+            ]
+            for reader in readers:
+                reader.start()
+            while any(reader.is_alive() for reader in readers):
+                is_over = self.was_stopped or self._take() is None or not threading.main_thread().is_alive()
+                if is_over or any(process.poll() for process in processes):
+                    for process in processes:
+                        process.kill()
+                for reader in readers:
+                    reader.join(0.05)
+        succeeded = all(process.returncode == 0 for process in processes)
+        return succeeded and {*self.done.values()} == {self.rows} and not self.was_stopped
 
-    def _read_reports(self, output: IO[bytes]) -> None:
-        for line in output:
+    def _begin(self, half: str, database: Path) -> subprocess.Popen[bytes]:
+        files = map(os.path.abspath, self._paths)
+        return begin_module(__name__, half, str(self.rows), str(database), *files)
+
+    def _read_reports(self, half: str, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
             with suppress(ValueError):
-                self.done = min(self.rows, int(line))
+                self.done[half] = min(self.rows, int(line))
 
 
 def _first(records: Iterator[Record], rows: int) -> Iterator[Record]:
@@ -156,23 +148,18 @@ def _first(records: Iterator[Record], rows: int) -> Iterator[Record]:
             print(number, flush=True)
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 1):  # until the process at the other end of the pipe is gone
-        pass
-    os._exit(1)
-
-
 def main(argv: Sequence[str]) -> None:
-    """Runs a pass: its name, the number of records, the database to write, and the files of the journal."""
+    """Makes a half of the facts: its name, the number of records, the database to write, the files of the journal."""
     name, rows, database, *paths = argv
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     gc.set_threshold(NEW_OBJECTS)
-    fact_pass = PASSES[name]
+    half = HALVES[name]
     with duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection:
-        create_tables(connection, fact_pass.tables)
+        create_tables(connection, half.tables)
         records = Files(tuple(map(Path, paths))).read([])
-        fact_pass.run(_first(records, int(rows)), FactWriter(connection).put)
+        half.run(_first(records, int(rows)), FactWriter(connection).put)
 
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    os._exit(0)  # what a pass held is not given back object by object

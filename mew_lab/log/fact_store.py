@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
 
+from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.fact_pass import LEDGER, RULES, FactTable, frame_table
 from mew_lab.log.ledger_rows import whole_number
 
-__all__ = ["TABLES", "FactWriter", "StoredValues", "copy_table", "create_tables", "frame_values"]
+__all__ = ["TABLES", "FactWriter", "StoredValues", "create_tables", "frame_values", "join_tables"]
 
 TABLES: Final = {table.name: table for each in (LEDGER, RULES) for table in each.tables}
 """All tables of facts by their names."""
@@ -53,10 +55,27 @@ def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[FactTa
         connection.execute(f"CREATE TABLE {table.name} ({columns})")
 
 
-def copy_table(connection: duckdb.DuckDBPyConnection, table: str, database: str) -> None:
-    """Replaces the rows of a table by those of the table of this name in an attached database."""
-    connection.execute(f"DELETE FROM {table}")
-    connection.execute(f"INSERT INTO {table} SELECT * FROM {database}.{table}")
+def join_tables(connection: duckdb.DuckDBPyConnection, databases: Sequence[Path]) -> None:
+    """Replaces the rows of all tables by those that the databases have together.
+
+    Two of them may have the same state of a message, and each may have findings about it.
+    """
+    names = [f"half{number}" for number, _ in enumerate(databases)]
+    for name, path in zip(names, databases, strict=True):
+        text = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{text}' AS {name} (READ_ONLY)")
+    for table in TABLES:
+        union = " UNION " if table == "states" else " UNION ALL "
+        both = union.join(f"SELECT * FROM {name}.{table}" for name in names)
+        connection.execute(f"DELETE FROM {table}")
+        if table == "findings":
+            both = (
+                f"SELECT place, arg_max(severity, list_position({[*SEVERITIES]}, severity)), "
+                f"list_sort(flatten(list(rules))) FROM ({both}) GROUP BY place"
+            )
+        connection.execute(f"INSERT INTO {table} {both}")
+    for name in names:
+        connection.execute(f"DETACH {name}")
 
 
 class FactWriter:

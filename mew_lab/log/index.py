@@ -59,9 +59,9 @@ import duckdb
 import numpy as np
 
 from mew_lab.errors import JournalError
-from mew_lab.log.fact_pass import LEDGER, RULES, FactPass
-from mew_lab.log.fact_process import FactProcess
-from mew_lab.log.fact_store import TABLES, FactWriter, copy_table, create_tables, frame_values
+from mew_lab.log.fact_pass import FactPass
+from mew_lab.log.fact_process import FactProcesses
+from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, join_tables
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
@@ -241,7 +241,7 @@ class LogIndex:
         self._lines = LineReader(())
         self._whole: LogIndex | None = None  # of a part
         self._builder: threading.Thread | None = None
-        self._passes: dict[str, FactProcess] = {}  # by the name of the pass, the newest
+        self._processes: FactProcesses | None = None  # the newest
         self._passes_lock = threading.Lock()  # within it no other lock is taken
         self._begins_passes = True
         self._reset()
@@ -391,12 +391,15 @@ class LogIndex:
         """
         self.build()
         while not self._has_facts(fact_pass):
-            process = self._begin_pass(fact_pass)
-            if process is None or not process.wait():
+            processes = self._begin_processes()
+            if processes is None or not processes.wait():
                 self._write_facts_here(fact_pass)
 
     def _has_facts(self, fact_pass: FactPass) -> bool:
-        return all(self._facts.get(table.name) == self._rows for table in fact_pass.tables)
+        return self._has_tables(table.name for table in fact_pass.tables)
+
+    def _has_tables(self, tables: Iterable[str]) -> bool:
+        return all(self._facts.get(table) == self._rows for table in tables)
 
     def _write_facts_here(self, fact_pass: FactPass) -> None:
         with self._lock:
@@ -405,20 +408,24 @@ class LogIndex:
             batches: list[tuple[str, Sequence[Sequence[Any]]]] = []
             fact_pass.run(self._all_records(), lambda table, columns: batches.append((table, columns)))
 
+            tables = [table.name for table in fact_pass.tables]
+
             def insert(cursor: duckdb.DuckDBPyConnection) -> None:
-                for table in fact_pass.tables:
-                    cursor.execute(f"DELETE FROM {table.name}")
+                for table in tables:
+                    cursor.execute(f"DELETE FROM {table}")
                 writer = FactWriter(cursor)
                 for name, columns in batches:
                     writer.put(name, columns)
 
             try:
-                self._store_facts(fact_pass, insert)
+                self._store_facts(tables, insert)
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
-                self._store_facts(fact_pass, insert)
+                self._store_facts(tables, insert)
 
-    def _store_facts(self, fact_pass: FactPass, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    def _store_facts(
+        self, tables: Sequence[str], insert: Callable[[duckdb.DuckDBPyConnection], None]
+    ) -> None:
         count = self._rows
         if self.path is not None:
             self._copy_for_writing()
@@ -427,7 +434,7 @@ class LogIndex:
         cursor = self._opened().cursor()
         insert(cursor)
         cursor.close()
-        self._facts |= dict.fromkeys((table.name for table in fact_pass.tables), count)
+        self._facts |= dict.fromkeys(tables, count)
         self._complete()
 
     @property
@@ -457,60 +464,61 @@ class LogIndex:
     @property
     def passes(self) -> dict[str, float]:
         """The part of the log that each running pass has read, by the name of the pass: from 0 to 1."""
-        with self._passes_lock:
-            running = {name: process for name, process in self._passes.items() if process.is_running}
-        return {name: process.done / max(1, process.rows) for name, process in running.items()}
+        processes = self._processes
+        if processes is None or not processes.is_running:
+            return {}
+        return {name: done / max(1, processes.rows) for name, done in processes.done.items()}
 
     def stop_passes(self) -> None:
         """Ends the passes that are running; what needs their facts begins them anew."""
         with self._passes_lock:
             self._begins_passes = False
-            processes = [*self._passes.values()]
-        for process in processes:
-            process.stop()
+            processes = self._processes
+        if processes is not None:
+            processes.stop()
 
     def _begin_passes(self) -> None:
         """Begins the passes whose facts an index file is to hold."""
-        if self._begins_passes and self.path is not None:
-            for fact_pass in (LEDGER, RULES):
-                if not self._has_facts(fact_pass):
-                    self._begin_pass(fact_pass)
+        if self._begins_passes and self.path is not None and not self._has_tables(TABLES):
+            self._begin_processes()
 
-    def _begin_pass(self, fact_pass: FactPass) -> FactProcess | None:
-        """The process of a pass over all rows, which may be running already; None where none is to do it."""
+    def _begin_processes(self) -> FactProcesses | None:
+        """The processes of the passes over all rows, which may be running already; None where none is to make them."""
         if not self.of_lines or self._done < PROCESS_SIZE:
             return None
         with self._passes_lock:
-            process, of = self._passes.get(fact_pass.name), tuple(self._files)
-            if process is None or process.of != of or process.was_stopped or process.has_succeeded:
-                if process is not None:
-                    process.stop()
-                take = weakref.WeakMethod(self._take_facts)  # a pass for an index that nobody holds ends
-                process = FactProcess(fact_pass, self._source.paths, self._rows, of, take)
-                self._passes[fact_pass.name] = process
-                process.start()
-        return process
+            processes, of = self._processes, tuple(self._files)
+            if processes is None or processes.of != of or processes.was_stopped or processes.has_succeeded:
+                if processes is not None:
+                    processes.stop()
+                take = weakref.WeakMethod(self._take_facts)  # passes for an index that nobody holds end
+                processes = self._processes = FactProcesses(self._source.paths, self._rows, of, take)
+                processes.start()
+        return processes
 
-    def _take_facts(self, process: FactProcess, database: Path) -> None:
-        """Takes the tables that a process has written, if the index is still of the same lines."""
+    def _take_facts(self, processes: FactProcesses, databases: Sequence[Path]) -> None:
+        """Takes the tables that processes have written, if the index is still of the same lines."""
 
         def insert(cursor: duckdb.DuckDBPyConnection) -> None:
-            cursor.execute(f"ATTACH {_quote(str(database))} AS facts (READ_ONLY)")
-            for table in process.fact_pass.tables:
-                copy_table(cursor, table.name, "facts")
-            cursor.execute("DETACH facts")
+            join_tables(cursor, databases)
 
         with self._lock:
-            if self._store is None or process.of != tuple(self._files) or not self._still_holds(self._files):
+            if (
+                self._store is None
+                or processes.of != tuple(self._files)
+                or not self._still_holds(self._files)
+            ):
                 return
-            if self._has_facts(process.fact_pass):
+            if self._has_tables(TABLES):
                 return
             if self.path is None:
-                self._store_facts(process.fact_pass, insert)
+                self._store_facts([*TABLES], insert)
             else:
-                self._replace_file(process.fact_pass, insert)
+                self._replace_file([*TABLES], insert)
 
-    def _replace_file(self, fact_pass: FactPass, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    def _replace_file(
+        self, tables: Sequence[str], insert: Callable[[duckdb.DuckDBPyConnection], None]
+    ) -> None:
         """Puts a copy of the index file with further facts in its place; what reads the index is not disturbed."""
         target = self.path
         assert target is not None
@@ -525,7 +533,7 @@ class LogIndex:
                 if about["files"] != json.dumps(self._files):
                     raise OSError(errno.EEXIST, "another reader of the journal has written its index")
                 facts = json.loads(about["facts"])  # another reader may have stored some of them
-                facts |= dict.fromkeys((table.name for table in fact_pass.tables), self._rows)
+                facts |= dict.fromkeys(tables, self._rows)
                 insert(cursor)
                 self._write_about(cursor, facts)
                 cursor.execute("CHECKPOINT")

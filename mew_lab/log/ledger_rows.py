@@ -39,15 +39,15 @@ from mew_lab.ledger.calls import Change, Proposal, Rejection, Request
 from mew_lab.ledger.chats import ChatChange, ChatMessage
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange
-from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
 from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
-from mew_lab.log.entries import RecordedEntry, entry_of
+from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
-from mew_lab.log.numbering import NumberedEntry
 from mew_lab.log.pairs import Pair, pair_of
+from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
 from mew_lab.protocol.permit import PROFILES
@@ -135,12 +135,15 @@ class RequestRow(LedgerRow):
 
 @dataclass(slots=True, eq=False)
 class ProposalRow(LedgerRow):
-    """One `mcp/proposal`: its record, its newest state, its first decision, its fulfilment and the note of it."""
+    """One `mcp/proposal`: its record, its newest state, its first decision, and the note of that.
+
+    The row of its fulfilment refers to it, and it does not refer back: rows in a cycle would stay until they are looked
+    for (`rare_collection`).
+    """
 
     opened: RecordedEntry
     call: Proposal | None
     pair: Pair | None = None
-    request: RequestRow | None = None
     note: DecisionNote | None = None
 
     @property
@@ -271,6 +274,8 @@ class LedgerPass:
     Args:
         verdicts: Whether it also makes a row for the verdict on each message, which takes most of the memory.
         states: The states that it keeps up to date, too.
+        source: The ledger, where other readers share it.
+        counts: Whether it counts messages. Without, the rows of participants and the uses of grants are not complete.
 
     Attributes:
         rows: The rows that may still change, by frame, in order.
@@ -280,7 +285,14 @@ class LedgerPass:
         due: Whether `settle` should be called, to limit the memory.
     """
 
-    def __init__(self, *, verdicts: bool = False, states: MessageStates | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        verdicts: bool = False,
+        states: MessageStates | None = None,
+        source: RecordLedger | None = None,
+        counts: bool = True,
+    ) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in _SETTLED}
         self.traffic: dict[tuple[int, int], int] = {}
         self.talk: dict[tuple[str, str], int] = {}
@@ -288,8 +300,9 @@ class LedgerPass:
         self.due = False
         self._verdicts = verdicts
         self._states = states
-        self._names: dict[str, str] = {}  # id of a connection -> participant
-        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        self._source = RecordLedger() if source is None else source
+        self._ledger, self._names = self._source.ledger, self._source.names
+        self._counts_messages = counts
         self._counts: Counter[str] = Counter()  # rows of each frame
         self._added = 0
         self._weight = 0
@@ -318,23 +331,14 @@ class LedgerPass:
     def observe(self, record: Record) -> None:
         """Records the next record of the log."""
         self.places += 1
-        if record.raw is None:
+        self._source.observe(record, self.places)
+        entry = self._source.entry
+        if entry is None:
             self._on_event(record)
             return
-        entry = NumberedEntry(record, self.places, self.places)
         kind = entry.kind
-        # Every message of a log passes here, so counts are kept in plain dicts.
-        moment = math.floor(entry.t), family_index(kind)
-        self.traffic[moment] = self.traffic.get(moment, 0) + 1
-        to, talk = entry.to, self.talk
-        for name in to if len(to) == 1 else dict.fromkeys(to) if to else ("",):
-            talk[entry.sender, name] = talk.get((entry.sender, name), 0) + 1
-        self._count(entry)
-        if record.grant and record.verdict == "accepted":
-            grant = self._grants.get(record.grant)
-            if grant is not None:
-                grant.uses += 1
-                grant.last_use = entry.t
+        if self._counts_messages:
+            self._count(entry)
         if self._verdicts and record.verdict in ("accepted", "refused"):
             self._add("verdicts", VerdictRow(record, entry.members, self._origin_of(record)))
         if kind == "participant/status" and not entry.refused:
@@ -342,7 +346,7 @@ class LedgerPass:
         elif kind == "space/invite" and record.verdict == "accepted" and entry.id:
             origin = PermissionOrigin("invitation", entry.sender, record.seq)
             self._origins.setdefault(entry.id, origin)
-        for change in self._ledger.observe(entry):
+        for change in self._source.changes:
             self._rules[type(change)](change, entry)
             if self._states is not None:
                 self._states.apply(change)
@@ -374,7 +378,6 @@ class LedgerPass:
             self._participant(record.participant, record.now.timestamp()).refused += 1
             if self._verdicts:
                 self._add("verdicts", VerdictRow(record, {}, UNKNOWN_ORIGIN))
-        _name_connection(self._names, record)
         if record.event == "enrolled":
             origin = PermissionOrigin("configuration", profile=_profile_of(record.detail))
             self._profiles[record.participant] = origin
@@ -442,7 +445,6 @@ class LedgerPass:
         request = self.rows["requests"][-1]  # the request itself was observed just before
         assert request.opened is entry
         request.proposals.append(proposal)
-        proposal.request = request
         if request.note is not None and request.note.proposal == proposal.opened.id:
             proposal.note = request.note
 
@@ -523,6 +525,17 @@ class LedgerPass:
             row.max_tokens = whole_number(entry.payload.get("max_tokens"))
 
     def _count(self, entry: RecordedEntry) -> None:
+        # Every message of a log passes here, so counts are kept in plain dicts.
+        moment = math.floor(entry.t), family_index(entry.kind)
+        self.traffic[moment] = self.traffic.get(moment, 0) + 1
+        to, talk = entry.to, self.talk
+        for addressee in to if len(to) == 1 else dict.fromkeys(to) if to else ("",):
+            talk[entry.sender, addressee] = talk.get((entry.sender, addressee), 0) + 1
+        if entry.grant and entry.verdict == "accepted":
+            grant = self._grants.get(entry.grant)
+            if grant is not None:
+                grant.uses += 1
+                grant.last_use = entry.t
         if entry.verdict == "sent" or entry.sender in GATEWAYS:
             return
         name = entry.record.participant or entry.sender
@@ -536,10 +549,10 @@ class LedgerPass:
             row.requests += 1
         elif entry.kind == "mcp/proposal":
             row.proposals += 1
-        for to in entry.to if len(entry.to) < 2 else {self._names.get(to, to) for to in entry.to}:
-            addressee = self._participants.get(self._names.get(to, to))
-            if addressee is not None:
-                addressee.addressed += 1
+        for id in to if len(to) < 2 else {self._names.get(id, id) for id in to}:
+            addressed = self._participants.get(self._names.get(id, id))
+            if addressed is not None:
+                addressed.addressed += 1
 
     def _participant(self, name: str, t: float) -> ParticipantRow:
         row = self._participants.get(name)
@@ -611,12 +624,6 @@ def whole_number(value: object) -> int | None:
     return value if type(value) is int and -(2**63) <= value < 2**63 else None
 
 
-def _name_connection(names: dict[str, str], record: Record) -> None:
-    """Notes which participant an id of a connection means, as a `joined` states it."""
-    if record.event == "joined" and record.verdict != "refused" and record.detail:
-        names[record.detail] = record.participant
-
-
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -656,8 +663,7 @@ class MessageStates:
     """Computes the `MessageState` of each message that opens something, as the records come."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}  # id of a connection -> participant
-        self._ledger = Ledger(logical=lambda id: self._names.get(id, id))
+        self._source = RecordLedger()
         self._place = 0
         self._changed: dict[
             int, tuple[str, float | None, str]
@@ -669,10 +675,8 @@ class MessageStates:
     def observe(self, record: Record) -> None:
         """Records the next record of the log."""
         self._place += 1
-        if record.raw is None:
-            _name_connection(self._names, record)
-            return
-        for change in self._ledger.observe(entry_of(record, self._place)):
+        self._source.observe(record, self._place)
+        for change in self._source.changes:
             self.apply(change)
 
     def take(self) -> list[MessageState]:

@@ -16,8 +16,7 @@ class NumberedEntry(RecordedEntry):
     """The entry of a record whose `seq` is its number: the record's own, or the next free one where that is taken."""
 
     def __init__(self, record: Record, number: int, place: int) -> None:
-        super().__init__(record, place)
-        self.seq = number
+        super().__init__(record, place, number)
 
 
 def numbered(records: Iterable[Record], after: int = 0, *, first: int = 1) -> Iterator[NumberedEntry]:

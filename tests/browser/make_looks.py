@@ -9,6 +9,7 @@ and are not kept. Part of it may be beside a mock-up, so widths are those of the
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -17,11 +18,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 from make_pictures import SCENE, WAITING, make_room, opened, settle
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from test_workshop_view import DOCUMENT, SCRIPT
 
 from mew_lab.views.views import PARTS
 
 WIDTHS = (1600, 1200, 360)
 EMPTY = "%load_ext mew_lab\nimport mew_lab\nlab = mew_lab.up('workshop', journal=None)"
+# The workshop has a file open, of a tool with two parameters and a model that answers from a script.
+OPEN_FILE = f"""
+import json
+from mew_lab.agent.models import ScriptedModel
+from mew_lab.tools_agent.agent_file import save_agent_file
+save_agent_file(json.loads({json.dumps(json.dumps(DOCUMENT))}), "shop.yaml")
+lab.view.workshop.open_file("shop.yaml", model=ScriptedModel({SCRIPT}))
+"""
 # What is opened before a part is shot: the tools have a form only when one is chosen.
 OPENED = {"tools": "[role=option], .mew-tool", "streams": "tbody tr", "feed": "tbody tr:last-child"}
 
@@ -59,7 +69,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     parts, count = arguments.only, 0
-    for state, setup in (("empty", [EMPTY]), ("busy", [SCENE, WAITING])):
+    for state, setup in (("empty", [EMPTY]), ("busy", [SCENE, WAITING, OPEN_FILE])):
         with opened({"width": 1800, "height": 1200}) as open_book:
             book = open_book([*setup, *(f"lab.view.{part}" for part in parts)])
             make_room(book)

@@ -40,7 +40,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(fact_pass.name)
             fact_pass.run(records, put)
 
-        for module in ("fact_pass", "filter.facts", "index"):
+        for module in ("fact_pass", "filter.facts"):
             monkeypatch.setattr(f"mew_lab.log.{module}.{name}", fact_pass._replace(run=run))
     return names
 
@@ -88,7 +88,7 @@ def test_processes_find_what_a_plain_pass_finds(
 def test_a_pass_that_is_stopped_is_begun_again_by_what_needs_it(tmp_path: Path, here: list[str]) -> None:
     log = open_log(journal(tmp_path, 0))
     index = log.index
-    assert set(index.passes) <= {"ledger", "rules"}
+    assert set(index.passes) <= {"calls", "others"}
     assert all(0 <= part <= 1 for part in index.passes.values())
     index.stop_passes()
     wait_until(lambda: not index.passes)
@@ -114,7 +114,7 @@ def test_facts_of_lines_that_are_no_more_are_not_stored(tmp_path: Path) -> None:
 def test_a_pass_is_made_here_where_no_process_can_be_begun(
     tmp_path: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mew_lab.log.fact_process.COMMAND", (str(tmp_path / "none"),))
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", (str(tmp_path / "none"),))
     log = open_log(journal(tmp_path, 0))
     assert len(log.requests()) > 0
     log.diagnose()
@@ -124,23 +124,23 @@ def test_a_pass_is_made_here_where_no_process_can_be_begun(
 def test_a_pass_that_fails_is_made_here(
     tmp_path: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mew_lab.log.fact_process.COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
     assert len(open_log(journal(tmp_path, 0)).requests()) > 0
     assert here == ["ledger"]
 
 
 def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
-    monkeypatch.setattr("mew_lab.log.fact_process.COMMAND", wait)
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", wait)
     log = open_log(journal(tmp_path, 0))
-    assert set(log.index.passes) == {"ledger", "rules"}
+    assert set(log.index.passes) == {"calls", "others"}
     del log
     wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("log pass")])
 
 
 ENDS_AT_ONCE = """
 import sys
-import mew_lab.log.fact_process as process
+import mew_lab.log.child_process as process
 import mew_lab.log.index as module
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
@@ -160,5 +160,5 @@ def test_a_process_ends_while_its_passes_run(tmp_path: Path) -> None:
         check=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.stdout == "['ledger', 'rules']\n" and done.stderr == ""
+    assert done.stdout == "['calls', 'others']\n" and done.stderr == ""
     assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "j.jsonl.idx"]

@@ -15,16 +15,8 @@ from typing import Any, Final
 from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
-from mew_lab.log.diagnose.findings import (
-    Mark,
-    PlacedEntry,
-    Rule,
-    RuleContext,
-    RuleFamily,
-    changes_of,
-    word,
-    words,
-)
+from mew_lab.log.diagnose.findings import RecentIds, Rule, RuleContext, RuleFamily, changes_of, word, words
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.intake import answer_fault, malformed
 from mew_lab.protocol.visible import one_line
@@ -32,6 +24,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["CALL_RULES", "CallRules"]
 
 MAX_WAITING = 100_000  # requests without an answer, and as many undecided proposals
+MAX_IDS = 100_000  # of requests and proposals that are remembered, at least
 MAX_COMPARED = 50  # open proposals of the same tool, or waiting requests, that a request is compared with
 REPEATED = 5  # equal calls in a row
 MAX_CALLERS = 2000
@@ -215,7 +208,6 @@ CALL_RULES: Final = (
         REPEATED_CALL,
     ),
 )
-_CALLS = ("mcp/request", "mcp/proposal")
 
 
 class _FanOut:
@@ -250,6 +242,7 @@ class CallRules(RuleFamily):
         # method, tool -> ids of its undecided proposals, the oldest first
         self._proposed: dict[tuple[str, str], dict[str, None]] = {}
         self._calls: BoundedDict[str, tuple[PlacedEntry, int]] = BoundedDict(MAX_CALLERS)
+        self._ids = RecentIds(MAX_IDS)  # of requests and proposals
 
     def finish(self) -> None:
         for mark in self._waiting.values():
@@ -262,6 +255,7 @@ class CallRules(RuleFamily):
     # --- one step a kind ---
 
     def _on_request(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        self._ids.add(entry.id, entry.sender, entry.kind)
         if entry.malformed:
             self._report_malformed_call(entry)
             return
@@ -301,6 +295,7 @@ class CallRules(RuleFamily):
         self._count_repeats(entry, method)
 
     def _on_proposal(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
+        self._ids.add(entry.id, entry.sender, entry.kind)
         if entry.malformed:
             self._report_malformed_call(entry)
             return
@@ -348,10 +343,9 @@ class CallRules(RuleFamily):
             for change in calls:
                 if change.what == "claimed":
                     self._judge_claimed_answer(change.call, entry)
-        if not calls and not any(self._is_forgotten(id) for id in about):
-            known = [self.context.ids.get(id) for id in about]
-            if not any(found is not None and found[1] in _CALLS for found in known):
-                self._report_no_request(entry)
+        is_known = calls or any(self._is_forgotten(id) for id in about)
+        if not is_known and not any(map(self._ids.get, about)):
+            self._report_no_request(entry)
 
     def _on_withdraw(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         self._judge_end(entry, changes, WITHDRAW_NOTHING)
@@ -367,7 +361,7 @@ class CallRules(RuleFamily):
             self._report_malformed_call(entry)
             return
         calls = [change for change in changes if isinstance(change, Change)]
-        known = [self.context.ids.get(id) for id in entry.correlation_id]
+        known = [self._ids.get(id) for id in entry.correlation_id]
         if not calls and not any(found is not None and found[1] == "mcp/proposal" for found in known):
             self.report(nothing, entry, sender=word(entry.sender), id=word(entry.id))
         for change in calls:

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import PlacedEntry, Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.record_ledger import PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["CHAT_RULES", "LOOP_LENGTH", "LOOP_SECONDS", "ChatRules"]

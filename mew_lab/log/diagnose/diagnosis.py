@@ -7,9 +7,6 @@ ledger observes it, and then the steps of its kind and of each change judge it. 
 what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
 however long the log is, and all tables are bounded.
 
-A log may begin in the middle of its session, or miss lines: then it cannot say that something never was there. What a
-rule misses in such a log is a note (`Rule.needs_whole`).
-
 `diagnose` keeps at most 10,000 findings of each rule and severity; it counts all. `judge_messages` also says which
 messages have any.
 
@@ -27,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.ledger import Ledger
 from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
 from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
 from mew_lab.log.diagnose.findings import (
@@ -35,8 +31,6 @@ from mew_lab.log.diagnose.findings import (
     ChangeStep,
     EntryStep,
     LogFinding,
-    Mark,
-    PlacedEntry,
     RecentIds,
     RecordStep,
     Rule,
@@ -50,8 +44,7 @@ from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
 from mew_lab.log.ledger_rows import rare_collection
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import holds_opening
-from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -60,17 +53,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "FAMILIES",
     "RULES",
     "Diagnosis",
     "DiagnosisPass",
+    "FindingCollector",
     "MessageJudgement",
+    "RuleFamilies",
     "at_least",
     "diagnose",
     "judge_messages",
 ]
 
 MAX_FINDINGS = 10_000  # of one rule that are kept
-MAX_IDS = 100_000  # ids that are remembered, at least
 MAX_RELATED = 8  # ids of other messages of a finding
 SHOWN = 20  # findings that are printed
 SHOWN_HTML = 200
@@ -93,7 +88,8 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Every rule by its id."""
 
-_FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
+RuleFamilies = tuple[Callable[[RuleContext], RuleFamily], ...]
+FAMILIES: Final[RuleFamilies] = (
     *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules),
     MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
 )
@@ -103,7 +99,7 @@ class MessageJudgement(NamedTuple):
     """The findings about one message, for the columns `diag.severity` and `diag.rule` of an index.
 
     `place` is the place of the record among all records of the log, from 1; unique, unlike `seq`. `severity` is the
-    highest of its findings, and `rules` are the rules in their order.
+    highest of its findings, and `rules` are the ids of their rules in alphabetical order.
     """
 
     place: int
@@ -116,33 +112,41 @@ class DiagnosisPass:
 
     Args:
         emit: Called with each finding.
+        families: The families of rules that judge.
+        source: The ledger of the first session, where other readers share it.
+
+    Attributes:
+        places: The number of records so far; `messages` is that of the messages.
     """
 
-    def __init__(self, emit: Callable[[LogFinding], None]) -> None:
-        self.places = 0
+    def __init__(
+        self,
+        emit: Callable[[LogFinding], None],
+        *,
+        families: RuleFamilies = FAMILIES,
+        source: RecordLedger | None = None,
+    ) -> None:
+        self.places = self.messages = 0
         self._emit = emit
+        self._family_types = families
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
         self._seq = 0  # of the newest message
-        self._last = -1  # seq of the newest record
-        self._begin()
+        self._begin(RecordLedger() if source is None else source)
 
-    def _begin(self, *, whole: bool = False) -> None:
+    def _begin(self, source: RecordLedger) -> None:
         """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
-        self._names: BoundedDict[str, str] = BoundedDict(MAX_IDS)  # id of a connection -> participant
-        self._assumed: BoundedDict[str, int] = BoundedDict(MAX_IDS)
-        names, self._whole = self._names, whole
-        self._ledger = Ledger(logical=lambda id: names.get(id, id))
+        self._source = source
         context = RuleContext(
             self._report,
-            self._ledger,
+            source.ledger,
             RecentIds(MAX_IDS),
-            names,
-            self._assumed,
+            source.names,
+            source.assumed,
             lambda: self._now,
-            lambda: self._whole,
+            lambda: source.whole,
         )
-        self._families = [family(context) for family in _FAMILIES]
+        self._families = [family(context) for family in self._family_types]
         self._always: list[EntryStep] = [
             family.always for family in self._families if family.always is not None
         ]
@@ -163,25 +167,21 @@ class DiagnosisPass:
     def observe(self, record: Record) -> None:
         """Judges the next record of the log."""
         self.places += 1
-        if record.seq > self._last + 1:  # the lines between cannot be read, or are not in this log
-            self._whole = False
-        self._last = record.seq
+        self.messages += record.raw is not None
         if record.event == "opened":
             self._open(record)
         elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
             self.finish()
-            self._begin()
+            self._begin(RecordLedger(self._source.chapters))
         self._now = record.now
         if self._told:
             self._told.clear()
-        if record.raw is None:
+        self._source.observe(record, self.places)
+        entry, changes = self._source.entry, self._source.changes
+        if entry is None:
             self._on_event(record)
             return
         self._seq = record.seq
-        entry = PlacedEntry(record, self.places)
-        if not self._whole:
-            self._assume_connection(entry)
-        changes = self._ledger.observe(entry)
         if entry.refused:
             for refusal in self._refusals:
                 refusal(record, entry, self.places)
@@ -204,22 +204,14 @@ class DiagnosisPass:
         about = read_members(record.detail) or {}
         if "previous" in about:  # a later file of the same session
             return
+        source = self._source
         if self.places > 1:
             self.finish()
+            source = RecordLedger(source.chapters)
         self._seq = 0
-        self._begin(whole=holds_opening(about))
-
-    def _assume_connection(self, entry: PlacedEntry) -> None:
-        """Takes the sender of a message for a connection of the participant that the record states."""
-        owner, sender = entry.record.participant, entry.sender
-        if entry.record.verdict == "accepted" and owner and sender not in self._names:
-            self._names[sender] = owner
-            if owner != sender:
-                self._assumed[sender] = entry.seq
+        self._begin(source)
 
     def _on_event(self, record: Record) -> None:
-        if record.event == "joined" and record.verdict != "refused" and record.detail:
-            self._names[record.detail] = record.participant
         if record.verdict == "refused":
             for refusal in self._refusals:
                 refusal(record, None, self.places)
@@ -238,7 +230,7 @@ class DiagnosisPass:
         )
         others = tuple(dict.fromkeys(other for other in related if other and other != id))[:MAX_RELATED]
         severity, sentence = rule.severity, rule.sentence.format(**words)
-        if rule.needs_whole and not self._whole:
+        if rule.needs_whole and not self._source.whole:
             severity, sentence = "note", f"{sentence}; {NOT_WHOLE}"
         self._emit(LogFinding(severity, rule.id, rule.requirement, sentence, place, seq, time, id, others))
 
@@ -263,12 +255,19 @@ class Diagnosis(Sequence[LogFinding]):
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str]) -> Diagnosis:
-        """The diagnosis that was written as `rows`, with the findings on lines that could not be read."""
-        (_, about), *others = rows
-        counts = json.loads(about)
-        findings = [*map(_read_finding, others), *map(_unreadable, faults)]
-        unkept = {(severity, rule): count for severity, rule, count in counts["unkept"]}
-        return cls(findings, messages=counts["messages"], unkept=unkept)
+        """The diagnosis whose parts were written as `rows`, with the findings on lines that could not be read.
+
+        The parts are of the same messages, and of different rules.
+        """
+        findings, messages, unkept = list(map(_unreadable, faults)), 0, dict[tuple[str, str], int]()
+        for number, text in rows:
+            if number:
+                findings.append(_read_finding(text))
+            else:
+                counts = json.loads(text)
+                messages = counts["messages"]
+                unkept |= {(severity, rule): count for severity, rule, count in counts["unkept"]}
+        return cls(findings, messages=messages, unkept=unkept)
 
     @property
     def rows(self) -> Iterator[tuple[int, str]]:
@@ -388,8 +387,8 @@ class Diagnosis(Sequence[LogFinding]):
         )
 
 
-def _read_finding(row: tuple[int, str]) -> LogFinding:
-    severity, rule, requirement, sentence, place, seq, time, id, related = json.loads(row[1])
+def _read_finding(text: str) -> LogFinding:
+    severity, rule, requirement, sentence, place, seq, time, id, related = json.loads(text)
     at = None if time is None else datetime.fromisoformat(time)
     return LogFinding(severity, rule, requirement, sentence, place, seq, at, id, tuple(related))
 
@@ -419,57 +418,69 @@ def at_least(severity: str) -> tuple[str, ...]:
     return SEVERITIES[SEVERITIES.index(severity) :]
 
 
-def diagnose(
-    records: Iterable[Record],
-    faults: Callable[[], Iterable[str]] = tuple,
-    *,
-    observe: Callable[[LogFinding], object] = lambda _: None,
-) -> Diagnosis:
+class FindingCollector:
+    """Keeps the findings of a log, at most 10,000 of each rule and severity, and the judgement of each message."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], list[LogFinding]] = {}
+        self._unkept = Counter[tuple[str, str]]()
+        self._found: dict[int, list[tuple[str, str]]] = {}  # place -> (severity, rule)
+
+    def add(self, finding: LogFinding) -> None:
+        """Adds a finding of the log."""
+        key = finding.severity, finding.rule
+        findings = self._kept.setdefault(key, [])
+        if len(findings) < MAX_FINDINGS:
+            findings.append(finding)
+        else:
+            self._unkept[key] += 1
+        if finding.place:
+            self._found.setdefault(finding.place, []).append(key)
+
+    @property
+    def judgements(self) -> list[MessageJudgement]:
+        """The judgement of each message that has findings, in the order of the log."""
+        return [
+            MessageJudgement(
+                place,
+                max((severity for severity, _ in found), key=SEVERITIES.index),
+                tuple(sorted({rule for _, rule in found})),
+            )
+            for place, found in sorted(self._found.items())
+        ]
+
+    def diagnosis(self, messages: int, faults: Iterable[str] = ()) -> Diagnosis:
+        """The diagnosis of a log of so many messages; `faults` are sentences on lines that could not be read."""
+        every = [finding for findings in self._kept.values() for finding in findings]
+        return Diagnosis([*every, *map(_unreadable, faults)], messages=messages, unkept=self._unkept)
+
+
+def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple) -> Diagnosis:
     """The findings of a log.
 
     Args:
         records: Its records, in order; read once.
         faults: Returns the sentences on lines that could not be read, after the records were read.
-        observe: Called with each finding about the records, also with those that are not kept.
     """
-    kept: dict[tuple[str, str], list[LogFinding]] = {}
-    unkept = Counter[tuple[str, str]]()
-
-    def keep(finding: LogFinding) -> None:
-        observe(finding)
-        findings = kept.setdefault((finding.severity, finding.rule), [])
-        if len(findings) < MAX_FINDINGS:
-            findings.append(finding)
-        else:
-            unkept[finding.severity, finding.rule] += 1
-
-    messages = 0
-    judge = DiagnosisPass(keep)
-    with rare_collection:
-        for record in records:
-            messages += record.raw is not None
-            judge.observe(record)
-        judge.finish()
-        every = [finding for findings in kept.values() for finding in findings]
-        return Diagnosis([*every, *map(_unreadable, faults())], messages=messages, unkept=unkept)
+    return _judge(records, faults)[1]
 
 
 def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], Diagnosis]:
     """The judgement of each message that has findings, in the order of the log, and the diagnosis, from one pass."""
-    found: dict[int, list[tuple[str, str]]] = {}
+    findings, diagnosis = _judge(records)
+    return findings.judgements, diagnosis
 
-    def note(finding: LogFinding) -> None:
-        if finding.place:
-            found.setdefault(finding.place, []).append((finding.severity, finding.rule))
 
-    diagnosis = diagnose(records, observe=note)
-    judgements = []
-    for place in sorted(found):
-        severity = max((severity for severity, _ in found[place]), key=SEVERITIES.index)
-        judgements.append(
-            MessageJudgement(place, severity, tuple(dict.fromkeys(rule for _, rule in found[place])))
-        )
-    return judgements, diagnosis
+def _judge(
+    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple
+) -> tuple[FindingCollector, Diagnosis]:
+    findings = FindingCollector()
+    judge = DiagnosisPass(findings.add)
+    with rare_collection:
+        for record in records:
+            judge.observe(record)
+        judge.finish()
+        return findings, findings.diagnosis(judge.messages, faults())
 
 
 def _unreadable(fault: str) -> LogFinding:

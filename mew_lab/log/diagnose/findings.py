@@ -20,15 +20,13 @@ from typing import Any, NamedTuple, Protocol
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
 __all__ = [
     "SEVERITIES",
     "LogFinding",
-    "Mark",
-    "PlacedEntry",
     "RecentIds",
     "Report",
     "Rule",
@@ -87,33 +85,6 @@ class LogFinding(NamedTuple):
     time: datetime | None
     id: str
     related: tuple[str, ...] = ()
-
-
-class Mark(NamedTuple):
-    """What is kept of a message that a later message may concern."""
-
-    place: int
-    seq: int
-    time: datetime
-    id: str
-    sender: str
-    to: tuple[str, ...]
-
-
-class PlacedEntry(RecordedEntry):
-    """The entry of a record. Its `seq` is the record's place among all records of the log, from 1, which is unique."""
-
-    def __init__(self, record: Record, place: int) -> None:
-        super().__init__(record)
-        self.seq = place
-        self._mark: Mark | None = None
-
-    @property
-    def mark(self) -> Mark:
-        if self._mark is None:
-            record = self.record
-            self._mark = Mark(self.seq, record.seq, record.now, self.id, self.sender, self.to)
-        return self._mark
 
 
 class Report(Protocol):

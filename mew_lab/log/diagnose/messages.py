@@ -11,8 +11,9 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
 from mew_lab.log.line import read_members
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kinds import HANDLES, KINDS, is_reserved
 from mew_lab.protocol.text import parse_timestamp

@@ -10,7 +10,8 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, described_member, read_welcome
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
 from mew_lab.space.events import Record

@@ -13,8 +13,9 @@ from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, changes_of, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, changes_of, word
 from mew_lab.log.line import read_members
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
 from mew_lab.protocol.pattern import AnyOf, Field, Glob, ObjectPattern, compile_pattern

@@ -10,7 +10,8 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["REASONING_RULES", "ReasoningRules"]

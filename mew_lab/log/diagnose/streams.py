@@ -11,8 +11,9 @@ from typing import Final
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.streams import StreamChange
-from mew_lab.log.diagnose.findings import Mark, PlacedEntry, Rule, RuleContext, RuleFamily, changes_of, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, changes_of, word
 from mew_lab.log.line import read_members
+from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
 

@@ -144,6 +144,10 @@ for line in sys.stdin:
                     *TOOLS,
                 ]
             }
+    elif MODE == "malformed" and method == "tools/call":
+        sys.stdout.write("{not json\n")
+        say({"jsonrpc": "2.0", "id": id, **message["params"]["arguments"]})
+        continue
     elif method == "tools/call" and message["params"]["name"] != "nope":
         result = call(
             message["params"]["name"],

@@ -31,6 +31,7 @@ from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.template import fill_prompt
 
@@ -91,6 +92,14 @@ class Execution:
         if self.structured is not None:
             result["structuredContent"] = dict(self.structured)
         return {**result, "_meta": meta} if meta else result
+
+    @property
+    def results(self) -> list[Any]:
+        """The results of the tools that the model called, each as it came; None where none came. Spec: TA-45."""
+        return [
+            record.result.raw if isinstance(record.result, ToolResult) else record.result
+            for record in self.calls
+        ]
 
 
 class _Conversation(NamedTuple):

@@ -328,9 +328,9 @@ class Executor:
             self._conversations[done.context] = _Conversation(caller, exchanges[-MAX_EXCHANGES:], ends_at)
 
     def _refuse(self, tool: ToolDefinition, arguments: Mapping[str, Any], trigger: Envelope | None) -> str:
-        """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50."""
-        if trigger is not None and tool.callers is not None and trigger.sender not in tool.callers:
-            return f"{tool.name} was not called: its file does not list {one_line(trigger.sender, 80)} as a caller"
+        """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50, TA-72."""
+        if trigger is not None and (reason := tool.refuse_caller(trigger)):
+            return f"{tool.name} was not called: {reason}"
         if missing := self.missing(tool):
             return f"{tool.name} was not called: it needs {', '.join(missing)}, which nobody offers now"
         if faults := tool.faults_of(arguments):

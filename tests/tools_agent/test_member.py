@@ -237,6 +237,23 @@ async def test_only_the_listed_callers_may_call_a_tool_and_the_model_is_told_who
         assert f"This call came from the participant {name}." in messages[0].content
 
 
+async def test_a_caller_may_be_limited_to_the_calls_that_match_a_pattern(site: Site) -> None:
+    def calls(what: str) -> dict[str, Any]:
+        return {"id": "other", "payload": {"params": {"arguments": {"what": what}}}}
+
+    model = Script(*[Reply("yes")] * 4)
+    await site.desk(model, described({**ASK, "callers": ["human", calls("public/**"), calls("!secret/**")]}))
+    human, other = await site.seat("human"), await site.seat("other")
+    for caller, what in ((human, "secret/a"), (other, "public/a"), (other, "b"), (other, "public/a/b")):
+        assert (await caller.call("desk/ask", {"what": what})).text == "yes"
+    for arguments in ({"what": "secret/a"}, {"what": ["b"]}, {}):
+        with pytest.raises(
+            ToolFailed, match="ask was not called: its file permits other only calls that match"
+        ):
+            await other.call("desk/ask", arguments)
+    assert len(model.asked) == 4
+
+
 async def test_the_steps_of_a_call_are_its_progress_for_a_caller_that_asked_for_it(site: Site) -> None:
     await site.tool("eye", look)
     turns = [wants("eye/look", {"place": str(n)}, why=f"step {n}") for n in (1, 2)]

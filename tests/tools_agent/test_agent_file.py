@@ -196,6 +196,11 @@ def test_a_name_that_mcp_does_not_take_is_refused(name: str) -> None:
     assert "metadata.tools[0].name" in fault and "cannot name a tool" in fault
 
 
+def test_an_invisible_character_in_a_name_is_shown_as_one_escape() -> None:
+    (fault,) = faults(document(tools=[TOOL | {"name": "a\ab"}]))
+    assert fault.count("\\") == 1 and "\a" not in fault
+
+
 def test_all_faults_of_a_file_are_told_at_once_each_with_its_place() -> None:
     whole = {
         "metadata": {

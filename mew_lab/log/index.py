@@ -8,8 +8,8 @@ The journal is the truth, and the index is a copy of its columns that may be del
        │                                             │ rows(where): places
        └── pread(start, length) ── text(place) ──────┘
 
-- Each line is parsed once. A filter on columns reads the index alone; the text of a message is read from the journal by
-  the offset and the length of its line.
+- Each line is parsed once, those of a large file in two processes (`line_process`). A filter on columns reads the index
+  alone; the text of a message is read from the journal by the offset and the length of its line.
 - The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
   private temporary folder beside the journal and renamed to `<journal>.idx` when it is complete.
 - At the next opening the index is taken where version, device, inode, first line and the last indexed line of each file
@@ -29,7 +29,7 @@ text is in `diagnosis`. The tables `frame_…` hold the frames of the ledger. Th
 kept beside a journal of `PROCESS_SIZE` bytes, the passes that make them begin as soon as it is built, in processes of
 their own (`fact_process`): `passes` tells how far they are, and `stop_passes` ends them.
 
-Only this module, `fact_store` and parquet.py, which reads what `write_parquet` writes, know DuckDB.
+`line_store` holds the tables of lines, and `fact_store` those of facts.
 
 Spec: §3.6.8.
 """
@@ -40,7 +40,6 @@ import errno
 import hashlib
 import json
 import os
-import queue
 import secrets
 import shutil
 import stat
@@ -53,7 +52,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -64,9 +63,18 @@ from mew_lab.log.fact_process import FactProcesses
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, join_tables
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
-from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject, record_columns
+from mew_lab.log.line_columns import (
+    BATCH,
+    ColumnParser,
+    Header,
+    Reached,
+    Subject,
+    read_columns,
+    record_columns,
+)
+from mew_lab.log.line_process import LineProcess, Split, find_split
 from mew_lab.log.line_search import Needle, find_lines
-from mew_lab.log.peers import PeerLine
+from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
 
@@ -81,8 +89,6 @@ SIDE_CAR = 16 * 1024 * 1024
 PROCESS_SIZE = 16 * 1024 * 1024
 """The facts of a smaller journal are known before a process for them has begun."""
 
-CHUNK = 256 * 1024  # bytes that are read at a time
-BATCH = 8192  # rows that are inserted at a time, at least
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -91,19 +97,6 @@ Progress = Callable[[int, int], None]
 
 _TABLES = """
 CREATE TABLE about (name VARCHAR, value VARCHAR);
-CREATE TABLE headers (
-    header INTEGER, event VARCHAR, space VARCHAR, participant VARCHAR, connection VARCHAR, via VARCHAR,
-    verdict VARCHAR, code VARCHAR, pattern VARCHAR, "grant" VARCHAR, runtime_id VARCHAR, detail VARCHAR,
-    receivers VARCHAR[], message BOOLEAN
-);
-CREATE TABLE subjects (
-    subject INTEGER, source VARCHAR, addressees VARCHAR[], kind VARCHAR, method VARCHAR, tool VARCHAR
-);
-CREATE TABLE lines (
-    place BIGINT, file INTEGER, start BIGINT, length BIGINT, body INTEGER, seq BIGINT, "time" TIMESTAMPTZ,
-    header INTEGER, subject INTEGER, size BIGINT, id VARCHAR, ts VARCHAR, context VARCHAR, correlation_id VARCHAR[]
-);
-CREATE TABLE stored (place BIGINT, record VARCHAR, json VARCHAR);
 CREATE VIEW entries AS SELECT
     place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
     pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
@@ -120,15 +113,6 @@ FACTS: dict[str, tuple[str, ...]] = {
     "findings": ("diag.severity", "diag.rule"),
 }
 """The tables of facts that the view `judged` has columns of."""
-_HEADERS = json.dumps(
-    [
-        dict.fromkeys(Header._fields, "VARCHAR")
-        | {"header": "INTEGER", "receivers": ["VARCHAR"], "message": "BOOLEAN"}
-    ]
-)
-_SUBJECTS = json.dumps(
-    [dict.fromkeys(Subject._fields, "VARCHAR") | {"subject": "INTEGER", "addressees": ["VARCHAR"]}]
-)
 
 
 class _FileState(NamedTuple):
@@ -281,7 +265,7 @@ class LogIndex:
     def _add_found(self, needles: Sequence[Needle]) -> bool:
         self._lines = LineReader(self._source.paths)
         before = 0
-        with _Inserter(self._opened()) as inserter:
+        with LineWriter(self._opened().cursor()) as writer:
             for number, path in enumerate(self._source.paths):
                 columns, places = None, list[int]()
                 for found in find_lines(path, needles):
@@ -292,11 +276,11 @@ class LogIndex:
                         places.append(before + row + 1)
                     before += found.rows
                     if columns is not None and len(places) >= BATCH:
-                        inserter.put(columns, number, np.array(places))
+                        writer.put(columns, number, np.array(places))
                         self._rows += len(places)
                         columns, places = None, []
                 if columns is not None:
-                    inserter.put(columns, number, np.array(places))
+                    writer.put(columns, number, np.array(places))
                     self._rows += len(places)
         return True
 
@@ -594,6 +578,7 @@ class LogIndex:
 
     def _connect(self, store: _Store, *, new: bool = True) -> None:
         if new:
+            store.connection.execute(LINE_TABLES)
             store.connection.execute(_TABLES)
             create_tables(store.connection, TABLES.values())
             store.connection.execute(_JUDGED)
@@ -678,10 +663,10 @@ class LogIndex:
         if self.path is not None:
             self._copy_for_writing()
         total = sum(sizes)
-        with _Inserter(self._opened()) as inserter:
+        with LineWriter(self._opened().cursor()) as writer:
             for number, path in enumerate(paths):
                 state = self._files[number] if number < len(self._files) else None
-                self._extend_file(number, path, state, inserter, total)
+                self._extend_file(number, path, state, writer, total)
         self._complete()
 
     def _is_current(self, paths: Sequence[Path], sizes: Sequence[int]) -> bool:
@@ -690,7 +675,7 @@ class LogIndex:
         )
 
     def _extend_file(
-        self, number: int, path: Path, state: _FileState | None, inserter: _Inserter, total: int
+        self, number: int, path: Path, state: _FileState | None, writer: LineWriter, total: int
     ) -> None:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -698,109 +683,91 @@ class LogIndex:
                 return
             if state is None and number < len(self._files):
                 return
-            start, count = (state.end, state.lines) if state else (0, 0)
-            before = self._done - start
-            file.seek(start)
-            rest = b""
-            tail = state.tail if state else 0
-            torn = False
-            columns: Columns | None = None
-            while True:
-                if threading.current_thread() is self._builder and not threading.main_thread().is_alive():
-                    raise _Stopped
-                data = file.read(CHUNK)
-                if not data:
-                    break
-                data = rest + data if rest else data
-                cut = data.rfind(b"\n") + 1
-                if not cut:
-                    if len(data) > LINE_LIMIT:
-                        length = self._skip_line(file, start, len(data))
-                        columns = self._parser.add_unreadable(
-                            PeerLine(count + 1, None), start, length, columns
-                        )
-                        start, count, rest = start + length, count + 1, b""
-                        tail = 0
-                        continue
-                    rest = data
-                    continue
-                rest = data[cut:]
-                lines = data[: cut - 1].split(b"\n")
-                columns = self._parse(lines, start, count + 1, columns)
-                columns = self._put(inserter, columns, number, BATCH)
-                start, count = start + cut, count + len(lines)
-                tail = len(lines[-1]) + 1
-                self._done = before + start
-                if self.progress is not None:
-                    self.progress(self._done, total)
-            if rest:
-                if len(rest) > LINE_LIMIT:
-                    long = PeerLine(count + 1, None)
-                    columns = self._parser.add_unreadable(long, start, len(rest), columns)
-                    start, count, tail = start + len(rest), count + 1, 0
-                elif read_members(rest) is None:
-                    torn = True
-                else:
-                    columns = self._parser.parse([rest], start, count + 1, columns)
-                    start, count, tail = start + len(rest), count + 1, len(rest)
-            self._put(inserter, columns, number)
-            size = start + len(rest) if torn else start
+            reached = Reached(state.end, state.lines, state.tail) if state is not None else Reached()
+            if (split := find_split(file, reached.end, found.st_size)) is not None:
+                reached = self._index_in_two(path, file, number, reached, split, writer, total)
+            reached = self._index_lines(file, number, reached, writer, total)
             found = os.fstat(file.fileno())  # a file that grew while it was read was changed at another time
-            self._done = before + start
-            tail = min(tail, 65536)
+            tail = min(reached.tail, 65536)
             done = _FileState(
-                path.name, found.st_dev, found.st_ino, _digest_first(file), start, tail, "", count, torn,
-                size, found.st_mtime_ns,
+                path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, tail, "", reached.lines,
+                bool(reached.torn), reached.end + reached.torn, found.st_mtime_ns,
             )  # fmt: skip
             done = done._replace(last=_digest_last(file, done))
             self._files[number:] = [done]
 
-    def _parse(self, lines: list[bytes], start: int, number: int, rows: Columns | None) -> Columns | None:
-        """Adds the rows of some lines; a line that is too long has a row that says so."""
-        if max(map(len, lines)) < LINE_LIMIT:
-            return self._parser.parse(lines, start, number, rows)
-        for line in lines:
-            if len(line) < LINE_LIMIT:
-                rows = self._parser.parse([line], start, number, rows)
-            else:
-                rows = self._parser.add_unreadable(PeerLine(number, None), start, len(line), rows)
-            start, number = start + len(line) + 1, number + 1
-        return rows
+    def _index_lines(
+        self,
+        file: IO[bytes],
+        number: int,
+        first: Reached,
+        writer: LineWriter,
+        total: int,
+        *,
+        until: int | None = None,
+        beside: LineProcess | None = None,
+    ) -> Reached:
+        """Indexes the lines of a file from where it has been read, while `beside` indexes those after them."""
+        before = self._done - first.end
+        for reached, columns in read_columns(file, self._parser, first, until):
+            if columns is not None:
+                count = len(columns.seq)
+                writer.put(columns, number, np.arange(self._rows + 1, self._rows + count + 1))
+                self._rows += count
+            self._done = before + reached.end
+            self._report(total, beside)
+        return reached
 
-    def _put(self, inserter: _Inserter, rows: Columns | None, file: int, least: int = 1) -> Columns | None:
-        """Inserts rows where there are at least so many; returns those that were not inserted."""
-        if rows is None or len(rows.seq) < least:
-            return rows
-        count = len(rows.seq)
-        inserter.put(rows, file, np.arange(self._rows + 1, self._rows + count + 1))
-        self._rows += count
-        return None
+    def _index_in_two(
+        self,
+        path: Path,
+        file: IO[bytes],
+        number: int,
+        reached: Reached,
+        split: Split,
+        writer: LineWriter,
+        total: int,
+    ) -> Reached:
+        """Indexes the lines before a split of a file, and those after it in a process, unless that fails."""
+        with LineProcess(path, file, number, split, self._opened().folder) as process:
+            reached = self._index_lines(
+                file, number, reached, writer, total, until=split.start, beside=process
+            )
+            while not process.wait(0.05):
+                self._report(total, process)
+            if (part := process.result) is None:
+                return reached
+            parser = self._parser
+            writer.add_rows(
+                process.database, place=self._rows, header=parser.next_header, subject=parser.next_subject
+            )
+        parser.go_on(headers=part.headers, subjects=part.subjects, last=part.last)
+        self._rows += part.rows
+        self._done += part.reached.end - reached.end
+        return part.reached
 
-    @staticmethod
-    def _skip_line(file: Any, start: int, length: int) -> int:
-        """Reads to the end of a line that is too long; returns its length with its line feed."""
-        while data := file.readline(CHUNK):
-            length += len(data)
-            if data.endswith(b"\n"):
-                break
-        file.seek(start + length)
-        return length
+    def _report(self, total: int, beside: LineProcess | None) -> None:
+        """Tells how much of the log is indexed, unless the process is to end."""
+        if threading.current_thread() is self._builder and not threading.main_thread().is_alive():
+            raise _Stopped
+        if self.progress is not None:
+            self.progress(self._done + (beside.done if beside is not None else 0), total)
 
     def _store_records(self, records: Iterable[Record]) -> None:
         """Indexes records that stand in no line of a journal, with their texts."""
-        with _Inserter(self._opened()) as inserter:
+        with LineWriter(self._opened().cursor()) as writer:
             batch: list[Record] = []
             for record in records:
                 batch.append(record)
                 if len(batch) == 4096:
-                    self._store_batch(batch, inserter)
+                    self._store_batch(batch, writer)
                     batch = []
             if batch:
-                self._store_batch(batch, inserter)
+                self._store_batch(batch, writer)
 
-    def _store_batch(self, batch: list[Record], inserter: _Inserter) -> None:
+    def _store_batch(self, batch: list[Record], writer: LineWriter) -> None:
         columns = record_columns(self._parser, batch)
-        inserter.put(columns, -1, np.arange(self._rows + 1, self._rows + len(batch) + 1), batch)
+        writer.put(columns, -1, np.arange(self._rows + 1, self._rows + len(batch) + 1), batch)
         self._rows += len(batch)
 
     def _opened(self) -> _Store:
@@ -1149,113 +1116,6 @@ def _quote(text: str) -> str:
 def _text_of_line(line: bytes) -> str | None:
     record = read_line(line)
     return record.raw if record is not None else None
-
-
-class _Inserter:
-    """Inserts columns into the database in a thread of its own while the next ones are parsed.
-
-    DuckDB works without the interpreter's lock, so both go on at once. At most two batches wait.
-    """
-
-    def __init__(self, store: _Store) -> None:
-        self._cursor = store.cursor()
-        self._waiting: queue.Queue[Any] = queue.Queue(maxsize=2)
-        self._fault: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> _Inserter:
-        return self
-
-    def __exit__(self, kind: object, fault: object, trace: object) -> None:
-        if self._thread is not None:
-            self._waiting.put(None)
-            self._thread.join()
-        self._cursor.close()
-        if kind is None:
-            self._check()
-
-    def put(
-        self, columns: Columns, file: int, places: np.ndarray[Any, Any], records: Sequence[Record] = ()
-    ) -> None:
-        """Inserts the rows at some places."""
-        self._check()
-        if len(columns.seq) < 1000 and self._thread is None:
-            _insert(self._cursor, columns, file, places, records)
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="log index", daemon=True)
-            self._thread.start()
-        self._waiting.put((columns, file, places, records))
-
-    def _check(self) -> None:
-        if self._fault is not None:
-            raise self._fault
-
-    def _run(self) -> None:
-        while (batch := self._waiting.get()) is not None:
-            if self._fault is None:
-                try:
-                    _insert(self._cursor, *batch)
-                except BaseException as fault:  # raised again by the thread that parses
-                    self._fault = fault
-
-
-def _insert(
-    cursor: duckdb.DuckDBPyConnection,
-    columns: Columns,
-    file: int,
-    places: np.ndarray[Any, Any],
-    records: Sequence[Record],
-) -> None:
-    """Inserts rows; the headers and subjects first, so that a row that can be read can be joined."""
-    if columns.headers:
-        _insert_structs(
-            cursor, "headers", _HEADERS, [{"header": n, **h._asdict()} for n, h in columns.headers]
-        )
-    if columns.subjects:
-        _insert_structs(
-            cursor, "subjects", _SUBJECTS, [{"subject": n, **s._asdict()} for n, s in columns.subjects]
-        )
-    count = len(columns.seq)
-    if not count:
-        return
-    objects = {name: np.array(getattr(columns, name), dtype=object) for name in ("id", "ts", "context")}
-    numbers = {
-        name: np.array(getattr(columns, name), dtype=np.int64)
-        for name in ("start", "length", "body", "seq", "time", "header", "subject", "size")
-    }
-    first = [ids[0] if ids else None for ids in columns.correlation_id]
-    batch: dict[str, Any] = {
-        "place": places,
-        **numbers,
-        **objects,
-        "first": np.array(first, dtype=object),
-    }
-    about = "CASE WHEN first IS NULL THEN [] ELSE [first] END"
-    if max(map(len, columns.correlation_id)) > 1:
-        more = [json.dumps(ids) if len(ids) > 1 else None for ids in columns.correlation_id]
-        batch["several"] = np.array(more, dtype=object)
-        about = f"""CASE WHEN several IS NULL THEN {about} ELSE from_json(several::JSON, '["VARCHAR"]') END"""
-    cursor.register("batch", batch)
-    cursor.execute(
-        f"INSERT INTO lines SELECT place, {file}, start, length, body, seq, make_timestamptz(time), header, subject, "
-        f"size, id, ts, context, {about} FROM batch"
-    )
-    cursor.unregister("batch")
-    if records:
-        lines = [write_line(record).decode() for record in records]
-        cursor.register("batch", {"place": batch["place"], "record": np.array(lines, dtype=object)})
-        cursor.execute("INSERT INTO stored SELECT place, record, NULL FROM batch")
-        cursor.unregister("batch")
-
-
-def _insert_structs(
-    cursor: duckdb.DuckDBPyConnection, table: str, structure: str, rows: list[dict[str, Any]]
-) -> None:
-    cursor.execute(
-        f"INSERT INTO {table} BY NAME SELECT unnest(row) FROM (SELECT unnest(from_json(?::JSON, ?)) AS row)",
-        [json.dumps(rows), structure],
-    )
 
 
 def _term(name: str) -> str:

@@ -374,9 +374,10 @@ ENDS_AT_ONCE = """
 import sys, time
 from pathlib import Path
 import mew_lab.log.index as module
+import mew_lab.log.line_columns as columns
 from mew_lab.log.line_columns import ColumnParser
 from mew_lab.log.log import open_log
-module.SIDE_CAR, module.CHUNK = 1, 500
+module.SIDE_CAR, columns.CHUNK = 1, 500
 parse, main = ColumnParser.parse, __import__("threading").get_ident()
 begun = []
 def slow(self, *args):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import stat
@@ -16,13 +17,16 @@ import duckdb
 import pytest
 
 from mew_lab.errors import JournalError
+from mew_lab.log import child_process, line_process
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.index import LogIndex, index_path
-from mew_lab.log.line import read_members
-from mew_lab.log.line_columns import ColumnParser, Columns
+from mew_lab.log.line import read_line, read_members
+from mew_lab.log.line_columns import ColumnParser, Columns, Reached, read_columns
 from mew_lab.log.line_frame import line_frame
+from mew_lab.log.line_store import LineWriter
 from mew_lab.log.log import open_log
+from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
 from tests.log.hostile import honest_lines, hostile_journal, hostile_lines
@@ -336,8 +340,9 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import mew_lab.log.index as module
+import mew_lab.log.line_columns as columns
 from mew_lab.log.files import Files
-module.SIDE_CAR, module.CHUNK = 10_000, 65_536
+module.SIDE_CAR, columns.CHUNK = 10_000, 65_536
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 path = Path(sys.argv[1])
@@ -420,7 +425,7 @@ def test_a_journal_of_rotated_files_is_one_index(tmp_path: Path) -> None:
 
 
 def test_rows_are_found_while_the_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mew_lab.log.index.CHUNK", 20_000)
+    monkeypatch.setattr("mew_lab.log.line_columns.CHUNK", 20_000)
     path = tmp_path / "j.jsonl"
     path.write_bytes(b"\n".join(honest_lines(random.Random(7), 400)) + b"\n")
     found: list[int] = []
@@ -463,3 +468,178 @@ def test_records_in_memory_have_an_index_too(shared: Path) -> None:
     assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
     tools = index.rows("json->>'$.payload.method' = 'tools/call' AND kind = 'mcp/proposal'", texts=True)
     assert len(tools) == 3
+
+
+# --- a large file is indexed in two processes ---
+
+NO_PROCESS = ("/nowhere/python",)
+FAILING = (sys.executable, "-c", "raise SystemExit(3)")
+CUT_OFF = (sys.executable, "-c", "print(5); print('{'); raise SystemExit(0)")
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every file counts as large; the numbers of rows before those that a process has found, of each file."""
+    monkeypatch.setattr("mew_lab.log.line_process.LARGE", 1)
+    places: list[int] = []
+    add = LineWriter.add_rows
+
+    def note(self: LineWriter, database: Path, *, place: int, header: int, subject: int) -> None:
+        add(self, database, place=place, header=header, subject=subject)
+        places.append(place)
+
+    monkeypatch.setattr(LineWriter, "add_rows", note)
+    return places
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
+def test_two_processes_find_the_rows_of_the_reference_reader_wherever_they_split_the_file(
+    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    dice = random.Random(seed)
+    monkeypatch.setattr("mew_lab.log.line_process.SHARE", dice.uniform(0.1, 0.9))
+    large.write_bytes(hostile_journal(seed))
+    index = LogIndex(Files((large,))).build()
+    check(large, index)
+    assert len(added) == 1 and 0 < added[0] < len(index)
+    for count in (300, 3):  # of the first, a process reads a part again
+        with large.open("ab") as file:
+            file.write(b"\n" + b"\n".join(honest_lines(dice, count)) + b'\n{"seq":1,"now":"2026')
+        check(large, index.build())
+        large.write_bytes(large.read_bytes().rpartition(b"\n")[0] + b"\n")
+        index = LogIndex(Files((large,))).build()
+        check(large, index)
+    assert len(added) > 2
+    index.close()
+    check(large, LogIndex(Files((large,))).build())
+    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_the_rows_of_two_parts_are_those_of_the_whole_at_any_split(seed: int) -> None:
+    data = hostile_journal(seed) + b'{"seq":1,"now":"2026'
+    end = data.rindex(b"\n") + 1
+    whole = parsed_rows(data, ColumnParser(), Reached(), None)
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    dice, splits = random.Random(seed), 0
+    for number in dice.sample(range(1, len(starts)), 25):
+        record = read_line(data[starts[number - 1] : starts[number]])
+        if record is None:
+            continue
+        splits += 1
+        parser = ColumnParser()
+        rows, reached = parsed_rows(data, parser, Reached(), starts[number])
+        assert (reached.end, parser.last) == (starts[number], record.now)
+        second = ColumnParser(last=record.now)
+        more, reached = parsed_rows(data, second, Reached(starts[number], number), end)
+        assert reached.end == end
+        rest, reached = parsed_rows(data, second, reached, None)
+        assert ([*rows, *more, *rest], reached) == whole
+    assert splits > 5
+
+
+def parsed_rows(
+    data: bytes, parser: ColumnParser, first: Reached, limit: int | None
+) -> tuple[list[tuple[Any, ...]], Reached]:
+    """The rows of a part of a file, with their headers and subjects instead of the numbers of these."""
+    headers: dict[int, Any] = {}
+    subjects: dict[int, Any] = {}
+    rows: list[tuple[Any, ...]] = []
+    parts = [*read_columns(io.BytesIO(data), parser, first, limit)]
+    for _, columns in parts:
+        if columns is not None:
+            headers |= dict(columns.headers)
+            subjects |= dict(columns.subjects)
+            rows += zip(*columns[:12], strict=True)
+    return [(*row[:5], headers[row[5]], subjects[row[6]], *row[7:]) for row in rows], parts[-1][0]
+
+
+@pytest.mark.parametrize("command", [NO_PROCESS, FAILING, CUT_OFF])
+def test_a_file_is_indexed_without_the_process_that_fails(
+    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", command)
+    check(large, LogIndex(Files((large,))).build())
+    assert added == [] and names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+
+
+@pytest.mark.threat(32)
+def test_a_long_line_where_a_file_would_be_split_is_one_row(
+    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search for the split begins in the long line, whose rest after `LINE_LIMIT` bytes would be a record."""
+    first, *lines = honest_lines(random.Random(8), 40)
+    data = b"\n".join([first, b"x" * LINE_LIMIT + lines[-1], b"no record", *lines]) + b"\n"
+    large.write_bytes(data)
+    monkeypatch.setattr("mew_lab.log.line_process.SHARE", (len(first) + 1.5) / len(data))
+    check(large, LogIndex(Files((large,))).build())
+    assert added == []
+
+
+def test_long_lines_in_both_parts_of_a_file_are_a_row_each(large: Path, added: list[int]) -> None:
+    lines = honest_lines(random.Random(8), 40)
+    long = b"x" * (LINE_LIMIT + 5000)
+    large.write_bytes(b"\n".join([*lines, long, *lines, b"no record", long, b"", *lines]) + b"\n" + long)
+    check(large, LogIndex(Files((large,))).build())
+    assert len(added) == 1
+
+
+def test_a_file_that_takes_the_place_of_one_that_is_read_gives_it_no_rows(
+    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = list(Files((large,)).read([]))
+    begin = child_process.begin_module
+
+    def replace_and_begin(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        if module == line_process.__name__:
+            replace(large)
+        return begin(module, *arguments)
+
+    monkeypatch.setattr("mew_lab.log.line_process.begin_module", replace_and_begin)
+    index = LogIndex(Files((large,)), keep=False).build()
+    assert rows_of(index) == expected(records) and added == []
+
+
+def test_progress_tells_of_both_processes(large: Path, added: list[int]) -> None:
+    large.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")
+    seen: list[int] = []
+    size = large.stat().st_size
+    index = LogIndex(Files((large,)), progress=lambda done, total: seen.append(done))
+    index.build()
+    assert seen == sorted(seen) and seen[-1] == size and len(added) == 1
+
+
+def test_rotated_files_are_each_indexed_in_two_processes(large: Path, added: list[int]) -> None:
+    lines = honest_lines(random.Random(6), 300)
+    paths = (large, large.with_name("j-2.jsonl"))
+    for path, several in zip(paths, (lines[:200], [*lines[200:], b"no record", *lines]), strict=True):
+        path.write_bytes(b"\n".join(several) + b"\n")
+    index = LogIndex(Files(paths)).build()
+    assert list(index.records()) == list(Files(paths).read([])) and len(added) == 2
+    assert rows_of(index) == expected(list(Files(paths).read([])))
+
+
+WAITS = """
+import sys, threading, time
+import mew_lab.log.child_process as process
+import mew_lab.log.index as module
+import mew_lab.log.line_process as line_process
+from mew_lab.log.files import Files
+from pathlib import Path
+module.SIDE_CAR = line_process.LARGE = 1
+process.COMMAND = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
+index = module.LogIndex(Files((Path(sys.argv[1]),)))
+index.build_later()
+while not len(index):
+    time.sleep(0.01)
+print(len(index), flush=True)
+"""
+
+
+def test_a_program_ends_while_a_process_indexes_a_part(large: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITS, str(large)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(done.stdout) > 0 and done.stderr == ""
+    assert names_in(large.parent) == ["j.jsonl"]

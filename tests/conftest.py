@@ -8,6 +8,7 @@ where each example is a test, `seeds` leaves a quarter of them in the first tier
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -157,3 +158,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(
             key=lambda item: ([not item.nodeid.startswith(folder) for folder in LONG], item.path.parts)
         )
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what stays until the end: all modules and tests, hundreds of thousands of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()

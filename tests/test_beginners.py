@@ -40,6 +40,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mew_lab.lab.decisions.cards.ARMING", 0.0)  # a person takes longer than a test
+    gc.freeze()  # `attempt` collects what its own cell leaves, and looks at nothing older
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
@@ -51,6 +52,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     mew_lab.unload_ipython_extension(shell)
     InteractiveShell.clear_instance()
     atexit.unregister(shell.atexit_operations)
+    gc.collect()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import re
 import subprocess
 import sys
@@ -89,8 +90,25 @@ def name_of(path: Path, package: Path = PACKAGE) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
+@functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """The trees, a million objects, are there for this module alone."""
+    gc.disable()
+    yield
+    tree_of.cache_clear()
+    nodes_of.cache_clear()
+    gc.enable()
+
+
+@functools.cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a tree."""
+    return tuple(ast.walk(tree))
 
 
 @functools.cache
@@ -100,7 +118,7 @@ def imports_of(path: Path) -> tuple[str, ...]:
 
 
 def find_imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -141,7 +159,7 @@ def misplaced(importer: str, imported: str) -> str:
 def exempt(path: Path) -> set[str]:
     """Imports that do not count: those under TYPE_CHECKING in errors.py, and the lazy names of the package itself."""
     if path == PACKAGE / "errors.py":
-        guarded = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.If)]
+        guarded = [node for node in nodes_of(tree_of(path)) if isinstance(node, ast.If)]
         return {
             inner.module or ""
             for node in guarded
@@ -192,7 +210,7 @@ def test_no_module_imports_itself_through_others() -> None:
     graph: dict[str, set[str]] = {}
     for name, path in names.items():
         graph[name] = set()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(tree_of(path)):
             if isinstance(node, ast.Import):
                 graph[name] |= {alias.name for alias in node.names}
             elif (
@@ -309,7 +327,7 @@ def test_the_pure_rooms_have_no_clock_no_dice_and_no_input_or_output() -> None:
         faults += [f"{name_of(path)} imports {name}" for name in imports_of(path) if name in CLOCKS_AND_DICE]
         faults += [
             f"{name_of(path)}:{node.lineno} calls {ast.unparse(node.func)}"
-            for node in ast.walk(tree_of(path))
+            for node in nodes_of(tree_of(path))
             if isinstance(node, ast.Call)
             and last_name(node) in {"now", "utcnow", "today", "open", "print", "input"}
         ]
@@ -341,7 +359,7 @@ def exported(tree: ast.Module) -> list[str] | None:
 def defined(tree: ast.Module) -> set[str]:
     """The names that a module binds at its top level."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -421,11 +439,11 @@ def strings_of(tree: ast.Module) -> Iterator[ast.Constant]:
     """String constants that are no docstrings: what could become part of a page."""
     documents = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         and node.body and isinstance(node.body[0], ast.Expr)
     }  # fmt: skip
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
             yield node
 
@@ -438,12 +456,12 @@ def last_name(call: ast.Call) -> str:
 def dangers_in(tree: ast.Module) -> list[str]:
     calls = [
         f"line {node.lineno} calls {ast.unparse(node.func)}"
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and last_name(node) in LAST_NAMES and ast.unparse(node.func) in CALLS
     ]
     names = [
         f"line {node.lineno} imports {name}"
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in (
             [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
@@ -515,7 +533,7 @@ VERBS = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"}
 
 
 def classes(tree: ast.Module) -> Iterator[str]:
-    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    yield from (node.name for node in nodes_of(tree) if isinstance(node, ast.ClassDef))
 
 
 def test_each_class_name_stands_once_in_the_package() -> None:
@@ -532,7 +550,7 @@ def acting_participles(tree: ast.Module) -> list[str]:
     The callbacks that asyncio names are exempt, and so is a name that begins with a verb: `_note_refused`.
     """
     names = []
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith("__"):
             continue
         acts = isinstance(node.returns, ast.Constant) and node.returns.value is None
@@ -561,7 +579,7 @@ def asking(tree: ast.Module) -> list[str]:
     """Docstrings whose first paragraph asks; a question mark within backticks or quotes is no question."""
     nodes = [
         node
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     texts = [(ast.get_docstring(node) or "").split("\n\n")[0] for node in nodes]
@@ -593,18 +611,24 @@ def is_private(name: str) -> bool:
 def private_names(tree: ast.Module) -> set[str]:
     """The private names of functions, classes, variables and attributes that a module defines."""
     names = {
-        *(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))),
-        *(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)),
-        *(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)),
-        *(text for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for text in slots_of(node)),
+        *(node.name for node in nodes_of(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))),
+        *(node.id for node in nodes_of(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)),
+        *(node.attr for node in nodes_of(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)),
+        *(text for node in nodes_of(tree) if isinstance(node, ast.ClassDef) for text in slots_of(node)),
     }  # fmt: skip
     return set(filter(is_private, names))
+
+
+@functools.cache
+def private_names_of_package() -> set[str]:
+    return set().union(*(private_names(tree_of(path)) for path in MODULES))
 
 
 def slots_of(node: ast.ClassDef) -> Iterator[str]:
     """The names in the `__slots__` of a class."""
     for statement in node.body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id == "__slots__":
             constants = (inner for inner in ast.walk(statement.value) if isinstance(inner, ast.Constant))
             yield from (str(constant.value) for constant in constants)
 
@@ -613,7 +637,7 @@ def own_private_names(tree: ast.Module) -> set[str]:
     """The private names that a test module itself defines: functions, classes, variables, attributes of `self`."""
     foreign = {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_self(node.value)
     }
     return private_names(tree) - foreign
@@ -626,7 +650,7 @@ def is_self(node: ast.expr) -> bool:
 def find_prying(tree: ast.Module, package: set[str]) -> Iterator[str]:
     """Each use of a private name of the package: an import, an attribute, `setattr` and its like, a dotted string."""
     own = own_private_names(tree)
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mew_lab"):
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             yield from (f"line {node.lineno} imports {name}" for name in names if is_private(name))
@@ -648,7 +672,7 @@ def find_prying(tree: ast.Module, package: set[str]) -> Iterator[str]:
 @pytest.mark.timeout(300)
 def test_no_test_uses_a_private_name_of_the_package() -> None:
     """A test shows what is observed; what moves within a room breaks none."""
-    package = set().union(*(private_names(tree_of(path)) for path in MODULES))
+    package = private_names_of_package()
     found = {
         name: faults
         for path in tracked()
@@ -661,7 +685,7 @@ def test_no_test_uses_a_private_name_of_the_package() -> None:
 
 
 def test_every_exception_to_that_is_needed() -> None:
-    package = set().union(*(private_names(tree_of(path)) for path in MODULES))
+    package = private_names_of_package()
     assert [name for name in PRYING if not list(find_prying(tree_of(TESTS / name), package))] == []
 
 

@@ -271,9 +271,12 @@ class McpBridge:
                 if self._run.ended.is_set():
                     raise
                 return
-            for tool in page.get("tools") or ():
+            tools = page.get("tools")
+            for tool in tools if isinstance(tools, list) else ():
+                if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+                    continue  # discovery reports it
                 self.listed.append(tool)
-                if tool.get("annotations"):
+                if isinstance(tool.get("annotations"), dict):
                     self.annotations[tool["name"]] = tool["annotations"]
             if not page.get("nextCursor"):
                 return

@@ -8,6 +8,7 @@ Spec: §3.1, MCP 2025-11-25 and 2026-07-28 (lifecycle, stdio).
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import answer_fault
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
@@ -506,6 +508,32 @@ async def open_session(
         raise refusal
 
 
+def _failed_answer(line: bytes) -> types.JSONRPCError | None:
+    """The error that ends the request which a malformed answer is about; None for a line that answers none.
+
+    The server has no other answer to give, and the caller would wait for ever.
+    """
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(answer, dict) or "method" in answer:
+        return None
+    id = answer.get("id")
+    if isinstance(id, float) and id.is_integer():
+        id = int(id)
+    if not isinstance(id, str | int) or isinstance(id, bool):
+        return None
+    fault = answer_fault(answer)
+    if not fault and "result" in answer and not isinstance(answer["result"], dict):
+        fault = "has a result that is no object"
+    fault = fault or "is no response of JSON-RPC 2.0"
+    error = types.ErrorData(
+        code=INTERNAL_ERROR, message=f"The MCP server sent a malformed answer: it {fault}"
+    )
+    return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
+
+
 @asynccontextmanager
 async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
@@ -517,9 +545,12 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
                     try:
                         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        logger.debug("a line of %s is no JSON-RPC message", process.command[0])
-                    else:
-                        await from_server.send(SessionMessage(message))
+                        failed = _failed_answer(line)
+                        if failed is None:
+                            logger.debug("a line of %s is no JSON-RPC message", process.command[0])
+                            continue
+                        message = failed
+                    await from_server.send(SessionMessage(message))
             finally:
                 at_end()
                 await from_server.aclose()  # wakes all requests that wait for an answer

@@ -1,8 +1,9 @@
 """`ToolsAgentSeat`: an agent file whose agent takes part in a space of this process, for synchronous code.
 
 `seat.agent` is the agent itself. `run_tool` runs one call of an agent file as a served agent does; it needs no space.
+`replay_call` runs a call of a log again.
 
-Spec: tools-agent.md "Tool Test Interface", TA-63 to TA-66.
+Spec: tools-agent.md "Tool Test Interface", TA-63 to TA-66, TA-70.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
+from mew_lab.log.entries import entries_of
+from mew_lab.log.log import Log
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
@@ -28,8 +31,9 @@ from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.home import Home, redefine
 from mew_lab.tools_agent.member import ToolsAgent
+from mew_lab.tools_agent.replay import RecordedCall, read_call
 
-__all__ = ["ToolTest", "ToolsAgentSeat", "run_tool", "session_capabilities"]
+__all__ = ["ToolReplay", "ToolTest", "ToolsAgentSeat", "replay_call", "run_tool", "session_capabilities"]
 
 CALL_WITHIN = 330.0  # seconds: more than the deadline of a call
 MAX_CELL = 2000  # characters
@@ -63,6 +67,16 @@ class ToolTest(Listing):
             note=f"{'Error: ' if execution.is_error else ''}{execution.text}",
         )
         self.execution = execution
+
+
+class ToolReplay(ToolTest):
+    """A call of a log that was made again. `recorded` is the call then; the note tells what has changed since."""
+
+    def __init__(self, recorded: RecordedCall, execution: Execution) -> None:
+        super().__init__(execution)
+        self.recorded = recorded
+        self.title = f"{self.title}; again: the request {recorded.id} of {one_line(recorded.caller, 80)}"
+        self.note = f"{self.note}\n{recorded.compare(execution)}"
 
 
 class ToolsAgentSeat(Seat):
@@ -112,6 +126,26 @@ class ToolsAgentSeat(Seat):
         work = _call(self.agent, tool, {**(arguments or {}), **kw})
         return ToolTest(self._loop.run(work, timeout=CALL_WITHIN, doing=f"testing {self.name}/{tool[:80]}"))
 
+    def replay(self, request: str, *, log: Log | None = None) -> ToolReplay:
+        """Makes a call of a log again, and tells whether its tool has changed since. It blocks.
+
+        Args:
+            request: The id of its request; `history` and the log have it.
+            log: The log; default: that of this space.
+
+        Raises:
+            ConfigError: The log has no such call of this agent, or the agent no longer has the tool.
+
+        Spec: TA-70.
+        """
+        recorded = read_call(entries_of((log or self.lab.log).records), request)
+        if not {self.name, self.participant.client.id} & set(recorded.to):
+            called = f"{', '.join(one_line(name, 80) for name in recorded.to)}/{one_line(recorded.tool, 80)}"
+            raise ConfigError(
+                f"{one_line(request, 80)} was a call of {called}, not of {self.name}", key="call"
+            )
+        return ToolReplay(recorded, self.test(recorded.tool, recorded.arguments).execution)
+
     def history(self) -> Listing:
         """The last calls of its tools, the oldest first: caller, arguments, time, tokens and result. Spec: TA-74.
 
@@ -130,6 +164,7 @@ class ToolsAgentSeat(Seat):
                 "error" if done.is_error else "answered",
                 one_line(done.text, MAX_CELL),
                 done.context,
+                done.request,
             )
             for done in executions
         ]
@@ -144,6 +179,7 @@ class ToolsAgentSeat(Seat):
             "state",
             "result",
             "context",
+            "request",
         )
         return Listing(f"calls of {self.name}", columns, rows, empty="Nobody has called it.")
 
@@ -190,6 +226,21 @@ def run_tool(
             return await _call(home.agent, tool, arguments)
 
     return ToolTest(loop.run(run(), timeout=CALL_WITHIN, doing=f"testing {tool[:80]}"))
+
+
+def replay_call(
+    loop: LoopThread, definition: AgentDefinition, log: Log, request: str, *, folder: Path, **how: Any
+) -> ToolReplay:
+    """Makes a call of a log again as `run_tool` does, and tells whether its tool has changed since.
+
+    Raises:
+        MewError: the log has no such call, or as `run_tool`.
+
+    Spec: TA-70.
+    """
+    recorded = read_call(entries_of(log.records), request)
+    done = run_tool(loop, definition, recorded.tool, recorded.arguments, folder=folder, **how)
+    return ToolReplay(recorded, done.execution)
 
 
 async def _call(agent: ToolsAgent, tool: str, arguments: Mapping[str, Any]) -> Execution:

@@ -222,16 +222,27 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "tools-agent": Command(
             "makes, edits, tests or serves an agent file, whose tools are prompts",
-            "ACTION FILE [--tool TOOL] [--model M] [--base-url URL] [--key-env VARIABLE] [ARGUMENTS]",
+            "ACTION FILE [--tool TOOL] [--call ID] [--log PATH] [--model M] [--base-url URL] [--key-env VARIABLE] "
+            "[ARGUMENTS]",
             (
                 CommandOption(
                     "ACTION",
-                    "new writes a first file and opens it; edit opens it; test runs a tool; serve seats the agent",
+                    "new writes a first file and opens it; edit opens it; test runs a tool; serve seats the agent; "
+                    "replay makes a call of the log again",
                     "action",
-                    {"choices": ("new", "edit", "test", "serve")},
+                    {"choices": ("new", "edit", "test", "serve", "replay")},
                 ),
                 CommandOption("FILE", "the agent file, YAML or JSON", "path"),
                 CommandOption("--tool", "test: the tool; default: the first one", "", {"default": None}),
+                CommandOption(
+                    "--call", "replay: the id of the request of a call in the log", "", {"default": None}
+                ),
+                CommandOption(
+                    "--log",
+                    "replay: the file of the log; default: that of the space",
+                    "path",
+                    {"default": None},
+                ),
                 CommandOption("--model", "another model than that of the file", "model", {"default": None}),
                 CommandOption(
                     "--base-url", "the address of a server of the chat completions API", "", {"default": None}

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, table, tag
+from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, picture, table, tag
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.results import raw_text
+from mew_lab.views.tools.blocks import Block, pictures_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -76,6 +77,27 @@ def listing(value: Any) -> Html:
     if not value.rows:
         return box(title, tag("div", value.empty, style=FAINT), tag("div", value.note, style=FAINT))
     return box(title, table(value.columns, value.rows, notes=[value.note], whole=".rows"))
+
+
+def tool_test(value: Any) -> Html:
+    """The calls of a test of a tool as a table, its answer, and the pictures in the results. Spec: TA-45."""
+    execution = value.execution
+    shown = zip(execution.calls, pictures_of(execution.results), strict=True)
+    return Html(
+        listing(value)
+        + "".join(box(*_pictures(blocks, record.call.name)) for record, blocks in shown if blocks)
+    )
+
+
+def _pictures(blocks: list[Block], tool: str) -> list[Html]:
+    """The pictures of a result, each named for a reader who does not see it, and the notes on its other parts."""
+    pictures = []
+    for number, block in enumerate(blocks, 1):
+        if block.kind == "image":
+            pictures.append(picture(block.text, f"picture {number} in the answer of {tool}"))
+        else:
+            pictures.append(tag("div", f"{one_line(tool, 120)}: {block.text}", style=FAINT))
+    return pictures
 
 
 def whole(value: Any) -> Html:
@@ -258,6 +280,7 @@ def short(value: Any) -> str:
 # The module of the type, its name, its HTML, its text.
 TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] = (
     ("mew_lab.lab.listing", "Listing", listing, short),
+    ("mew_lab.lab.tools_agent_seat", "ToolTest", tool_test, short),
     ("mew_lab.lab.decisions.text", "Proposals", whole, str),
     ("mew_lab.lab.decisions.text", "ListedProposal", whole, str),
     ("mew_lab.lab.listing", "Note", note, short),

@@ -174,10 +174,14 @@ def _from_environment(name: str) -> str:
 
 
 def tools_agent(options: Namespace, tail: Any) -> object:
-    from mew_lab.lab.tools_agent_seat import run_tool
+    from mew_lab.lab.tools_agent_seat import replay_call, run_tool
+    from mew_lab.log.log import open_log
     from mew_lab.tools_agent.agent_file import read_agent_file, write_first_file
 
     lab, file = _lab(), Path(options.file).expanduser()
+    for option, action in (("call", "replay"), ("log", "replay"), ("tool", "test")):
+        if getattr(options, option) and options.action != action:
+            raise UsageError(f"%mew tools-agent {options.action}: only {action} takes --{option}")
     if tail and options.action != "test":
         raise UsageError(f"%mew tools-agent {options.action}: only test takes arguments of a tool")
     how = {
@@ -190,6 +194,12 @@ def tools_agent(options: Namespace, tail: Any) -> object:
         agent = read_agent_file(file).with_model(options.model)
         tool = options.tool or next((tool.name for tool in agent.tools), "")
         return run_tool(lab.loop, agent, tool, tail or {}, folder=file.absolute().parent, **how)
+    if options.action == "replay":
+        if options.call is None:
+            raise UsageError("%mew tools-agent replay: name the request of a call in the log with --call ID")
+        log = open_log(options.log) if options.log else lab.log
+        agent = read_agent_file(file).with_model(options.model)
+        return replay_call(lab.loop, agent, log, options.call, folder=file.absolute().parent, **how)
     if options.action == "new":
         write_first_file(file)
     workshop = lab.view.workshop

@@ -1,8 +1,8 @@
 """Builds HTML in which text from any source stays text; `tag` alone makes tags.
 
 Children that are text are escaped, and invisible characters are written as escapes. The permitted tags and attributes
-cannot load, link or run anything. Long text is cut, with the length of the rest. No object of this package is used
-here.
+cannot load, link or run anything; `picture` alone makes an image, whose bytes stand in the HTML and were checked. Long
+text is cut, with the length of the rest. No object of this package is used here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,21 @@ from typing import Any
 
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
+from mew_lab.views.tools.blocks import picture_of
 
-__all__ = ["CODE", "FAINT", "MOST_CELL", "MOST_TEXT", "Html", "bounded", "box", "lines", "table", "tag"]
+__all__ = [
+    "CODE",
+    "FAINT",
+    "MOST_CELL",
+    "MOST_TEXT",
+    "Html",
+    "bounded",
+    "box",
+    "lines",
+    "picture",
+    "table",
+    "tag",
+]
 
 TAGS = frozenset(
     {"b", "code", "details", "div", "pre", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"}
@@ -87,6 +100,22 @@ def lines(text: str, *, limit: int = MOST_TEXT, whole: str = "") -> Html:
         return block
     rest = tag("div", left_out(len(text) - limit, whole), style=FAINT)
     return Html(block + rest)
+
+
+def picture(data: object, alt: str) -> Html:
+    """An image, of the base64 text that a peer sent; or a line of text, where it is not one that may be shown.
+
+    Its address is made here, of the checked bytes and the type that they state; what the peer calls it does not count.
+
+    Args:
+        alt: The text for a reader who does not see it.
+    """
+    checked = picture_of(data)
+    if checked.kind != "image":
+        return tag("div", checked.text, style=FAINT)
+    written = html.escape(one_line(alt, MOST_TITLE), quote=True)
+    style = "display:block;max-width:100%;margin:4px 0"
+    return Html(f'<img src="data:{checked.mime};base64,{checked.text}" alt="{written}" style="{style}">')
 
 
 def table(

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
@@ -32,6 +33,7 @@ from mew_lab.tools_agent.definition import (
     TRANSPORTS,
     AgentDefinition,
     AgentSettings,
+    Caller,
     Include,
     Mode,
     Permission,
@@ -320,6 +322,30 @@ class _AgentReader:
                 self.fault(place(at, n), f"this must be {what}")
         return tuple(str(name) for name in listed)
 
+    def callers(self, value: object, at: str) -> tuple[Caller, ...]:
+        """The participants that may call a tool: ids, or objects of an id and the payload that a call must match."""
+        callers = []
+        for n, item in enumerate(self.sequence(value, at)):
+            here = place(at, n)
+            entry = item if isinstance(item, Mapping) else {"id": item}
+            for key in entry:  # a misspelt payload must not permit every call
+                if key not in ("id", "payload"):
+                    self.fault(
+                        place(here, str(key)), "there is no such key: a caller has an id and a payload"
+                    )
+            id, call = entry.get("id"), None
+            if not isinstance(id, str) or not id.strip():
+                self.fault(
+                    place(here, "id") if item is entry else here, "this must be the id of a participant"
+                )
+            if "payload" in entry:
+                try:
+                    call = Capability.of({"kind": "mcp/request", "payload": entry["payload"]})
+                except ConfigError as fault:
+                    self.fault(place(here, fault.key), str(fault))
+            callers.append(Caller(str(id), call))
+        return tuple(callers)
+
     def needs(self, value: object, at: str) -> tuple[str, ...]:
         """The tools of others without which a tool is not called."""
         needs = self.names(value, at, "a tool of a participant")
@@ -359,14 +385,12 @@ class _AgentReader:
                 settings=self.session_settings(entry.get("settings"), place(at, "settings")),
                 callers=None
                 if entry.get("callers") is None
-                else self.names(entry["callers"], place(at, "callers"), "the id of a participant"),
+                else self.callers(entry["callers"], place(at, "callers")),
                 needs=self.needs(entry.get("needs"), place(at, "needs")),
                 output=entry.get("outputSchema"),
             )
             if tool.name and not TOOL_NAME.match(tool.name):
-                message = (
-                    f"{one_line(tool.name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
-                )
+                message = f"{tool.name[:80]!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"
                 self.fault(place(at, "name"), message)
             if tool.name in first:
                 self.fault(place(at, "name"), f"{tool.name!r} is the name of {first[tool.name]}, too")

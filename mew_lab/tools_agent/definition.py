@@ -16,6 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.react import find_json_object
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.signature import BadArguments, GivenSchema
 from mew_lab.tools_agent.schema import wire_schema
 
@@ -28,6 +31,7 @@ __all__ = [
     "TRANSPORTS",
     "AgentDefinition",
     "AgentSettings",
+    "Caller",
     "Include",
     "Mode",
     "Permission",
@@ -60,6 +64,13 @@ class SessionSettings:
     temperature: float | None = None
 
 
+class Caller(NamedTuple):
+    """A participant that may call a tool. `call` is what its requests must match; None takes all. Spec: TA-72."""
+
+    id: str
+    call: Capability | None = None
+
+
 @dataclass(frozen=True)
 class ToolDefinition:
     """One tool: its description for clients, and the prompt of its calls. `parameters` are unchanged from the file.
@@ -74,7 +85,7 @@ class ToolDefinition:
     parameters: Mapping[str, Any]
     prompt: str
     settings: SessionSettings = SessionSettings()
-    callers: tuple[str, ...] | None = None
+    callers: tuple[Caller, ...] | None = None
     needs: tuple[str, ...] = ()
     output: Mapping[str, Any] | None = None
 
@@ -113,6 +124,18 @@ class ToolDefinition:
         """The required parameters."""
         required: Sequence[str] = self.parameters.get("required") or ()
         return required
+
+    def refuse_caller(self, request: Envelope) -> str:
+        """The reason why its file does not permit a request; empty where it does. Spec: TA-37, TA-72."""
+        if self.callers is None:
+            return ""
+        listed = [caller for caller in self.callers if caller.id == request.sender]
+        if not listed:
+            return f"its file does not list {one_line(request.sender, 80)} as a caller"
+        for caller in listed:
+            if caller.call is None or caller.call.permits(request.kind, request.to, request.payload):
+                return ""
+        return f"its file permits {one_line(request.sender, 80)} only calls that match its entry in callers"
 
     def faults_of(self, arguments: Mapping[str, Any]) -> list[str]:
         """The faults of the arguments of a call, each with its path. Undeclared arguments are faults unless allowed.

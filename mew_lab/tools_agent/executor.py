@@ -31,10 +31,11 @@ from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.template import fill_prompt
 
-__all__ = ["CONTEXT", "Execution", "Executor", "UnknownTool"]
+__all__ = ["CONTEXT", "VERSION", "Execution", "Executor", "UnknownTool"]
 
 ENDS_WITHIN = 5.0  # seconds that a stopped session has to end
 CONTEXT, TURNS, VERSION = "mew-lab/context", "mew-lab/turns", "mew-lab/tool"
@@ -56,7 +57,8 @@ class Execution:
     `context` is that of the session and `prompt` the text for the model. `turns` holds each text of the model, `calls`
     each tool that it called, with the answer as the model read it and as it came. `model` is the model's name,
     `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
-    `version` holds the version of the agent and the hash of the tool, `caller` is empty for a call from elsewhere.
+    `version` holds the version of the agent and the hash of the tool. `caller` sent the `request` with this id; both
+    are empty for a call from elsewhere.
     `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results.
 
     Spec: TA-45, TA-64.
@@ -74,6 +76,7 @@ class Execution:
     usage: Usage | None = None
     version: Mapping[str, str] = field(default_factory=dict)
     caller: str = ""
+    request: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     structured: Mapping[str, Any] | None = None
 
@@ -89,6 +92,14 @@ class Execution:
         if self.structured is not None:
             result["structuredContent"] = dict(self.structured)
         return {**result, "_meta": meta} if meta else result
+
+    @property
+    def results(self) -> list[Any]:
+        """The results of the tools that the model called, each as it came; None where none came. Spec: TA-45."""
+        return [
+            record.result.raw if isinstance(record.result, ToolResult) else record.result
+            for record in self.calls
+        ]
 
 
 class _Conversation(NamedTuple):
@@ -251,6 +262,19 @@ class Executor:
             permission == "tool" and server is not None and server.needs_permission(tool)
         )
 
+    def missing(self, tool: ToolDefinition) -> list[str]:
+        """The tools that it needs and that no participant offers now. Spec: TA-71."""
+        if not tool.needs:
+            return []
+        offered = {
+            f"{other.participant}/{other.name}" for other in self._participant.discovery.get_available_tools()
+        }
+        return [one_line(need, 120) for need in tool.needs if need not in offered]
+
+    def version_of(self, tool: ToolDefinition) -> dict[str, str]:
+        """The version of the agent, and the hash of a tool. Spec: TA-70."""
+        return {"version": self.agent.version, "hash": tool.digest}
+
     # --- calls ---
 
     async def execute(
@@ -287,7 +311,8 @@ class Executor:
             prompt = fill_prompt(tool.prompt, given, tool=tool)
             done = await self._run_session(tool, prompt, trigger, before, on_step)
             self._keep_conversation(done, caller, before)
-        self.history.append(replace(done, caller=caller, arguments=dict(given)))
+        request = trigger.id if trigger is not None else ""
+        self.history.append(replace(done, caller=caller, request=request, arguments=dict(given)))
         return self.history[-1]
 
     def _conversation(self, context: str, caller: str) -> _Conversation | None:
@@ -303,10 +328,10 @@ class Executor:
             self._conversations[done.context] = _Conversation(caller, exchanges[-MAX_EXCHANGES:], ends_at)
 
     def _refuse(self, tool: ToolDefinition, arguments: Mapping[str, Any], trigger: Envelope | None) -> str:
-        """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50."""
-        if trigger is not None and tool.callers is not None and trigger.sender not in tool.callers:
-            return f"{tool.name} was not called: its file does not list {one_line(trigger.sender, 80)} as a caller"
-        if missing := self._missing(tool):
+        """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50, TA-72."""
+        if trigger is not None and (reason := tool.refuse_caller(trigger)):
+            return f"{tool.name} was not called: {reason}"
+        if missing := self.missing(tool):
             return f"{tool.name} was not called: it needs {', '.join(missing)}, which nobody offers now"
         if faults := tool.faults_of(arguments):
             return f"Invalid arguments for {tool.name}: {'; '.join(faults)}"
@@ -315,15 +340,6 @@ class Executor:
                 f"{tool.name} was not called: {len(self.sessions)} calls run or wait already; ask again later"
             )
         return ""
-
-    def _missing(self, tool: ToolDefinition) -> list[str]:
-        """The tools that it needs and that no participant offers now. Spec: TA-71."""
-        if not tool.needs:
-            return []
-        offered = {
-            f"{other.participant}/{other.name}" for other in self._participant.discovery.get_available_tools()
-        }
-        return [one_line(need, 120) for need in tool.needs if need not in offered]
 
     async def _run_session(
         self,
@@ -431,7 +447,7 @@ class Executor:
             model=model.name,
             seconds=seconds,
             usage=model.usage,
-            version={"version": self.agent.version, "hash": tool.digest},
+            version=self.version_of(tool),
             structured=structured,
         )
 

@@ -3,7 +3,9 @@
 It answers `initialize`, `tools/list` and `tools/call` that are addressed to it, and never carries out a proposal. A call
 that one of its own sessions has caused is refused, so that mutual calls of agents end.
 
-Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA-46 to TA-48.
+A tool that needs tools of others is listed while somebody offers them.
+
+Spec: tools-agent.md "MCP Server Project", TA-18, TA-29, TA-34, TA-38, TA-39, TA-46 to TA-48, TA-70, TA-71.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.discovery import ToolsChange
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
-from mew_lab.tools_agent.definition import AgentDefinition
-from mew_lab.tools_agent.executor import CONTEXT, Execution, Executor, UnknownTool
+from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
+from mew_lab.tools_agent.executor import CONTEXT, VERSION, Execution, Executor, UnknownTool
 
 __all__ = ["ToolsAgent"]
 
@@ -100,6 +103,8 @@ class ToolsAgent:
         self.participant = MEWParticipant(client, tools=self)
         self.participant.ledger.calls.hold_all_requests()  # the causes of a call lead through those of others
         self.executor = Executor(agent, self.participant, model=model, **limits)
+        self._listed = self._list_names()
+        self.participant.discovery.on_tools_changed(self._on_tools_changed)
         client.on_message(self._observe, kinds=("reasoning/cancel", *ENDING))
 
     def __repr__(self) -> str:
@@ -133,7 +138,13 @@ class ToolsAgent:
         """
         self._check_servable(agent)
         self.agent = self.executor.agent = agent
+        self._listed = self._list_names()
         self.changed("tools")
+
+    @property
+    def available(self) -> tuple[ToolDefinition, ...]:
+        """The tools whose needs somebody offers now: those that are listed. Spec: TA-71."""
+        return tuple(tool for tool in self.agent.tools if not self.executor.missing(tool))
 
     # --- answering ---
 
@@ -154,7 +165,7 @@ class ToolsAgent:
         if method == "ping":
             return {}
         if method == "tools/list":
-            return {"tools": [tool.described for tool in self.agent.tools]}
+            return {"tools": [self._describe(tool) for tool in self.available]}
         if method == "tools/call":
             report = on_progress or progress_relay(self.participant)
             async with _Steps(report) as steps:
@@ -211,7 +222,20 @@ class ToolsAgent:
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
 
+    def _describe(self, tool: ToolDefinition) -> dict[str, Any]:
+        """The entry of a tool in `tools/list`, with its version. Spec: TA-17, TA-70."""
+        return {**tool.described, "_meta": {VERSION: self.executor.version_of(tool)}}
+
+    def _list_names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.available)
+
     # --- incoming messages ---
+
+    def _on_tools_changed(self, change: ToolsChange) -> None:
+        """Announces the tools where those of another participant have changed the list. Spec: TA-71."""
+        if (listed := self._list_names()) != self._listed:
+            self._listed = listed
+            self.changed("tools")
 
     def _observe(self, envelope: Envelope) -> None:
         if envelope.sender == self.participant.client.id:

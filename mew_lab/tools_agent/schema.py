@@ -270,9 +270,7 @@ def _value_faults(schema: Mapping[str, Any], at: str) -> Iterator[Fault]:
     properties = schema.get("properties", {})
     for n, name in enumerate(schema.get("required", ())):
         if name not in properties:
-            yield Fault(
-                place(at, "required", n), f"{one_line(name, 80)!r} is required, but it is no property"
-            )
+            yield Fault(place(at, "required", n), f"{name[:80]!r} is required, but it is no property")
     bare = {key: value for key, value in schema.items() if key not in ("default", "enum", "examples", "$ref")}
     validator = Validator(bare)
     for key in ("enum", "examples"):

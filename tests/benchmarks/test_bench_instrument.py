@@ -11,6 +11,7 @@ import pytest
 MARKED = 19  # rows with a mark
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_benchmark_prints_ours_beside_the_others() -> None:
     script = Path(__file__).with_name("bench_instrument.py")

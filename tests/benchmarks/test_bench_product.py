@@ -71,6 +71,7 @@ def test_the_benchmark_prints_what_ships_beside_the_relay_and_its_marks(
     assert all(" ×" in row for what, row in found if "relay" not in what)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_benchmark_looks_into_a_kernel_and_at_memory() -> None:
     assert [what for what, _ in rows("kernel", "memory")] == [

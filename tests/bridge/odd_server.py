@@ -132,6 +132,22 @@ for line in sys.stdin:
         result = {"tools": TOOLS[at : at + 3]}
         if at + 3 < len(TOOLS):
             result["nextCursor"] = str(at + 3)
+        if MODE == "lists_text":
+            result = {"tools": "none"}
+        if MODE == "lists_oddly":
+            result = {
+                "tools": [
+                    "env",
+                    None,
+                    {"name": 7, "annotations": {}},
+                    {"name": "env", "annotations": 3},
+                    *TOOLS,
+                ]
+            }
+    elif MODE == "malformed" and method == "tools/call":
+        sys.stdout.write("{not json\n")
+        say({"jsonrpc": "2.0", "id": id, **message["params"]["arguments"]})
+        continue
     elif method == "tools/call" and message["params"]["name"] != "nope":
         result = call(
             message["params"]["name"],

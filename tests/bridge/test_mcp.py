@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -194,6 +195,31 @@ async def test_noise_on_either_output_is_neither_shown_nor_harmful(
     await until(lambda: process.stderr_end.endswith("quiet now\n"))
     assert len(process.stderr_end) == 4096
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.threat(28)
+@pytest.mark.parametrize(
+    ("members", "fault"),
+    [
+        ({"result": [1, 2]}, "it has a result that is no object"),
+        ({"result": None}, "it has a result that is no object"),
+        ({}, "it holds neither a result nor an error"),
+        ({"error": "broken"}, "it has an error that is no object: 'broken'"),
+        ({"error": {"code": "x", "message": "broken"}}, "it has an error whose code is no integer: 'x'"),
+        ({"error": {"code": 1}}, "it has an error whose message is no text: None"),
+        ({"jsonrpc": "1.0", "result": {}}, "it is no response of JSON-RPC 2.0"),
+    ],
+)
+async def test_a_malformed_answer_of_the_server_fails_its_call_at_once(
+    site: Site, members: dict[str, Any], fault: str
+) -> None:
+    await site.odd("malformed")
+    human = await site.seat("human")
+    async with asyncio.timeout(5):
+        with pytest.raises(ToolFailed, match=f"The MCP server sent a malformed answer: {fault}"):
+            await human.call("git/odd", members)
+        listed = await human.mcp_request("git", {"method": "tools/list", "params": {}})
+    assert "tools" in listed
 
 
 async def test_a_server_without_tools_is_a_server(site: Site) -> None:

@@ -215,6 +215,7 @@ def test_keys_on_the_card_decide_and_stay_out_of_jupyterlab(notebook: Callable[.
     assert "'approve'" in book.text(3)
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-26")
 @pytest.mark.threat(16)
 def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms(
@@ -417,6 +418,7 @@ def test_the_cards_are_there_again_after_a_reload(notebook: Callable[..., Notebo
     card(book, 1).locator(".mew-outcome").wait_for()
 
 
+@pytest.mark.slow
 def test_pictures_of_the_cards(notebook: Callable[..., Notebook]) -> None:
     scene = """
 seat.policy = 'Policy “reads only” approves git_status by itself; everything else waits for you.'

@@ -118,7 +118,7 @@ def test_nothing_moves_under_the_pointer_or_the_focus(scene: Callable[..., Scene
 
 
 @pytest.mark.threat(15)
-@pytest.mark.parametrize("width", [1000, 300])
+@pytest.mark.parametrize("width", [pytest.param(1000, marks=pytest.mark.slow), 300])
 def test_a_flood_with_banners_moves_nothing_under_the_pointer(
     scene: Callable[..., Scene], width: int
 ) -> None:

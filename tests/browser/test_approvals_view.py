@@ -207,6 +207,7 @@ p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
     assert said(book, 4) == "mcp/proposal"
 
 
+@pytest.mark.slow
 @pytest.mark.threat(30)
 def test_threat_30_what_is_alike_is_one_table_and_each_row_is_decided_by_its_own_digest(
     notebook: Callable[..., Notebook],
@@ -344,6 +345,7 @@ None
 """
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-26")
 def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Callable[..., Notebook]) -> None:
     wire = "print(json.dumps([r['payload']['params']['arguments'] for r in sent('mcp/request') if r.get('correlation_id')]))"
@@ -393,6 +395,7 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
     assert section.locator("li.mew-past", has_text="Rejected by you").count() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.threat(14, 15)
 def test_threat_15_a_proposal_that_takes_an_earlier_ones_id_has_a_card_of_its_own(
     notebook: Callable[..., Notebook],

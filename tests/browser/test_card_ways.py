@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
 from scenes import choose, look_at
@@ -112,6 +113,7 @@ def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_card_leads_to_its_message_its_reasoning_and_its_exchange(
     notebook: Callable[..., Notebook],
 ) -> None:

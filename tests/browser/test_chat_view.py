@@ -214,6 +214,7 @@ ALLOWED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 @pytest.mark.threat(4)
 def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
@@ -239,6 +240,7 @@ def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
     book.run(2)
 
 
+@pytest.mark.slow
 def test_chat_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     long = """
 report = weather.chat('\\n'.join(f'line {n} of the report' for n in range(1, 31)), 'human')
@@ -337,6 +339,7 @@ lab.loop.submit(flood(FLOOD)).result(30)
     book.run(3)
 
 
+@pytest.mark.slow
 def test_only_what_was_in_sight_is_read(notebook: Callable[..., Notebook]) -> None:
     """Whole, and for a second: not what is folded, not what is scrolled away, and nothing in a page that is hidden."""
     talk = """

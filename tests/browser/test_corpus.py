@@ -50,6 +50,7 @@ def test_what_became_markup_is_found(notebook: Callable[..., Notebook]) -> None:
         harmless(book, shown(book, SAFE), allowed=allowed, asked=asked)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_used_is_found(notebook: Callable[..., Notebook]) -> None:
     book = notebook(["1"])
     accessible(book, shown(book, SAFE))

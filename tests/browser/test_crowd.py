@@ -114,6 +114,7 @@ def review(book: Notebook, whole: Locator, text: str) -> Locator:
     return entry
 
 
+@pytest.mark.slow
 def test_thirty_cards_can_be_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = crowd(notebook, "approvals")
     whole = drawn(book, 2, "approvals")
@@ -150,6 +151,7 @@ def test_thirty_cards_can_be_read_at_any_width(notebook: Callable[..., Notebook]
     assert list(shares) == ["", "#", "path", "Digest"] and shares["path"] > 0.6
 
 
+@pytest.mark.slow
 def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = crowd(notebook, "panel")
     whole = drawn(book, 2, "panel")

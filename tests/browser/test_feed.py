@@ -102,6 +102,7 @@ print(json.dumps({"rows": [row.what for row in log.rows], "faults": len(feed.fau
 """
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-19")
 def test_four_threads_at_once_leave_the_page_with_what_python_holds(
     notebook: Callable[..., Notebook],
@@ -129,6 +130,7 @@ def test_four_threads_at_once_leave_the_page_with_what_python_holds(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-7")
 def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[..., Notebook]) -> None:
     busy = "stream(200, 8)\nend = time.monotonic() + 5\nwhile time.monotonic() < end: sum(range(1000))"
@@ -209,6 +211,7 @@ def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
     assert book.run(2).text(2).strip() == "7000 0"
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12")
 def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
@@ -222,6 +225,7 @@ def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Noteboo
     assert view(book, 1).get_attribute("data-paints") == before
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[..., Notebook]) -> None:
     book = notebook(
@@ -240,6 +244,7 @@ def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[
     assert view(book, 1).get_attribute("data-rows") == str(total)
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[..., Notebook]) -> None:
     busy = "display(feed)\nend = time.monotonic() + 4\nwhile time.monotonic() < end: time.sleep(.01)"
@@ -295,6 +300,7 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Cal
     assert book.page.dialogs == []
 
 
+@pytest.mark.slow
 def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> None:
     add = "for n in range(20): log.add('chat', f'“talk {n}”'); log.add('mcp/request', f't{n}()')"
     book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
@@ -340,6 +346,7 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12", "T-26")
 def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_is_never_lost(
     notebook: Callable[..., Notebook],
@@ -436,6 +443,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     book.tab.evaluate("() => { delete navigator.clipboard; }")
 
 
+@pytest.mark.slow
 def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
     scene = """
 def say(sender, to, kind, what, **more):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from access import accessible
 from axe import axe_source, axe_violations
 from playwright.sync_api import Locator
@@ -38,6 +39,7 @@ print(json.dumps([lab.rows.last_seq, [[rows[f.id], f.severity, f.rule, f.sentenc
 """
 
 
+@pytest.mark.slow
 def test_findings_are_a_column_that_comes_with_the_first_of_them(
     notebook: Callable[..., Notebook], tmp_path_factory: TempPathFactory
 ) -> None:

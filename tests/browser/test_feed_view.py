@@ -72,6 +72,7 @@ def told(book: Notebook, index: int) -> Any:
     return json.loads(book.text(index))
 
 
+@pytest.mark.slow
 def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
     where = (
         "where = {k: [r.seq for r in lab.rows.since(0, 999) if r.kind == k] for k in kinds()}\n"
@@ -247,6 +248,7 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_in_the_feed_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
     say = f"""{as_python()}
@@ -302,6 +304,7 @@ lab.view.feed
     assert book.page.dialogs == []
 
 
+@pytest.mark.slow
 def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SCENE, "print(lab.rows.last_seq)"]).run(0).run(1).run(2)
     last = int(book.text(2))

@@ -68,6 +68,7 @@ def approve_while_waiting(book: Notebook) -> float:
     return float(text.rsplit("woke", 1)[1]) - before
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-1")
 @pytest.mark.req("P-9.1-1", "P-3.2.1-1", "P-3.2.1-6", "P-3.2.1-7")
 def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
@@ -85,12 +86,14 @@ def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
     assert book.page.errors == [] and book.page.dialogs == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-2")
 def test_a_click_approves_while_the_cell_blocks(notebook: Callable[..., Notebook]) -> None:
     seconds = approve_while_waiting(told(notebook, BLOCK))
     print(f"\nclick to result of a blocking cell: {seconds:.2f} s (mark 1 s)")
 
 
+@pytest.mark.slow
 def test_the_feed_shows_every_envelope_of_the_journal_once(notebook: Callable[..., Notebook]) -> None:
     count = "print(len(lab.log), lab.rows.last_seq, len(lab.log.df), lab.log.df['id'].is_unique)"
     book = told(notebook, after=(count,))
@@ -103,6 +106,7 @@ def test_the_feed_shows_every_envelope_of_the_journal_once(notebook: Callable[..
     assert feed.get_attribute("data-rows") == rows
 
 
+@pytest.mark.slow
 @pytest.mark.req("P-3.3.2-1", "S-L2-24", "S-L2-25")
 def test_a_rejection_reaches_the_cell_that_waits(notebook: Callable[..., Notebook]) -> None:
     book = told(notebook)
@@ -116,6 +120,7 @@ def test_a_rejection_reaches_the_cell_that_waits(notebook: Callable[..., Noteboo
     assert "Traceback" not in book.text(7)
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3, 14, 17)
 @pytest.mark.trap("T-14")
 def test_hostile_text_everywhere_is_only_text(notebook: Callable[..., Notebook]) -> None:
@@ -144,6 +149,7 @@ r = bot.propose('git/git_log', {{'repo_path': evil}})
     assert book.page.dialogs == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-15", "T-23")
 @pytest.mark.threat(1, 5)
 def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[..., Notebook]) -> None:

@@ -24,6 +24,7 @@ lab.view.grants
 GIVEN = "print(sum(m['kind'] == 'capability/grant' for m in lab.log if 'kind' in m))"
 
 
+@pytest.mark.slow
 def test_other_permissions_are_tried_before_one_is_given(
     notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

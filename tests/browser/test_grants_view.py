@@ -202,6 +202,7 @@ ELEMENTS = set(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3, 17)
 def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
     notebook: Callable[..., Notebook],
@@ -226,6 +227,7 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
     harmless(book, view, allowed=ELEMENTS, asked=asked)
 
 
+@pytest.mark.slow
 def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
     view = root(book, 2)

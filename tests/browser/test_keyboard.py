@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from access import focus_path
 from playwright.sync_api import Locator
 from real_lab import Notebook
@@ -31,6 +32,7 @@ def tab_to(book: Notebook, room: Locator, wanted: Callable[[], bool]) -> int:
     raise AssertionError("Tab does not lead there")
 
 
+@pytest.mark.slow
 def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[..., Notebook]) -> None:
     book, room = opened(notebook)
     path = focus_path(book, room, most=150)

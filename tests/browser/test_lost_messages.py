@@ -42,6 +42,7 @@ TOLD = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12", "T-13")
 def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
     notebook: Callable[..., Notebook],

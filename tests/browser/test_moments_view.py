@@ -29,6 +29,7 @@ def at(book: Notebook, view: Locator, seq: int) -> None:
     book.page.until(lambda: view.get_attribute("data-seq") == str(seq), f"record {seq}")
 
 
+@pytest.mark.slow
 def test_the_slider_and_the_keys_go_through_the_log(
     notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
 from scenes import ADDING, PROPOSE
@@ -64,6 +65,7 @@ def compare_boxes(section: Locator, own: list[str], extra: str = "") -> dict[str
     return found
 
 
+@pytest.mark.slow
 def test_a_part_beside_all_others_looks_as_it_does_alone(notebook: Callable[..., Notebook]) -> None:
     parts = [part for part in PARTS if part != "panel"]
     book = notebook([SCENE, *(f"lab.view.{part}" for part in parts), "%mew panel"]).run_all()

@@ -153,6 +153,7 @@ hostile
 ALLOWED = "header section div span b p pre code bdi button label select option input".split()
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, HOSTILE, "print(list(hostile.faults)); hostile.close(); lab.down()"])
@@ -175,6 +176,7 @@ def timeless(line: Locator) -> str:
     return re.sub(r"for [\d.:]+( s)?", "", line.inner_text())
 
 
+@pytest.mark.slow
 def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -237,6 +239,7 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
     assert one.evaluate("n => Boolean(n.mewOpen)")
 
 
+@pytest.mark.slow
 def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callable[..., Notebook]) -> None:
     many = "for n in range(60):\n    one = bot.send('reasoning/start', {'message': f'question {n}'})\n    bot.send('reasoning/thought', {'message': 'Well.'}, context=one.id)"
     book = notebook([UP, SHOW, many]).run(0).run(1)
@@ -262,6 +265,7 @@ def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callab
     assert layouts() - before < 30 * ticks
 
 
+@pytest.mark.slow
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
     active(book, 1, 3)
@@ -353,6 +357,7 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     book.run(6)
 
 
+@pytest.mark.slow
 def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., Notebook]) -> None:
     scene = f"""
 import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]

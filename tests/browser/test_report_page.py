@@ -50,7 +50,7 @@ def hostile_messages() -> list[dict[str, Any]]:
     return messages
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_report_of_hostile_text_runs_asks_and_reports_nothing(
     window: BrowserContext, tmp_path: Path, scheme: Any
 ) -> None:

@@ -203,6 +203,7 @@ view.wake()
 ELEMENTS = set("section header div span bdi ul li button code select option input label textarea".split())
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3, 17)
 def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
     notebook: Callable[..., Notebook],
@@ -221,6 +222,7 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
     harmless(book, view, allowed=ELEMENTS, asked=asked)
 
 
+@pytest.mark.slow
 def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
     tells = "git.send('participant/status', {'messages_in_context': 7, 'tokens': 500, 'max_tokens': 8000})"
     book = notebook([SETUP, SCENE, SHOW, WIRE, tells]).run(0).run(1).run(2)
@@ -282,6 +284,7 @@ def state(book: Notebook, index: int, name: str, text: str) -> None:
     book.page.until(lambda: text in (word.text_content() or ""), f"{name} to be {text!r}")
 
 
+@pytest.mark.slow
 def test_in_a_strip_each_participant_is_a_button_that_opens_its_row(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
 from scenes import look_at, read_through
@@ -33,6 +34,7 @@ def press(book: Notebook, card: Locator, button: str) -> None:
     book.click(pressed)
 
 
+@pytest.mark.slow
 def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_waits_for_a_call_shows_what_its_server_asks(notebook: Callable[..., Notebook]) -> None:
     bot = "bot = lab.join('bot', can='proposer')\np = bot.call('shop/order', what='plums')"
     call = "q = lab.call('shop/order', what='pears')\nprint(await q)"

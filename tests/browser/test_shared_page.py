@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from lab_server import LabServer
 from real_lab import Page, SharedBrowser
 
@@ -29,6 +30,7 @@ def test_what_a_module_left_is_taken_away_and_what_cannot_be_is_noticed(
     assert page.tidy()
 
 
+@pytest.mark.slow
 def test_a_browser_that_has_ended_is_started_anew(
     page: Page, shared_browser: SharedBrowser, executable: str, lab_server: LabServer
 ) -> None:

@@ -146,6 +146,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     assert python(book, 2, "print(len(lab.view.streams.faults))") == "0\n"
 
 
+@pytest.mark.slow
 def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(notebook: Callable[..., Notebook]) -> None:
     scene = """
 bot = seat('bot')
@@ -260,6 +261,7 @@ batch(0, 150)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3, 17)
 def test_threat_03_hostile_text_is_text_in_every_string_of_a_stream(
     notebook: Callable[..., Notebook],
@@ -319,6 +321,7 @@ None
 """
 
 
+@pytest.mark.slow
 def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -81,6 +81,7 @@ def chosen(book: Notebook, here: Locator, seq: str) -> None:
     book.page.until(lambda: here.get_attribute("data-chosen") == seq, f"the exchange of #{seq}")
 
 
+@pytest.mark.slow
 def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
     assert "Error" not in book.text(1), book.text(1)
@@ -105,6 +106,7 @@ def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Call
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-26")
 def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     notebook: Callable[..., Notebook],
@@ -251,6 +253,7 @@ print(len(lab.view.timeline.diagram.lines))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_in_the_timeline_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, as_python() + HOSTILE, SHOW])
@@ -294,6 +297,7 @@ def test_threat_03_in_the_timeline_hostile_text_is_text(notebook: Callable[..., 
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_notebook_that_nobody_trusts_keeps_the_pictures(
     notebook: Callable[..., Notebook], open_notebook: Callable[..., Notebook], tmp_path: Path
 ) -> None:

@@ -280,6 +280,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     assert book.text(6).strip() == "notifications/cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     notebook: Callable[..., Notebook],
@@ -353,6 +354,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.req("T-5", "T-11")
 def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approval(
     notebook: Callable[..., Notebook],
@@ -488,6 +490,7 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
     assert sent(book, 2) == once * 2
 
 
+@pytest.mark.slow
 def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SPACE + SERVER, SHOW]).run(0).run(1)
     one = view(book, 1)
@@ -559,6 +562,7 @@ lab.loop.call(lambda: setattr(git.participant.tools, "answer", answer))
 ALLOWED = "header section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
 
 
+@pytest.mark.slow
 @pytest.mark.threat(3)
 def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
     book = notebook([HOSTILE, SHOW]).run(0)

@@ -48,6 +48,7 @@ def test_two_windows_on_one_kernel_decide_once(
     book.tab.bring_to_front()
 
 
+@pytest.mark.slow
 @pytest.mark.threat(18)
 def test_two_kernels_on_one_space_see_whose_decision_it_was(
     notebook: Callable[..., Notebook], second_window: Page, lab_server: LabServer

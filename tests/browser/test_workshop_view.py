@@ -116,6 +116,7 @@ def test_a_tool_is_built_and_saved_with_all_that_others_wrote(notebook: Callable
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, OPEN]).run(0).run(1)
     view = shop(book)
@@ -191,6 +192,7 @@ def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callabl
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_everybody_can_use_it(
     notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory

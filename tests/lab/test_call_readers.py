@@ -27,6 +27,8 @@ from mew_lab.space.events import Record
 from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.timeline.model import TrafficStats
 
+from ..conftest import examples
+
 PEOPLE = ("bot", "eve", "git", "ann")
 TOOLS: tuple[dict[str, Any], ...] = (
     {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}},
@@ -319,7 +321,7 @@ def run(script: list[dict[str, Any]]) -> None:
 @pytest.mark.ruling("R17", "R18")
 @pytest.mark.threat(13)
 @pytest.mark.timeout(240)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(messages())
 def test_all_readers_agree_on_what_became_of_each_call(script: list[dict[str, Any]]) -> None:
     run(script)

@@ -29,6 +29,8 @@ from mew_lab.space.events import Record
 from mew_lab.views.chat.model import ChatModel
 from mew_lab.views.reasoning.model import ReasoningModel
 
+from ..conftest import examples
+
 Message = dict[str, Any]
 
 HUMAN = "human"
@@ -438,7 +440,7 @@ def run(script: list[Message]) -> None:
 @pytest.mark.req("P-3.4.1-1", "P-3.4.2-1", "P-3.5.3-1", "P-3.5.4-1", "P-3.5.5-1", "P-3.5.6-5")
 @pytest.mark.threat(12)
 @pytest.mark.timeout(240)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scripts())
 def test_all_readers_agree_on_every_chat_message_and_every_sequence(script: list[Message]) -> None:
     run(script)

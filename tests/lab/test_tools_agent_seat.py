@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 import mew_lab
 from mew_lab.agent.models import ScriptedModel
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, run_tool
+from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, replay_call, run_tool
+from mew_lab.log.log import open_log
 from mew_lab.settings.documents import write_yaml
 from mew_lab.tools_agent.agent_file import read_agent_file, write_first_file
 
@@ -83,6 +85,56 @@ def test_a_test_shows_the_history_and_the_answer_of_the_call(lab: mew_lab.Lab, f
         ("change", "answered", "odd/change"), ("change", "error", ""),
     ]  # fmt: skip
     assert pandas.DataFrame(history).context[0] == run.execution.context
+
+
+def test_a_call_of_the_log_is_made_again_and_a_change_of_its_tool_is_told(
+    lab: mew_lab.Lab, file: Path, tmp_path: Path
+) -> None:
+    seat = lab.tools_agent(file, model=model())
+    lab.call("Work-shop/change", what="the oil").result(timeout=30)
+    request = seat.history()[0].request
+    again = seat.replay(request)
+    assert again.execution.arguments == {"what": "the oil"} and again.recorded.caller == "human"
+    assert again.note.startswith("the oil: changed\nThe tool is the same as then: hash ")
+    assert again.note.endswith("The answer then: the oil: changed")
+    # From a saved log, with the file as it is now.
+    lab.save(tmp_path / "then.jsonl")
+    changed = document(metadata={"version": "2.0.0", "tools": [{**TOOL, "prompt": "Do change {what}."}]})
+    file.write_text(write_yaml(changed), encoding="utf-8")
+    later = replay_call(
+        lab.loop,
+        read_agent_file(file),
+        open_log(tmp_path / "then.jsonl"),
+        request,
+        folder=tmp_path,
+        model=model(),
+    )
+    assert later.execution.prompt == "Do change the oil."
+    assert re.search(
+        r"has changed since: version 0.0.0, hash (\w+) then, version 2.0.0, hash (?!\1)\w+ now", later.note
+    )
+
+
+def test_what_cannot_be_made_again_is_told(lab: mew_lab.Lab, file: Path) -> None:
+    seat = lab.tools_agent(file, model=model())
+    (row,) = seat.test("change", what="x")
+    welcome = lab.log.df[lab.log.df.kind == "system/welcome"].id.iloc[0]
+    for id, words in {
+        welcome: "no request",
+        "none\u202e": r"no request none\\u202e",
+        row.message: "was a call of odd/change, not of Work-shop",
+    }.items():
+        with pytest.raises(ConfigError, match=words):
+            seat.replay(id)
+    proposal = lab.join("bot", can="proposer").call("Work-shop/change", what="a lamp")
+    with pytest.raises(ConfigError, match="is a proposal, and nobody approved it"):
+        seat.replay(proposal.id)
+    lab.approve(proposal, digest=lab.decisions.pending()[0].digest)
+    proposal.result(timeout=30)
+    with pytest.raises(ConfigError, match="is a proposal, and it was approved by the request ") as fault:
+        seat.replay(proposal.id)
+    request = str(fault.value).split("the request ")[1].split(";")[0]
+    assert seat.replay(request).note.startswith("a lamp: changed")
 
 
 def test_a_file_is_tested_without_a_space_of_its_own_as_it_is_served(lab: mew_lab.Lab, file: Path) -> None:

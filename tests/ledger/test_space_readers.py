@@ -38,6 +38,8 @@ from mew_lab.views.grants.model import Holdings
 from mew_lab.views.roster.model import RosterModel
 from mew_lab.views.streams.model import StreamsModel
 
+from ..conftest import examples
+
 STATUS = {"kind": "participant/status"}
 RIGHTS: dict[str, list[dict[str, Any]]] = {
     "bot": [
@@ -487,7 +489,7 @@ def run(script: list[tuple[str, str, Any]]) -> None:
 
 @pytest.mark.ruling("R10", "R13", "R14", "R16")
 @pytest.mark.timeout(240)
-@settings(max_examples=35, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(35), deadline=None, suppress_health_check=list(HealthCheck))
 @given(conversations())
 def test_all_readers_agree_with_the_space(script: list[tuple[str, str, Any]]) -> None:
     run(script)

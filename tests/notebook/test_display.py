@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -9,12 +11,17 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
+from mew_lab.agent.model import ToolCall
+from mew_lab.agent.run import CallRecord
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
+from mew_lab.lab.tools_agent_seat import ToolReplay, ToolTest
 from mew_lab.notebook.display import FAMILIES, TYPES, family_of
 from mew_lab.notebook.safe_html import ATTRIBUTES, TAGS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.sdk.results import ToolResult
+from mew_lab.tools_agent.executor import Execution
+from mew_lab.tools_agent.replay import RecordedCall
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -246,3 +253,55 @@ def test_unloading_puts_back_the_formatters_that_were_there(shell: InteractiveSh
     assert shown(shell, Listing("t", ("a",), []))[0] == ""
     left = [name for module, name, *_ in TYPES if (module, name) in formatters["text/html"].deferred_printers]
     assert left == []
+
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+SVG = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0iYWxlcnQoMSkiLz4="  # with a script
+
+
+def tool_test(*parts: dict[str, Any], tool: str = "eye/look") -> ToolTest:
+    """The test of a tool whose session called one other, which answered with these parts."""
+    record = CallRecord(ToolCall("c1", tool, {}), "[image]", "m-1", 0.1, {"content": list(parts)})
+    return ToolTest(Execution("ask", "Seen.", calls=(record,)))
+
+
+@pytest.mark.threat(3, 9)
+@pytest.mark.parametrize(
+    "mime",
+    [
+        "image/png",
+        "image/svg+xml",
+        "text/html",
+        'image/png" onerror="alert(1)',
+        "image/png;base64,AAAA",
+        "",
+        None,
+        7,
+    ],
+)
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_test_of_a_tool_shows_the_pictures_of_its_results_whatever_they_are_called(
+    loaded: InteractiveShell, mime: Any, replayed: bool
+) -> None:
+    test = tool_test({"type": "image", "data": PNG, "mimeType": mime}, tool='eye/look"><script>')
+    if replayed:
+        recorded = RecordedCall(id="r-1", caller="human", to=("desk",), tool="ask", arguments={})
+        test = ToolReplay(recorded, test.execution)
+    html, plain = shown(loaded, test)
+    assert html.count("<img ") == 1 and f'<img src="data:image/png;base64,{PNG}" alt="picture 1 in ' in html
+    found = Elements(re.sub(r"<img [^>]*>", "", html))  # an image has no end
+    assert found.tags <= TAGS and found.attributes <= ATTRIBUTES
+    assert PNG not in plain
+
+
+@pytest.mark.threat(3, 9)
+def test_a_script_that_is_called_a_picture_is_a_line_in_the_test_of_a_tool(loaded: InteractiveShell) -> None:
+    html, _ = shown(loaded, tool_test({"type": "image", "data": SVG, "mimeType": "image/png"}))
+    assert "<img" not in html and SVG not in html and "is not shown" in Elements(html).text
+
+
+def test_more_pictures_than_a_page_bears_are_counted_out(loaded: InteractiveShell) -> None:
+    large = base64.b64encode(base64.b64decode(PNG) + bytes(1_400_000)).decode()
+    one = {"type": "image", "data": large}
+    html, _ = shown(loaded, tool_test(*[one] * 5))
+    assert len(html) < 20_000 and "there are too many" in html

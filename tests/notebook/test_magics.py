@@ -283,6 +283,13 @@ def test_an_agent_file_is_made_tested_and_served(
     assert run.execution.prompt == "Explain entropy in at most three sentences.\n" and "words" not in up.seats
     seat = told(loaded, "%mew tools-agent serve words.yaml")
     assert seat is up.seats["words"]
+    up.call("words/explain", term="entropy").result(timeout=30)
+    request = seat.history()[-1].request
+    again = told(loaded, f"%mew tools-agent replay words.yaml --call {request}")
+    assert again.execution.prompt == run.execution.prompt and "The tool is the same as then" in again.note
+    up.save("then.jsonl")
+    saved = told(loaded, f"%mew tools-agent replay words.yaml --call {request} --log then.jsonl")
+    assert saved.recorded == again.recorded
     missing = told(loaded, '%mew tools-agent test words.yaml --tool explain {"word": "x"}')
     assert missing.execution.is_error and "arguments" in missing.note
 
@@ -293,6 +300,9 @@ def test_an_agent_file_is_made_tested_and_served(
         ("tools-agent bake words.yaml", "invalid choice"),
         ("tools-agent test none.yaml", "no such file"),
         ("tools-agent serve words.yaml term=x", "only test takes arguments"),
+        ("tools-agent replay words.yaml", "with --call ID"),
+        ("tools-agent replay words.yaml --call none", "The log has no request none"),
+        ("tools-agent test words.yaml --call x", "only replay takes --call"),
         ("tools-agent test words.yaml --key-env NOT_SET_HERE", "NOT_SET_HERE is not set"),
     ],
 )

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.notebook.safe_html import Html, box, lines, table, tag
+from mew_lab.notebook.safe_html import Html, box, lines, picture, table, tag
+
+PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 2, 3) + b"\x08\x06\0\0\0"
+GIF = b"GIF89a" + struct.pack("<HH", 3, 4) + b"\0\0\0;"
+JPEG = b"\xff\xd8\xff\xc0\x00\x0b\x08" + struct.pack(">HH", 7, 9) + b"\x01\x01\x11\x00"
+WEBP = b"RIFF\x1a\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + (4).to_bytes(3, "little") + (5).to_bytes(3, "little")
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
+
+
+def base64_of(body: bytes) -> str:
+    return base64.b64encode(body).decode()
 
 
 class Elements(HTMLParser):
@@ -17,12 +29,14 @@ class Elements(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
         self.text = ""
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.attributes += attrs
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -79,3 +93,46 @@ def test_a_column_of_numbers_stands_right_and_a_mixed_one_does_not() -> None:
     html = table(("n", "b", "mixed"), [(1.5, True, 1), (2, False, "x")])
     assert html.count("text-align:right") == 3  # two cells and their heading
     assert ">True<" in html
+
+
+@pytest.mark.threat(3)
+@pytest.mark.parametrize(
+    ("body", "mime"),
+    [(PNG, "image/png"), (JPEG, "image/jpeg"), (GIF, "image/gif"), (WEBP, "image/webp")],
+)
+@given(alt=st.text())
+def test_a_picture_is_an_image_of_its_own_bytes_with_a_text_beside_it(
+    body: bytes, mime: str, alt: str
+) -> None:
+    found = Elements(picture(base64_of(body), alt))
+    assert found.tags == ["img"] and found.text == ""
+    assert [name for name, _ in found.attributes] == ["src", "alt", "style"]
+    assert found.attributes[0][1] == f"data:{mime};base64,{base64_of(body)}"
+
+
+def test_the_text_of_a_picture_is_what_was_given() -> None:
+    assert ("alt", 'a "chart" <b>') in Elements(picture(base64_of(PNG), 'a "chart" <b>')).attributes
+
+
+@pytest.mark.threat(3, 9)
+@given(st.binary() | st.binary().map(lambda rest: PNG + rest) | st.binary().map(lambda rest: GIF[:6] + rest))
+def test_no_bytes_make_an_image_of_another_kind(body: bytes) -> None:
+    found = Elements(picture(base64_of(body), "x"))
+    kinds = (
+        "data:image/png;base64,",
+        "data:image/jpeg;base64,",
+        "data:image/gif;base64,",
+        "data:image/webp;base64,",
+    )
+    assert found.tags == ["div"] or (found.tags == ["img"] and str(found.attributes[0][1]).startswith(kinds))
+
+
+@pytest.mark.threat(3, 9)
+@pytest.mark.parametrize(
+    "data",
+    [base64_of(SVG), base64_of(b"<html><script>alert(1)</script>"), "https://example.org/a.png", None, 7, [],
+     "data:image/png;base64," + base64_of(PNG), base64_of(PNG) + '" onerror="alert(1)', "A" * 2_000_001],
+)  # fmt: skip
+def test_what_is_no_picture_is_a_line_that_tells_why(data: object) -> None:
+    found = Elements(picture(data, "x"))
+    assert found.tags == ["div"] and "not shown" in found.text

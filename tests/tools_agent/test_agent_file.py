@@ -196,6 +196,11 @@ def test_a_name_that_mcp_does_not_take_is_refused(name: str) -> None:
     assert "metadata.tools[0].name" in fault and "cannot name a tool" in fault
 
 
+def test_an_invisible_character_in_a_name_is_shown_as_one_escape() -> None:
+    (fault,) = faults(document(tools=[TOOL | {"name": "a\ab"}]))
+    assert fault.count("\\") == 1 and "\a" not in fault
+
+
 def test_all_faults_of_a_file_are_told_at_once_each_with_its_place() -> None:
     whole = {
         "metadata": {
@@ -270,7 +275,7 @@ def with_vectors(tools: int) -> dict[str, Any]:
     return {"metadata": {"name": "A"}, "mcpServers": {"s": {"command": "x", "tools": vectors}}}
 
 
-@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+@pytest.mark.parametrize("name", [pytest.param("a.yaml", marks=pytest.mark.slow), "a.json"])
 def test_a_file_of_several_megabytes_is_read_and_saved_without_growing(tmp_path: Path, name: str) -> None:
     whole = with_vectors(300)
     (tmp_path / "there.json").write_text(json.dumps(whole), encoding="utf-8")
@@ -283,17 +288,22 @@ def test_a_file_of_several_megabytes_is_read_and_saved_without_growing(tmp_path:
         assert (tmp_path / name).stat().st_size < 1.2 * size
 
 
-def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("unit", "count", "words"),
+    [
+        pytest.param("x", 16 << 20, "larger than 16 MiB", id="size", marks=pytest.mark.slow),
+        pytest.param([0], 1001, "more than 1000 values", id="values"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: Any, count: int, words: str
+) -> None:
     monkeypatch.setattr(agent_file, "MAX_VALUES", 1000)
     file = tmp_path / "a.yaml"
     save_agent_file(document(), file)
     before = file.read_bytes()
-    for whole, words in (
-        (document(note="x" * (16 << 20)), "larger than 16 MiB"),
-        (document(numbers=[0] * 1001), "more than 1000 values"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            save_agent_file(whole, file)
+    with pytest.raises(ConfigError, match=words):
+        save_agent_file(document(more=unit * count), file)
     assert file.read_bytes() == before
 
 

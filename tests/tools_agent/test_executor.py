@@ -446,6 +446,13 @@ async def test_a_tool_may_have_settings_of_its_own(site: Site) -> None:
         ({"settings": 3}, "settings"),
         ({"callers": "human"}, "callers"),
         ({"callers": ["human", 3]}, "callers[1]"),
+        ({"callers": [{"id": "bot", "paylod": {}}]}, "callers[0].paylod"),
+        ({"callers": [{"payload": {}}]}, "callers[0].id"),
+        ({"callers": [{"id": "bot", "payload": []}]}, "callers[0].payload"),
+        (
+            {"callers": [{"id": "bot", "payload": {"params": {"name": "/[/"}}}]},
+            "callers[0].payload.params.name",
+        ),
     ],
 )
 def test_faults_in_the_settings_and_callers_of_a_tool_have_their_place(

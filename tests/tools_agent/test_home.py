@@ -160,6 +160,13 @@ async def test_a_server_at_a_url_that_never_answers_ends_the_start_with_a_senten
     assert taken
 
 
+@pytest.mark.parametrize("mode", ["lists_text", "lists_oddly"])
+async def test_a_server_whose_list_of_tools_is_malformed_does_not_end_the_agent(mode: str) -> None:
+    home = Home(described(servers={"odd": odd(mode)}), model=Script())
+    async with home:
+        assert home.agent.initialized()["serverInfo"]["name"]
+
+
 async def test_another_definition_keeps_the_servers_that_run_and_names_what_needs_a_restart() -> None:
     servers = {"kept": odd(), "moved": odd()}
     async with Home(described(servers=servers), model=Script()) as home:

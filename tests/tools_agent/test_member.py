@@ -28,9 +28,10 @@ async def test_it_answers_as_an_mcp_server_under_the_name_of_its_metadata(site: 
     answer = await human.mcp_request("desk", asked)
     assert answer["serverInfo"] == {"name": "Desk", "version": "1.0.0"}
     assert answer["instructions"] == "A desk." and answer["protocolVersion"] == "2025-06-18"
-    assert await human.list_tools("desk") == [
-        {"name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"]}
-    ]
+    (entry,) = await human.list_tools("desk")
+    assert {key: entry[key] for key in entry if key != "_meta"} == {
+        "name": "ask", "description": ASK["description"], "inputSchema": ASK["parameters"],
+    }  # fmt: skip
     assert await human.mcp_request("desk", {"method": "ping"}) == {}
     with pytest.raises(ToolFailed, match="-32601"):
         await human.mcp_request("desk", {"method": "resources/list"})
@@ -120,6 +121,40 @@ async def test_another_definition_is_told_to_the_space_and_listed(site: Site) ->
     assert [tool["name"] for tool in await human.list_tools("desk")] == ["tell"]
 
 
+async def test_a_tool_is_listed_while_what_it_needs_is_offered_and_each_change_is_told(site: Site) -> None:
+    def told() -> int:
+        requests = site.sent("mcp/request", sender="desk")
+        return sum(request.payload["method"] == "notifications/tools/list_changed" for request in requests)
+
+    needing = {**ASK, "name": "inspect", "needs": ["eye/look"]}
+    desk = await site.desk(Script(), described(ASK, needing))
+    human = await site.seat("human")
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask"]
+    await site.tool("ear", look)  # offers a tool of that name, as another participant
+    await until(lambda: desk.participant.discovery.get_available_tools())
+    assert told() == 0
+    eye = await site.tool("eye", look)
+    await until(lambda: told() == 1)
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask", "inspect"]
+    await eye.stop()
+    await until(lambda: told() == 2)
+    assert [tool["name"] for tool in await human.list_tools("desk")] == ["ask"]
+    with pytest.raises(ToolFailed, match="needs eye/look, which nobody offers now"):
+        await human.call("desk/inspect", {"what": "x"})
+
+
+async def test_a_listed_tool_names_its_version_as_its_results_do(site: Site) -> None:
+    desk = await site.desk(Script(Reply("done")))
+    human = await site.seat("human")
+    (entry,) = await human.list_tools("desk")
+    result = await human.call("desk/ask", {"what": "x"})
+    assert entry["_meta"]["mew-lab/tool"] == result.raw["_meta"]["mew-lab/tool"]
+    assert entry["_meta"]["mew-lab/tool"]["version"] == "1.0.0"
+    desk.replace(described({**ASK, "prompt": "Look for {what}"}))
+    (changed,) = await human.list_tools("desk")
+    assert changed["_meta"]["mew-lab/tool"]["hash"] != entry["_meta"]["mew-lab/tool"]["hash"]
+
+
 @pytest.mark.parametrize("kind", ["reasoning/cancel", "participant/clear"])
 async def test_a_session_that_somebody_ends_is_still_answered_once(site: Site, kind: str) -> None:
     async def never() -> Reply:
@@ -200,6 +235,23 @@ async def test_only_the_listed_callers_may_call_a_tool_and_the_model_is_told_who
     assert (await other.call("desk/open", {"what": "x"})).text == "yes"
     for messages, name in zip(model.asked, ("human", "other"), strict=True):
         assert f"This call came from the participant {name}." in messages[0].content
+
+
+async def test_a_caller_may_be_limited_to_the_calls_that_match_a_pattern(site: Site) -> None:
+    def calls(what: str) -> dict[str, Any]:
+        return {"id": "other", "payload": {"params": {"arguments": {"what": what}}}}
+
+    model = Script(*[Reply("yes")] * 4)
+    await site.desk(model, described({**ASK, "callers": ["human", calls("public/**"), calls("!secret/**")]}))
+    human, other = await site.seat("human"), await site.seat("other")
+    for caller, what in ((human, "secret/a"), (other, "public/a"), (other, "b"), (other, "public/a/b")):
+        assert (await caller.call("desk/ask", {"what": what})).text == "yes"
+    for arguments in ({"what": "secret/a"}, {"what": ["b"]}, {}):
+        with pytest.raises(
+            ToolFailed, match="ask was not called: its file permits other only calls that match"
+        ):
+            await other.call("desk/ask", arguments)
+    assert len(model.asked) == 4
 
 
 async def test_the_steps_of_a_call_are_its_progress_for_a_caller_that_asked_for_it(site: Site) -> None:

@@ -177,7 +177,12 @@ async def test_each_transport_gives_what_the_space_gives(site: Site, transport: 
     result = await human.call("desk/ask", {"what": "the spade"})
     async with over(transport, site, desk) as client:
         listed = [
-            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+                "_meta": tool.meta,
+            }
             for tool in (await client.list_tools()).tools
         ]
         assert listed == entries

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from mew_lab.sdk.results import raw_text
 from mew_lab.views.ui.image_head import image_size, image_type
 from mew_lab.views.ui.layout import lay_out
 
-__all__ = ["Block", "answer_blocks", "blocks", "picture_of"]
+__all__ = ["Block", "answer_blocks", "blocks", "picture_of", "pictures_of"]
 
 Shown = TypeVar("Shown")
 MAX_BLOCKS = 50
@@ -29,6 +29,7 @@ MAX_TEXT = 50_000  # characters of one block
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
 MAX_PIXELS = 40_000_000
+MAX_PICTURES = 8_000_000  # characters of base64 of all pictures that are shown at once
 
 
 class Block(NamedTuple):
@@ -53,6 +54,24 @@ def blocks(raw: Any) -> list[Block]:
     ):
         shown.append(_as_json(structured))
     return shown
+
+
+def pictures_of(results: Iterable[Any]) -> list[list[Block]]:
+    """The pictures in each result of one run, and notes on the parts that are not shown; in bounds over all of them.
+
+    Spec: TA-45.
+    """
+    room = MAX_PICTURES
+    pictures = []
+    for raw in results:
+        shown = [block for block in blocks(raw) if block.kind in ("image", "note")]
+        size = sum(len(block.text) for block in shown)
+        if size > room:
+            shown = [Block("note", "The pictures are not shown: there are too many.")]
+        else:
+            room -= size
+        pictures.append(shown)
+    return pictures
 
 
 def answer_blocks(method: str, raw: Any) -> list[Block]:

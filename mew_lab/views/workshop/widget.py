@@ -26,13 +26,12 @@ from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.sdk.results import ToolResult
 from mew_lab.settings.documents import has_comments
 from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, save_agent_file, write_first_file
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.schema import wire_schema
-from mew_lab.views.tools.blocks import Block, blocks
+from mew_lab.views.tools.blocks import pictures_of
 from mew_lab.views.tools.schema_form import plan
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
@@ -54,7 +53,6 @@ _ESM, _CSS = front_end("workshop")
 
 MAX_FAULTS = 30  # shown
 MAX_CELL = 4000  # characters of a result in the history
-MAX_PICTURES = 8_000_000  # characters of base64 of all pictures of one test
 COMMENTS = "The comments of the file are not kept when it is saved here."
 NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
 Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
@@ -371,27 +369,11 @@ def _pack_run(execution: Execution, began: datetime) -> dict[str, Any]:
                 "ms": round(1000 * record.seconds),
                 "answer": _lines(record.observation[:MAX_CELL]),
                 "id": one_line(record.id, 80),
-                "pictures": pictures,
+                "pictures": [block._asdict() for block in pictures],
             }
-            for record, pictures in zip(execution.calls, _pack_pictures(execution), strict=True)
+            for record, pictures in zip(execution.calls, pictures_of(execution.results), strict=True)
         ],
     }
-
-
-def _pack_pictures(execution: Execution) -> list[list[dict[str, str]]]:
-    """The pictures in the results of each call, and notes on parts that are not shown. Spec: TA-45."""
-    room = MAX_PICTURES
-    packed = []
-    for record in execution.calls:
-        raw = record.result.raw if isinstance(record.result, ToolResult) else record.result
-        shown = [block for block in blocks(raw) if block.kind in ("image", "note")]
-        size = sum(len(block.text) for block in shown)
-        if size > room:
-            shown = [Block("note", "The pictures are not shown: there are too many for one test.")]
-        else:
-            room -= size
-        packed.append([block._asdict() for block in shown])
-    return packed
 
 
 def _pack_faults(faults: list[Fault], *, below: str = "") -> list[list[str]]:

@@ -504,14 +504,10 @@ def test_two_processes_find_the_rows_of_the_reference_reader_wherever_they_split
     index = LogIndex(Files((large,))).build()
     check(large, index)
     assert len(added) == 1 and 0 < added[0] < len(index)
-    for count in (300, 3):  # of the first, a process reads a part again
-        with large.open("ab") as file:
-            file.write(b"\n" + b"\n".join(honest_lines(dice, count)) + b'\n{"seq":1,"now":"2026')
-        check(large, index.build())
-        large.write_bytes(large.read_bytes().rpartition(b"\n")[0] + b"\n")
-        index = LogIndex(Files((large,))).build()
-        check(large, index)
-    assert len(added) > 2
+    with large.open("ab") as file:
+        file.write(b"\n" + b"\n".join(honest_lines(dice, 300)) + b'\n{"seq":1,"now":"2026')
+    check(large, index.build())
+    assert len(added) == 2, "what is appended is shared as well"
     index.close()
     check(large, LogIndex(Files((large,))).build())
     assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
@@ -652,7 +648,7 @@ def test_the_rows_of_both_processes_stand_in_the_order_of_the_files(large: Path,
 def test_rows_of_another_database_follow_those_that_wait_to_be_inserted(tmp_path: Path) -> None:
     lines = honest_lines(random.Random(9), 300)
     places: dict[str, list[Any]] = {}
-    for name, times in (("other", 1), ("all", 40)):
+    for name, times in (("other", 1), ("all", 20)):
         parser = ColumnParser()
         rows = parser.parse(lines * times, 0, 1)
         count = len(rows.seq)
@@ -664,7 +660,7 @@ def test_rows_of_another_database_follow_those_that_wait_to_be_inserted(tmp_path
                     numbers = {"header": parser.next_header, "subject": parser.next_subject}
                     writer.add_rows(tmp_path / "other", place=count, **numbers)
             places[name] = connection.sql("SELECT place FROM lines").fetchall()
-    count = len(places["other"]) * 41
+    count = len(places["other"]) * 21
     assert places["all"] == [(place,) for place in range(1, count + 1)]
 
 

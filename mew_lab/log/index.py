@@ -728,14 +728,14 @@ class LogIndex:
         writer: LineWriter,
         total: int,
     ) -> Reached:
-        """Indexes the lines before a split of a file, and those after it in a process, unless that fails."""
+        """Indexes the lines before a split of a file, and those after it in a process, unless it fails or finds none."""
         with LineProcess(path, file, number, split, self._opened().folder) as process:
             reached = self._index_lines(
                 file, number, reached, writer, total, until=split.start, beside=process
             )
             while not process.wait(0.05):
                 self._report(total, process)
-            if (part := process.result) is None:
+            if (part := process.result) is None or not part.rows:
                 return reached
             parser = self._parser
             writer.add_rows(

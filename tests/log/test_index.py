@@ -528,7 +528,7 @@ def test_the_rows_of_two_parts_are_those_of_the_whole_at_any_split(seed: int) ->
         rows, reached = parsed_rows(data, parser, Reached(), starts[number])
         assert (reached.end, parser.last) == (starts[number], record.now)
         second = ColumnParser(last=record.now)
-        more, reached = parsed_rows(data, second, Reached(starts[number], number), len(data) - 3)
+        more, reached = parsed_rows(data, second, reached, len(data) - 3)
         assert (reached.end, reached.torn) == (starts[-1], 0), "the line at the limit is left out"
         rest, reached = parsed_rows(data, second, reached, None)
         assert ([*rows, *more, *rest], reached) == whole
@@ -579,6 +579,24 @@ def test_long_lines_in_both_parts_of_a_file_are_a_row_each(large: Path, added: l
     large.write_bytes(b"\n".join([*lines, long, *lines, b"no record", long, b"", *lines]) + b"\n" + long)
     check(large, LogIndex(Files((large,))).build())
     assert len(added) == 1
+
+
+def test_a_change_of_the_last_line_before_a_split_is_noticed(
+    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process has no line to read: after the split stands a torn one."""
+    whole = large.read_bytes()
+    data = whole + b'{"seq":1,"now":"2026'
+    large.write_bytes(data)
+    last = whole.rindex(b"\n", 0, -1) + 1
+    monkeypatch.setattr("mew_lab.log.line_process.SHARE", (last - 1.5) / len(data))
+    index = LogIndex(Files((large,))).build()
+    check(large, index)
+    with large.open("r+b") as file:
+        file.seek(last)
+        file.write(whole[last:].replace(b'"event"', b'"evenT"') + b"no record\n" * 10)
+    check(large, index.build())
+    assert added == [] and "was changed since it was indexed" in index.notes[0]
 
 
 def test_a_file_that_takes_the_place_of_one_that_is_read_gives_it_no_rows(

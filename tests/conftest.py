@@ -2,7 +2,8 @@
 
 A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of its examples in the first tier;
 `pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`;
-where each example is a test, `seeds` leaves a quarter of them in the first tier.
+where each example is a test, `seeds` leaves a quarter of them in the first tier. A test with the mark `sampled` has
+many cases of one kind, each of which takes long: every fourth runs in the first tier, the others in the second.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
 TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm of a test
 FEW, ALL = 25, 100  # examples of a test that sets no number
+CASES: pytest.StashKey[Counter[str]] = pytest.StashKey()  # the cases seen of each sampled test
 BASE = settings(
     settings.get_profile(settings.get_current_profile_name()),
     # A busy machine draws and runs an example slowly, which tells nothing of the code.
@@ -135,6 +138,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     drawn = item.get_closest_marker("drawn") or is_hypothesis_test(getattr(item, "obj", None))
     if drawn and in_second_tier(item.config):
         item.add_marker("slow")
+    if item.get_closest_marker("sampled"):
+        cases = item.config.stash.setdefault(CASES, Counter())
+        test = item.nodeid.partition("[")[0]
+        if cases[test] * FEW % ALL:
+            item.add_marker("slow")
+        cases[test] += 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -91,6 +91,7 @@ def test_a_test_that_hangs_ends_all_the_same(tmp_path: Path, source: str) -> Non
     assert "1 failed" in run(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_test_that_is_run_once_more_has_its_whole_time_again(tmp_path: Path) -> None:
     (tmp_path / "test_hangs.py").write_text(ONCE_MORE)
     assert "1 passed, 1 rerun" in run(tmp_path)

@@ -433,6 +433,7 @@ ODD_RESULTS: list[Any] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("odd", ODD_RESULTS, ids=str)
 async def test_a_result_that_mcp_does_not_allow_is_an_error_and_the_gate_goes_on(
     desk: Desk, mode: str, odd: Any

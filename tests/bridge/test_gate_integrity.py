@@ -206,6 +206,7 @@ async def test_a_client_is_told_with_which_arguments_an_edited_call_was_approved
     assert desk.executed == [("ls",)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(20))
 async def test_a_rejection_that_crosses_an_approval_is_told_as_the_log_has_it(desk: Desk, seed: int) -> None:
     """Two people decide at once: whoever was first in the log has decided."""

@@ -98,6 +98,7 @@ async def test_who_approved_a_call_is_asked_and_the_call_goes_on_with_the_answer
     assert params["_meta"] == {ASKED_AS: "decider"}
 
 
+@pytest.mark.sampled
 @ERAS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_question_that_is_declined_is_so_for_the_server(site: Site, era: str, action: str) -> None:
@@ -205,6 +206,7 @@ async def test_a_folder_that_is_not_there_is_no_root(site: Site) -> None:
         await bridge.set_roots([])
 
 
+@pytest.mark.sampled
 @ERAS
 @pytest.mark.parametrize("end", ["caller", "person", "server"])
 async def test_a_question_ends_with_its_call_its_person_or_its_server(site: Site, era: str, end: str) -> None:

@@ -98,6 +98,7 @@ def test_pictures_of_chat(notebook: Callable[..., Notebook]) -> None:
     book.run(3)
 
 
+@pytest.mark.slow
 @pytest.mark.req("P-3.4-1", "P-3.4.1-1", "P-3.4.1-4", "P-3.4.1-5", "P-3.4.2-1", "P-3.4.2-2")
 def test_everything_that_can_be_done_is_done_on_the_wire(
     notebook: Callable[..., Notebook], tmp_path: Path

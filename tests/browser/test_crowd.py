@@ -192,6 +192,7 @@ def test_the_panel_of_thirty_can_be_read_at_any_width(notebook: Callable[..., No
     )
 
 
+@pytest.mark.slow
 def test_a_row_of_a_table_says_what_became_of_it_in_a_column_that_can_be_read(
     notebook: Callable[..., Notebook],
 ) -> None:

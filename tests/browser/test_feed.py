@@ -173,6 +173,7 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
     book.page.until(lambda: sequence(book, 1)[-1] == 1000, "the newest row")
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-12")
 def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
     notebook: Callable[..., Notebook],
@@ -479,6 +480,7 @@ for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
     assert sequence(book, 1)[-1] == 20
 
 
+@pytest.mark.slow
 def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
     notebook: Callable[..., Notebook],
 ) -> None:

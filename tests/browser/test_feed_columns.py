@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
 from scenes import ADDING, PROPOSE
@@ -50,6 +51,7 @@ def widths(feed: Locator) -> dict[str, int]:
     return dict(feed.evaluate(WIDTHS))
 
 
+@pytest.mark.slow
 def test_columns_are_resized_sorted_hidden_and_remembered(notebook: Callable[..., Notebook]) -> None:
     stored = "from mew_lab.views.ui.preferences import preferences\nimport json\nprint(json.dumps(preferences.read()['feedColumns']))"
     book = notebook([KEPT + SETUP, ADD, SHOW, stored, "FeedView(log)"]).run(0).run(1).run(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from real_lab import Notebook
 from test_feed_view import all_here, cells, shown, view
 
@@ -85,6 +86,7 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
     assert box.input_value() == "(kind == chat) and not (from == bot)"
 
 
+@pytest.mark.slow
 def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Notebook]) -> None:
     code = "before = lab.rows.last_seq"
     again = "print(json.dumps([[r.sender, r.what] for r in lab.rows.since(before, 99) if r.kind == 'chat']))"

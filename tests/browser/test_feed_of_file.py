@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from real_lab import Notebook
 from test_feed_view import all_here, shown, view
 
@@ -23,6 +24,7 @@ print(json.dumps([len(df), bad, asked, df["id"].iloc[asked[0] - 1]]))
 """
 
 
+@pytest.mark.slow
 def test_a_file_is_filtered_and_read_like_a_live_log(notebook: Callable[..., Notebook]) -> None:
     book = notebook([OPEN, TOLD])
     book.run(0).run(1)

@@ -211,6 +211,7 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     assert box.evaluate("b => b === document.activeElement") and not clear.is_visible()
 
 
+@pytest.mark.slow
 def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     notebook: Callable[..., Notebook],
 ) -> None:

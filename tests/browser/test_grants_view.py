@@ -257,6 +257,7 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
     assert view.locator("button.mew-new:focus").count() == 1
 
 
+@pytest.mark.slow
 def test_a_grant_and_a_revoke_are_undone_by_one_press(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
     view = open_form(book, 1, "agent")

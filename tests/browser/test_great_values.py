@@ -31,6 +31,7 @@ display(Listing("all", ("what",), [("<i>" + "l" * 1_000_000 + "the end of it",)]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-14")
 @pytest.mark.threat(3, 9)
 def test_a_megabyte_and_numbers_that_json_cannot_say_are_text_in_bounds_and_the_whole_is_a_press_away(

@@ -52,6 +52,7 @@ def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[...
     assert first < next(n for n, stop in enumerate(path) if stop.startswith("button Messages"))
 
 
+@pytest.mark.slow
 def test_a_request_is_found_rejected_and_another_approved_without_a_mouse(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from access import accessible
 from playwright.sync_api import Locator
 from real_lab import Notebook
@@ -54,6 +55,7 @@ def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
     assert upper is not None and lower is not None and upper["y"] < lower["y"]
 
 
+@pytest.mark.slow
 def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)
@@ -84,6 +86,7 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
         shows(name)
 
 
+@pytest.mark.slow
 def test_the_menu_of_a_participant_leads_to_its_messages(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, "%mew panel"]).run(0).run(1)
     whole = book.area(1).locator("section.mew-panel")

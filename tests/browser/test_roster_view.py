@@ -76,6 +76,7 @@ for one in lab.log:
 """
 
 
+@pytest.mark.slow
 def test_every_deed_of_the_menu_is_a_message_on_the_wire(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
     row(book, 1, "agent").wait_for()

@@ -189,6 +189,7 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 5 and book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SCENE, SHOW, "lab.view.feed"]).run(0).run(1).run(2).run(3)
     here, feed = shown(book, 2), book.area(3).locator("section.mew-feed")

@@ -159,6 +159,7 @@ def said_of_asking(book: Notebook, index: int) -> dict[str, int]:
     return dict(json.loads(book.text(index)))
 
 
+@pytest.mark.slow
 def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SCENE, SHOW, CALLS, SILENT, *TELLS]).run(0).run(1)
     one = view(book, 1)

@@ -53,9 +53,8 @@ def test_three_seconds_after_a_restart_every_part_is_dimmed_and_stands_still(
     book.page.shot("room-restart", room)
 
 
-@pytest.mark.parametrize(
-    "width", [pytest.param(1600, marks=pytest.mark.slow), pytest.param(1200, marks=pytest.mark.slow), 360]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1600, 1200, 360])
 def test_the_tabs_keep_one_line_when_their_numbers_come_and_go(
     notebook: Callable[..., Notebook], width: int
 ) -> None:

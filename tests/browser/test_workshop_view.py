@@ -141,6 +141,7 @@ def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(notebook: Callab
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, "lab.view.workshop"]).run(0).run(1)
     view = book.area(1).locator("section.mew-workshop")

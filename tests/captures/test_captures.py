@@ -159,6 +159,7 @@ class Stage:
             await link.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CAPTURES)
 @pytest.mark.req("P-8.1-9", "C-14", "C-16")
 async def test_the_lines_of_a_capture_go_over_sockets_byte_for_byte(name: str, shared: Path) -> None:

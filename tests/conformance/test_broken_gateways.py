@@ -195,6 +195,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.break_.__name__)
 async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
     fault: Fault, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

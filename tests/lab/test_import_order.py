@@ -73,6 +73,7 @@ lab.down()
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first", FIRST)
 def test_a_lab_has_its_views_whatever_was_imported_first(first: str) -> None:
     done = subprocess.run(

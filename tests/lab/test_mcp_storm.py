@@ -230,7 +230,7 @@ class KilledGate:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(2, id="short", marks=pytest.mark.timeout(300)),
+        pytest.param(2, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
         pytest.param(40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
 )

@@ -255,6 +255,7 @@ def assert_sentence(text: str) -> None:
     assert text.count("\n") <= 2, text
 
 
+@pytest.mark.sampled
 @each_kind
 def test_every_verb_gives_an_answer_or_a_sentence(bad: tuple[Bad, Path], tmp_path: Path) -> None:
     kind, path = bad
@@ -279,6 +280,7 @@ def test_every_verb_gives_an_answer_or_a_sentence(bad: tuple[Bad, Path], tmp_pat
                 assert name == "slice", fault
 
 
+@pytest.mark.sampled
 @each_kind
 def test_every_frame_has_its_columns(bad: tuple[Bad, Path]) -> None:
     kind, path = bad
@@ -293,6 +295,7 @@ def test_every_frame_has_its_columns(bad: tuple[Bad, Path]) -> None:
     assert len(log.filter("id == nobody").df) == 0
 
 
+@pytest.mark.sampled
 @each_kind
 def test_every_line_is_a_record_or_counted_with_the_reason(bad: tuple[Bad, Path]) -> None:
     kind, path = bad
@@ -416,6 +419,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("used", [False, True], ids=["unread", "read"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_changes_under_an_open_log_is_a_sentence_at_most(

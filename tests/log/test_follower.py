@@ -315,6 +315,7 @@ def test_a_journal_that_is_gone_is_said_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.threat(27)
 @pytest.mark.parametrize(
     "data",
@@ -393,6 +394,7 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(path.parent)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", [empty, remove, exchange, remove_folder])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_file_that_others_change_goes_on_with_the_next_line(

@@ -262,6 +262,7 @@ def cut_and_append(path: Path) -> None:
         file.write(b"\n" + data)
 
 
+@pytest.mark.sampled
 @pytest.mark.threat(32)
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("change", [flip, replace, cut, cut_and_append])
@@ -301,6 +302,7 @@ def test_a_torn_line_that_is_completed_becomes_a_row(large: Path) -> None:
         assert len(index) == rows + 1
 
 
+@pytest.mark.sampled
 @pytest.mark.threat(27, 32)
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_index_in_doubt_is_built_anew(

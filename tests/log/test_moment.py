@@ -32,6 +32,7 @@ def state_of(space: Space) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in LEFT_OUT}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_each_moment_of_a_hostile_session_is_that_of_a_full_replay(seed: int, tmp_path: Path) -> None:
     stage = hostile(seed, 400)

@@ -90,7 +90,7 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def spans(self) -> list[Any]:
@@ -187,11 +187,13 @@ def test_a_receiver_reads_the_tree_of_each_capture(shared: Path, receiver: Recei
         assert_receiver_reads_the_tree_of(open_log(capture), receiver)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_a_receiver_reads_the_tree_of_a_hostile_session(seed: int, receiver: Receiver) -> None:
     assert_receiver_reads_the_tree_of(log_of(*hostile(seed, 400).records), receiver)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_a_receiver_reads_the_tree_of_a_journal_with_lines_of_every_kind(
     seed: int, receiver: Receiver, tmp_path: Path
@@ -224,6 +226,7 @@ def with_canaries(raw: str) -> str:
     return json.dumps(members | {"payload": replace(members.get("payload"))})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_without_content_no_text_of_a_payload_leaves(seed: int, receiver: Receiver) -> None:
     records = [
@@ -312,6 +315,7 @@ def test_the_trace_context_of_a_request_is_kept(receiver: Receiver) -> None:
     assert [(link.trace_id.hex(), link.span_id.hex()) for link in fulfilment.links] == [(TRACE, SPAN)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "broken",
     [

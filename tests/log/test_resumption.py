@@ -20,6 +20,7 @@ from mew_lab.space.state import LIMITS
 from .stage import Stage, hostile, keep, says
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(5))
 def test_a_hostile_session_is_resumed_as_by_a_full_replay(seed: int, tmp_path: Path) -> None:
     stage = hostile(seed, 300)

@@ -71,6 +71,7 @@ def told(found: WhatIf) -> Verdicts:
     return {row.seq: (row.would, row.would_code) for row in found.rows}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("supposed", SUPPOSED, ids=["more", "less", "several"])
 def test_each_message_alone_is_judged_as_a_space_judges_it(

@@ -135,6 +135,7 @@ async def test_a_server_at_a_url_that_redirects_or_fails_is_named_in_one_line(
     assert "'far'" in str(caught.value) and "in-the-query" not in str(caught.value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["streamable-http", "sse"])
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"])
 async def test_a_server_at_a_url_that_never_answers_ends_the_start_with_a_sentence(

@@ -156,6 +156,7 @@ def test_threat_05_without_this_kernels_nonce_nothing_is_offered_edited_or_decid
     assert not [one for one in page.sent("mcp/request") if one.get("correlation_id")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "given"),
     [

@@ -97,6 +97,7 @@ def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
     assert answer["t"] == "done" and "This is not JSON" in answer["value"]["fault"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("act", "given"),
     [

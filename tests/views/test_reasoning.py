@@ -154,6 +154,7 @@ def test_cancelling_sends_the_number_and_the_reason_and_nothing_else(
     assert room.kernel.done == [("cancel", {"key": 4, "reason": "timeout"})]
 
 
+@pytest.mark.sampled
 @pytest.mark.threat(5)
 @pytest.mark.parametrize("name", ["cancel", "steps", "whole", "stream"])
 @pytest.mark.parametrize("given", [{}, {"key": "1"}, {"key": True, "reason": "x"}, {"key": [], "reason": 3}])

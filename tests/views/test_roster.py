@@ -90,6 +90,7 @@ def test_a_click_pauses_and_the_sentence_comes_back(page: Page, lab: Lab) -> Non
     assert sent["payload"] == {"timeout_seconds": 30.0, "reason": "lunch"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "given",
     [
@@ -156,6 +157,7 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
     assert [bool(one["value"]) for one in answers if one["t"] == "done"] == [True]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("given", "said"),
     [

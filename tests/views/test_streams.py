@@ -239,6 +239,7 @@ def test_no_path_comes_from_a_page(page: Page) -> None:
     assert Path(told["said"].split(" to ")[1].rstrip(".")).parent == Path.cwd()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "message",
     [
@@ -270,6 +271,7 @@ def test_what_is_no_message_of_a_view_changes_nothing(page: Page, bot: Seat, mes
     assert not page.view.faults
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "given", [{}, {"key": "1"}, {"key": True}, {"key": 99}, {"key": 1, "participant": 7}]
 )

@@ -210,6 +210,7 @@ def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
     assert space.view.diagram is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "which", ["nobody", "", "  ", 5, None, ["p1"], {"id": "p1"}, "x" * 1001, "9" * 900, "-1", "²"]
 )

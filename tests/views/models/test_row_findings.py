@@ -56,6 +56,7 @@ def expected_of(records: Sequence[Record]) -> Found:
     return {row: sorted(rules) for row, rules in found.items()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_the_rows_have_the_findings_of_the_diagnosis(fault: Callable[[Conversation], list[Expected]]) -> None:
     for seed in range(2):

@@ -16,6 +16,7 @@ from mew_lab.agent.models import ScriptedModel
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, replay_call, run_tool
 from mew_lab.log.log import open_log
+from mew_lab.protocol.token import Token, forget
 from mew_lab.settings.documents import write_yaml
 from mew_lab.tools_agent.agent_file import read_agent_file, write_first_file
 
@@ -113,6 +114,18 @@ def test_a_call_of_the_log_is_made_again_and_a_change_of_its_tool_is_told(
     assert re.search(
         r"has changed since: version 0.0.0, hash (\w+) then, version 2.0.0, hash (?!\1)\w+ now", later.note
     )
+
+
+def test_a_secret_is_masked_in_the_answer_of_then(lab: mew_lab.Lab, file: Path) -> None:
+    seat = lab.tools_agent(file, model=model())
+    said = "a lamp of the year 1911"
+    lab.call("Work-shop/change", what=said).result(timeout=30)
+    secret = Token(said)  # it is known as a secret only now
+    try:
+        note = seat.replay(seat.history()[0].request).note
+    finally:
+        forget(secret)
+    assert "The answer then: " in note and said not in note
 
 
 def test_what_cannot_be_made_again_is_told(lab: mew_lab.Lab, file: Path) -> None:

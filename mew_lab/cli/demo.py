@@ -28,6 +28,7 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.labs import close_all, up
 from mew_lab.lab.seat import Seat
+from mew_lab.protocol.text import count_of
 
 __all__ = ["MESSAGE", "check", "make_repository", "run", "show_demo"]
 
@@ -134,10 +135,11 @@ def show_demo(
     lab = up("demo", journal=folder / "journal.jsonl")
     try:
         say(f"A space is up at {lab.url}. You are {lab.me.name!r}, its human.")
-        command = ["python", "-m", "mcp_server_git", "--repository", str(repository)]
+        command = ["python", "-m", "mcp_server_git", "--repository", repository.name]
         say(f"Starting {ServerProcess(command, cwd=folder).command_line}")
         lab.bridge("git", command, cwd=folder)
-        say("git has joined: the MCP server of git, with its tools.")
+        tools = lab.tools()  # a card warns of a tool that no list has shown
+        say(f"git has joined: the MCP server of git, with {count_of(len(tools), 'tool')}.")
         bot = lab.join("bot", can="proposer")
         say("bot has joined. It may propose; it may not act.")
 
@@ -150,7 +152,7 @@ def show_demo(
             say(str(lab.approve(card) if ask("Approve it?") else lab.reject(card.id)))
             return f"you ({lab.me.name})"
 
-        _propose(bot, {"repo_path": str(repository)}, lab.decisions, decide=decide, say=say)
+        _propose(bot, {"repo_path": f"./{repository.name}"}, lab.decisions, decide=decide, say=say)
         say("\nThe conversation, one line a message:")
         rows = lab.rows.since(0, 1000)
         for row in rows:

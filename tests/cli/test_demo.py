@@ -33,6 +33,7 @@ def test_a_yes_lets_git_answer_and_all_of_it_is_told(tmp_path: Path) -> None:
     said = said_by(tmp_path, message=message, ask=lambda question: asked.append(question) or True)  # type: ignore[func-returns-value]
     assert asked == ["Approve it?"]
     assert any(line.startswith("  bot asks git to run git_log ") for line in said)
+    assert not [line for line in said if line.startswith("    ! ")], "the first card has a false alarm"
     assert "The decision: approved by you (human). The result, from git itself:" in said
     assert any(message in line for line in said if line.startswith("  "))
     assert kinds_of(said)[-3:] == ["mcp/proposal", "mcp/request", "mcp/response"]

@@ -42,8 +42,13 @@ MAX_CELL = 2000  # characters
 class ToolTest(Listing):
     """One call of a tool of an agent: a row for each tool that the model called; the final answer is the note.
 
-    `execution` has everything: the prompt, the texts of the model, and each result as it came.
+    Attributes:
+        execution: Everything: the prompt, the texts of the model, and each result as it came.
+        answer: The final answer, or the error.
+        remark: What is to be said beside it, such as what has changed since the call that is made again.
     """
+
+    remark = ""
 
     def __init__(self, execution: Execution) -> None:
         rows = [
@@ -57,26 +62,29 @@ class ToolTest(Listing):
             for record in execution.calls
         ]
         tokens = "" if execution.usage is None else f", {count_of(sum(execution.usage), 'token')}"
-        stats = f"{count_of(len(execution.turns), 'text')} of {execution.model or 'no model'}{tokens}"
-        title = f"{execution.tool}: {1000 * execution.seconds:.0f} ms, {stats}"
+        replies = "no model replied"
+        if execution.turns:
+            replies = f"{count_of(len(execution.turns), 'reply', 'replies')} of {execution.model}{tokens}"
+        self.execution = execution
+        self.answer = f"{'Error: ' if execution.is_error else ''}{execution.text}"
         super().__init__(
-            title,
+            f"{execution.tool}: {1000 * execution.seconds:.0f} ms, {replies}",
             ("tool", "arguments", "ms", "answer", "message"),
             rows,
             empty="No tool was called.",
-            note=f"{'Error: ' if execution.is_error else ''}{execution.text}",
+            note=self.answer,
         )
-        self.execution = execution
 
 
 class ToolReplay(ToolTest):
-    """A call of a log that was made again. `recorded` is the call then; the note tells what has changed since."""
+    """A call of a log that was made again. `recorded` is the call then; the remark tells what has changed since."""
 
     def __init__(self, recorded: RecordedCall, execution: Execution) -> None:
         super().__init__(execution)
         self.recorded = recorded
         self.title = f"{self.title}; again: the request {recorded.id} of {one_line(recorded.caller, 80)}"
-        self.note = f"{self.note}\n{recorded.compare(execution)}"
+        self.remark = recorded.compare(execution)
+        self.note = f"{self.answer}\n{self.remark}"
 
 
 class ToolsAgentSeat(Seat):

@@ -80,12 +80,19 @@ def listing(value: Any) -> Html:
 
 
 def tool_test(value: Any) -> Html:
-    """The calls of a test of a tool as a table, its answer, and the pictures in the results. Spec: TA-45."""
-    execution = value.execution
-    shown = zip(execution.calls, pictures_of(execution.results), strict=True)
-    return Html(
-        listing(value)
-        + "".join(box(*_pictures(blocks, record.call.name)) for record, blocks in shown if blocks)
+    """The calls of a test of a tool as a table, the pictures in their results, and the final answer. Spec: TA-45."""
+    title, calls = tag("b", value.title), value.execution.calls
+    pictures = [
+        part
+        for record, blocks in zip(calls, pictures_of(value.execution.results), strict=True)
+        for part in _pictures(blocks, record.call.name)
+    ]
+    return box(
+        title,
+        table(value.columns, value.rows, whole=".rows") if calls else tag("div", value.empty, style=FAINT),
+        *pictures,
+        lines(value.answer, whole=".answer"),
+        tag("div", value.remark, style=FAINT) if value.remark else "",
     )
 
 

@@ -294,6 +294,15 @@ def test_a_test_of_a_tool_shows_the_pictures_of_its_results_whatever_they_are_ca
     assert PNG not in plain
 
 
+def test_an_answer_of_several_lines_and_what_is_said_of_it_stand_apart(loaded: InteractiveShell) -> None:
+    recorded = RecordedCall("r-1", "human", ("desk",), "ask", {}, answer="Eleven plants.")
+    replay = ToolReplay(recorded, Execution("ask", "Twelve plants.\nAll are well."))
+    html, plain = shown(loaded, replay)
+    assert "Twelve plants.\nAll are well.</pre>" in html and "\\n" not in html
+    assert "The answer then: Eleven plants.</div>" in html and "no model replied" in html
+    assert plain.splitlines()[-2:-1] == ["All are well."]
+
+
 @pytest.mark.threat(3, 9)
 def test_a_script_that_is_called_a_picture_is_a_line_in_the_test_of_a_tool(loaded: InteractiveShell) -> None:
     html, _ = shown(loaded, tool_test({"type": "image", "data": SVG, "mimeType": "image/png"}))

@@ -12,7 +12,7 @@ import duckdb
 
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.filter.fields import FIELDS, NO_FACTS, Facts
+from mew_lab.log.filter.fields import FIELDS, NO_FACTS, STATES, Facts
 from mew_lab.log.filter.tree import Conjunction, Disjunction, FilterTree, Inversion, TextSearch
 from mew_lab.space.events import Record
 
@@ -216,6 +216,11 @@ def _value(dice: random.Random) -> str:
     )
 
 
+def _value_of(subject: str, dice: random.Random) -> str:
+    """A value to compare it with: of a closed list, one of its values."""
+    return dice.choice(STATES) if subject == "state" else _value(dice)
+
+
 def _path(dice: random.Random) -> str:
     steps = dice.choice(
         [
@@ -306,9 +311,9 @@ def random_condition(dice: random.Random) -> str:
     if how < 0.3:
         return f"{subject} =~ {quoted(dice.choice(EXPRESSIONS))}"
     if how < 0.45:
-        return f"{subject} in ({', '.join(_value(dice) for _ in range(dice.choice([1, 2, 3])))})"
+        return f"{subject} in ({', '.join(_value_of(subject, dice) for _ in range(dice.choice([1, 2, 3])))})"
     if how < 0.6:
         return f"{subject} has {_value(dice)}"
     if how < 0.7 and "payload" in subject:
         return f"{subject} {dice.choice(['==', '!='])} {dice.choice(['true', 'false', 'null'])}"
-    return f"{subject} {dice.choice(['==', '!=', '<', '<=', '>', '>='])} {_value(dice)}"
+    return f"{subject} {dice.choice(['==', '!=', '<', '<=', '>', '>='])} {_value_of(subject, dice)}"

@@ -8,11 +8,16 @@ import re
 from datetime import timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from mew_lab.errors import FilterError
+from mew_lab.ledger.calls import Proposal, Request
+from mew_lab.ledger.chats import ChatMessage
+from mew_lab.ledger.grants import Grant
+from mew_lab.ledger.reasoning import ReasoningSequence
+from mew_lab.ledger.streams import StreamFacts
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import FIELDS, NO_FACTS, Facts
 from mew_lab.log.filter.grammar import parse_filter
@@ -361,6 +366,8 @@ WRONG = [
     ("time > 2026-13-01", "2026-13-01", "is no time"),
     ("since:yesterday", "yesterday", "is no time: write since:5m"),
     ("diag.severity >= bad", "bad", "note, warn, error, fatal"),
+    ("state == opne", "opne", "did you mean open?"),
+    ("state in (open, pending)", "pending", "they are waiting, answered"),
     ("payload.x < true", "true", "has no order"),
     ("payload.x in 1..2", "1..2", "takes no range"),
     ("all seq == 1", "all", "seq is no list"),
@@ -492,6 +499,13 @@ def test_each_field_has_a_name_a_line_of_text_and_a_type() -> None:
     for name, field in FIELDS.items():
         assert field.name == name and field.about and not field.about.endswith(".")
         assert json.dumps(field.examples)
+
+
+def test_the_states_of_a_filter_are_those_of_the_ledger() -> None:
+    states = {"claimed"}  # a message under an id that is taken opens nothing of the ledger
+    for kept in (Request, Proposal, ChatMessage, ReasoningSequence, StreamFacts, Grant):
+        states |= {*get_args(get_type_hints(kept)["state"])}
+    assert {*FIELDS["state"].examples} == states and FIELDS["state"].closed
 
 
 def test_each_filter_that_the_reference_shows_is_one() -> None:

@@ -52,11 +52,19 @@ __all__ = [
     "PAYLOAD",
     "QUICK",
     "SEARCHED",
+    "STATES",
     "Facts",
     "FieldType",
     "FilterField",
     "nearest_field",
 ]
+
+STATES = (
+    *("waiting", "answered", "sent", "refused"),
+    *("open", "rejected", "fulfilled", "withdrawn", "claimed", "cancelled"),
+    *("active", "concluded", "left", "requested", "closed", "stands", "revoked", "ended"),
+)
+"""The states of all that the ledger tracks; `claimed` is a message under an id that another message has taken."""
 
 FieldType = Literal["text", "list", "integer", "seconds", "time", "severity", "json"]
 
@@ -91,6 +99,7 @@ class FilterField(NamedTuple):
         value: The function of an entry and its facts; it returns the value that the rules above describe.
         of_entry: The same function of the entry alone; None for a field that needs facts.
         examples: Values to complete it with, besides those that occur in the log.
+        closed: Whether `examples` are all its values, so that a comparison with another one is a fault.
         units: The factors of the units that a number of it may have.
     """
 
@@ -101,6 +110,7 @@ class FilterField(NamedTuple):
     of_entry: Callable[[RecordedEntry], Any] | None = None
     examples: tuple[str, ...] = ()
     units: Mapping[str, float] = {}
+    closed: bool = False
 
     @property
     def column(self) -> str:
@@ -181,12 +191,10 @@ FIELDS: Mapping[str, FilterField] = {
         FilterField(
             "state",
             "text",
-            "the state of the request or proposal that the message opens",
+            "the state of what the message opens: a request, a proposal, a chat, reasoning, a stream or a grant",
             lambda _, facts: facts.state,
-            examples=(
-                *("waiting", "answered", "sent", "refused"),
-                *("open", "rejected", "fulfilled", "withdrawn"),
-            ),
+            examples=STATES,
+            closed=True,
         ),
         FilterField(
             "latency",

@@ -24,6 +24,7 @@ regular expressions; the parser is LALR(1), so its time is linear.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -34,7 +35,7 @@ from lark.lexer import Lexer
 
 from mew_lab.errors import FilterError
 from mew_lab.log.diagnose.findings import SEVERITIES
-from mew_lab.log.filter.fields import FIELDS, PAYLOAD
+from mew_lab.log.filter.fields import FIELDS, PAYLOAD, FilterField
 from mew_lab.log.filter.literals import FilterClock, read_moment, read_number, read_quantity, unescape
 from mew_lab.log.filter.patterns import check_expression, from_glob, from_word
 from mew_lab.log.filter.scanner import fault, scan
@@ -352,6 +353,8 @@ class _Builder:
         quoted = token.type == "STRING"
         try:
             if type in ("text", "list"):
+                if op in ("==", "!=") and (why := _unknown_value(reference.field, text)):
+                    raise self._fault(token, why)
                 return text
             if type == "json":
                 value = text if quoted else _CONSTANTS.get(text, text)
@@ -379,6 +382,15 @@ class _Builder:
             return quantity
         except OverflowError:
             raise self._fault(token, "This number is too large.") from None
+
+
+def _unknown_value(field: FilterField, text: str) -> str:
+    """The fault of a text with which a field of a closed list of values is compared; empty where it is none."""
+    if not field.closed or not text or text in field.examples:
+        return ""
+    near = difflib.get_close_matches(text[:40].lower(), field.examples, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(field.examples)}."
+    return f"{text[:40]} is no {field.name} of a message; {hint}"
 
 
 def _is_join(part: Token | Tree[Any]) -> bool:

@@ -73,12 +73,12 @@ def shared() -> Path:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker a core and one more, at most four: many tests wait for a browser, a kernel or another process.
+    """A worker a core and two more, at most four: many tests wait for a browser, a kernel or another process.
 
     None where modules or tests are named, which are a few, or output is wanted.
     """
     named = any(".py" in argument for argument in config.args)
-    return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)) + 1)
+    return 0 if named or config.option.capture == "no" else min(4, len(os.sched_getaffinity(0)) + 2)
 
 
 @pytest.hookimpl(wrapper=True)

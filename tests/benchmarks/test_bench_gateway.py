@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_benchmark_prints_ours_beside_the_relay_and_its_mark() -> None:
     script = Path(__file__).with_name("bench_gateway.py")
     parts = ["many", "kernel", "life", "check"]

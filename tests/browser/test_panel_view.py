@@ -183,6 +183,7 @@ r = bot.call("notebook/twice", {"a": 5})
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)

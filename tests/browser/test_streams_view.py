@@ -75,6 +75,7 @@ def python(book: Notebook, index: int, code: str) -> str:
     return book.text(index)
 
 
+@pytest.mark.slow
 @pytest.mark.req("P-3.10.4-2")
 def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     notebook: Callable[..., Notebook],

@@ -115,6 +115,7 @@ def assert_only_counts(said: list[str]) -> None:
     assert said and None not in counts, said
 
 
+@pytest.mark.slow
 @pytest.mark.drawn
 @pytest.mark.threat(26)
 @pytest.mark.timeout(180)

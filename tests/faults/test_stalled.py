@@ -55,6 +55,7 @@ async def run(serve: Serve, count: int, *, stalled: bool) -> tuple[Served, list[
     return served, ears, p99(ears, said), served.memory("VmHWM") - before
 
 
+@pytest.mark.slow
 @pytest.mark.threat(9)
 @pytest.mark.timeout(120)
 async def test_a_stalled_reader_is_cut_and_named_and_the_others_get_everything_in_order(serve: Serve) -> None:

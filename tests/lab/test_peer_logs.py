@@ -389,6 +389,7 @@ async def gateway_killed(folder: Path, times: int, dice: random.Random) -> None:
         assert "".join(written).splitlines() == text.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found by /proc")
 @pytest.mark.timeout(180)
 async def test_a_gateway_killed_three_times_has_all_lines_written_after_it(tmp_path: Path) -> None:

@@ -596,6 +596,7 @@ def test_the_columns_of_an_index_follow_the_first_decision_and_the_last_state() 
     ]
 
 
+@pytest.mark.slow
 def test_a_long_log_keeps_its_order_and_every_answer() -> None:
     """More calls than the ledger holds at once: rows that it has forgotten keep their values."""
     log, count = Log.live(space="demo"), 30_000

@@ -286,6 +286,7 @@ def test_a_journal_that_is_gone_is_an_error_that_names_it(large: Path) -> None:
         index.build()
 
 
+@pytest.mark.slow
 def test_a_torn_line_that_is_completed_becomes_a_row(large: Path) -> None:
     data = large.read_bytes()
     last = data.rstrip(b"\n").rfind(b"\n") + 1

@@ -312,6 +312,7 @@ def cut(folder: Path, path: Path) -> Result:
     return Result(tried, *found, *found)
 
 
+@pytest.mark.slow
 def test_each_kind_at_random_places_of_hostile_journals(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

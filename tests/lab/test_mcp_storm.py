@@ -1,4 +1,4 @@
-"""Storms on a gate: retries, cancels and broken connections in random order, and killed gates, while people decide.
+"""Storms on a gate: retries, cancels and broken connections in random order, killed gates and clients, while people decide.
 
 Whatever happens, each approved call is executed exactly once and has a receipt, nothing else is executed, and what a
 client was told agrees with the log.
@@ -22,6 +22,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
 
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.policies import Decision, Policy
@@ -30,10 +31,12 @@ from mew_lab.lab.mcp_access import with_lists
 from mew_lab.log.entries import entries_of
 from mew_lab.sdk.request_server import ASKED
 
+from ..faults.conftest import until
+
 ROOT = Path(__file__).resolve().parents[2]
 STORM = [
-    pytest.param(30, id="short", marks=pytest.mark.timeout(300)),
-    pytest.param(4000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+    pytest.param(30, 30, id="short", marks=pytest.mark.timeout(300)),
+    pytest.param(4000, 10_000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
 ]
 AT_ONCE = 8
 EVERY = 500  # calls between two lines about the course of a storm
@@ -161,8 +164,10 @@ class Storm:
                 assert result.content[0].text == str(n) and executed[n] >= 1
 
 
-@pytest.mark.parametrize("calls", STORM)
-async def test_a_storm_of_clients_executes_each_approved_call_exactly_once(lab: Lab, calls: int) -> None:
+@pytest.mark.parametrize(("calls", "repeats"), STORM)
+async def test_a_storm_of_clients_executes_each_approved_call_exactly_once(
+    lab: Lab, calls: int, repeats: int
+) -> None:
     storm = Storm(lab, seed=calls)
     seat = await asyncio.to_thread(lambda: lab.serve_mcp(answer_after=0.05, grace=0.1, decide_within=0.5))
     headers = {"Authorization": f"Bearer {seat.token_file.read_text().strip()}"}
@@ -178,7 +183,7 @@ async def test_a_storm_of_clients_executes_each_approved_call_exactly_once(lab: 
     storm.check()
     assert len(storm.told) == calls
     assert any(result.is_error for result in storm.told.values())
-    assert storm.repeats > calls
+    assert storm.repeats >= repeats
 
 
 class KilledGate:
@@ -262,3 +267,87 @@ async def test_a_gate_that_is_killed_executes_nothing_twice_and_nothing_that_was
     await gate.process.wait()
     storm.check()
     assert gate.kills == kills and len(storm.told) >= kills
+
+
+CLIENT = """
+import asyncio, sys
+from mcp import Client, StdioServerParameters
+
+async def main(first, mode, words):
+    async with Client(StdioServerParameters(command=sys.executable, args=words), mode=mode) as client:
+        print("begun", flush=True)
+        while True:
+            result = await client.call_tool("notebook_count", {"n": first})
+            if (result.meta or {}).get("mew-lab/state") != "pending":
+                print(first, result.model_dump_json(by_alias=True), flush=True)
+                first += 1
+
+asyncio.run(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+"""
+
+
+class KilledClient:
+    """A process that starts `mew-lab mcp` over stdio, as a coding agent does, and is killed at random moments.
+
+    It makes the calls with the numbers 0, 1, … one after the other, each again until it has an answer that is final, and
+    the next process goes on with the call whose answer the killed one has not told.
+    """
+
+    def __init__(self, storm: Storm, folder: Path) -> None:
+        lab = storm.lab
+        lab.enrol("coder", with_lists("proposer"))
+        self.storm = storm
+        self.folder = folder
+        self.words = [
+            "-m", "mew_lab.cli", "mcp", lab.url, "--space", lab.space, "--token-file", str(lab.token_file("coder")),
+            "--answer-after", "0.3", "--grace", "1", "--decide-within", "2",
+        ]  # fmt: skip
+        self.kills = 0
+
+    async def run(self, kills: int) -> None:
+        """Starts the process and kills it, so many times."""
+        while self.kills < kills:
+            await self._run_once(self.storm.dice.uniform(0, 2))
+            self.kills += 1
+
+    async def _run_once(self, seconds: float) -> None:
+        storm = self.storm
+        mode = storm.dice.choice(["legacy", "auto"])
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CLIENT, str(len(storm.told)), mode, *self.words,
+            cwd=self.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=1 << 20,
+            env={**{k: v for k, v in os.environ.items() if not k.startswith("MEW_")}, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        out = process.stdout
+        assert out is not None
+        storm.connections += 1
+        killing = None
+        while line := await out.readline():
+            words = line.decode()
+            if killing is None:
+                assert words == "begun\n"
+                killing = asyncio.get_running_loop().call_later(seconds, process.kill)
+            elif words.endswith("\n"):  # else it was killed while it told it
+                number, told = words.split(" ", 1)
+                storm.requests += 1
+                storm.told[int(number)] = CallToolResult.model_validate_json(told)
+        await process.wait()
+        assert killing is not None, "the client did not begin"
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(2, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+    ],
+)
+async def test_a_client_that_is_killed_loses_no_receipt_and_executes_nothing_twice(
+    lab: Lab, tmp_path: Path, kills: int
+) -> None:
+    storm = Storm(lab, seed=kills)
+    client = KilledClient(storm, tmp_path)
+    await client.run(kills)
+    await until(lambda: "coder" not in lab.me.participant.client.participants)
+    storm.check()
+    assert storm.told and client.kills == kills

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from mew_lab.agent.agent import BackgroundTasks, MEWAgent
 from mew_lab.agent.model import Reply, ToolCall, Usage
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
 
 from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 
@@ -202,11 +204,23 @@ async def test_without_reasoning_nothing_of_it_is_sent_and_calls_correlate_to_th
 
 
 @pytest.mark.req("S-L3-15")
-async def test_tools_that_are_being_discovered_are_waited_for(site: Site) -> None:
+async def test_tools_that_are_being_discovered_are_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.agent.run.CONTENTS_WITHIN", 0.05)  # else those would be waited for as long
+    box = ToolBox(name="weather-service")
+    box.add(weather)
+
+    class SlowList:
+        async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+            await site.first("chat")
+            await asyncio.sleep(0.3)  # an agent that does not wait has asked its model by then
+            return await box.answer(method, params)
+
     human = await site.seat("human")
     model = Script(Reply("I see it."))
     await site.agent("agent", model)
-    await site.tool("weather-service", weather)
+    await site.seat("weather-service", "tool", tools=SlowList())
     await human.chat("What can you use?", to="agent")
     await site.answer("agent")
     assert model.offered == [["weather-service/weather"]]

@@ -649,12 +649,12 @@ def is_self(node: ast.expr) -> bool:
 
 def find_prying(tree: ast.Module, package: set[str]) -> Iterator[str]:
     """Each use of a private name of the package: an import, an attribute, `setattr` and its like, a dotted string."""
-    own = own_private_names(tree)
+    foreign = package - own_private_names(tree)
     for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mew_lab"):
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             yield from (f"line {node.lineno} imports {name}" for name in names if is_private(name))
-        elif isinstance(node, ast.Attribute) and node.attr in package - own and not is_self(node.value):
+        elif isinstance(node, ast.Attribute) and node.attr in foreign and not is_self(node.value):
             yield f"line {node.lineno} uses {ast.unparse(node)}"
         elif isinstance(node, ast.Call) and last_name(node) in ("setattr", "delattr", "getattr", "hasattr"):
             texts = [one.value for one in node.args[1:2] if isinstance(one, ast.Constant)]

@@ -190,12 +190,16 @@ def test_a_key_held_down_while_a_card_arrives_decides_nothing(notebook: Callable
     book = notebook([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     button = card(book, 1).locator("button.mew-approve")
     button.focus()
-    book.tab.keyboard.down("Enter")
-    for _ in range(30):
+
+    def held() -> bool:
         book.tab.keyboard.down("Enter")
+        return button.get_attribute("aria-disabled") == "false"
+
+    book.page.until(held, "the card to arm under the key")
+    for _ in range(10):
+        held()
         book.page.pause(0.05)
     book.tab.keyboard.up("Enter")
-    assert button.get_attribute("aria-disabled") == "false"
     book.run(3)
     assert book.text(3).strip() == "[]"
 

@@ -64,6 +64,7 @@ def allow(book: Notebook, one: Locator, text: str = "Approve and allow…") -> N
     choose(one, text)
 
 
+@pytest.mark.slow
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(
     notebook: Callable[..., Notebook],

@@ -23,6 +23,7 @@ def number(beginning: str) -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-1", "T-15", "T-18")
 @pytest.mark.req("P-9.1-1")
 def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callable[[Path], Notebook]) -> None:

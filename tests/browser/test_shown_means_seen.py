@@ -101,8 +101,8 @@ def test_a_long_text_arms_when_each_of_its_lines_was_in_sight(scene: Callable[..
     button = it.card().locator("button.mew-approve")
     described = button.get_attribute("aria-describedby")
     assert it.tab.locator(f"#{described}").inner_text() == it.hint()
-    it.page.pause(1)
-    assert "of 120 seen" in it.tab.locator(".mew-heard").inner_text(), "said aloud where the keyboard is"
+    said = it.tab.locator(".mew-heard")
+    it.page.until(lambda: "of 120 seen" in said.inner_text(), "it to be said aloud where the keyboard is")
     button.click(force=True)
     button.evaluate("b => b.click()")
     whole.focus()

@@ -29,6 +29,7 @@ def second_window(page: Page, lab_server: LabServer) -> Iterator[Page]:
     second.tab.close()
 
 
+@pytest.mark.slow
 @pytest.mark.trap("T-13")
 @pytest.mark.threat(18)
 def test_two_windows_on_one_kernel_decide_once(

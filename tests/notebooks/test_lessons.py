@@ -32,8 +32,8 @@ LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 BUDGET = 30.0  # seconds for all lessons once, on two cores
 # The lessons that start a space; the others read a log.
 SPACES = [path for path in LESSONS if "%mew up" in path.read_text(encoding="utf-8")]
-# The second tier runs each lesson on its own; the first runs all of them together, and the first lesson on its own.
-EACH = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:])]
+# The second tier runs each lesson on its own; the first runs all of them together.
+EACH = [pytest.param(path, marks=pytest.mark.slow) for path in SPACES]
 # In the lesson of the gate an MCP client waits, and gets an answer without a person; in the others a cell waits.
 GATE = ROOT / "notebooks" / "07-a-gate-for-mcp.ipynb"
 WAITING = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:] if path != GATE)]

@@ -851,6 +851,11 @@ class LogIndex:
         """The number of rows that are indexed so far, events included."""
         return self._rows
 
+    def count_messages(self) -> int:
+        """The number of messages that are indexed so far."""
+        [(count,)] = self.query("SELECT count(*) FROM lines JOIN headers USING (header) WHERE message")
+        return int(count)
+
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query of the tables of the index; a text of a user is a parameter, never a part of `sql`."""
         return self._cursor().execute(sql, parameters).fetchall()

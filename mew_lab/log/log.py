@@ -700,10 +700,27 @@ class Log:
         return (*(self._faults or ()), *_report_unknown(self._unknown))
 
     def __len__(self) -> int:
+        if self._envelopes is None and (index := self._known_index()) is not None:
+            self._envelopes = index.count_messages()
         if self._envelopes is None:
             for _ in self._read():
                 pass
         return self._envelopes or 0
+
+    def _known_index(self) -> LogIndex | None:
+        """The index of a large log, up to now, where it is built already; None where that would take its time."""
+        from mew_lab.log.moments import has_index
+
+        source = self._source
+        if self._keep is not None or not isinstance(source, Files) or not source.paths:
+            return None
+        if self._index is None and (self._keep_index is not True or not has_index(source.paths[0])):
+            return None
+        index = self._opened_index()
+        if not index.is_large or not index.is_ready:
+            return None
+        index = self.index
+        return index if index.of_lines else None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for record in self.records:

@@ -155,6 +155,7 @@ def ours_second(path: Path, rows: list[Row]) -> None:
 
     measure("first opening of an index and filter", lambda: len(open_log(path).filter(COLUMNS)), rows)
     measure("second opening", lambda: open_log(path).index, rows)
+    measure("second opening, number of messages", lambda: len(open_log(path)), rows)
     log = open_log(path)
     measure("filter on columns", lambda: len(log.filter(COLUMNS)), rows)
     measure("filter on columns, its table", lambda: log.filter(COLUMNS).df, rows)

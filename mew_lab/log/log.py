@@ -485,12 +485,7 @@ class Log:
 
     def _indexed_diagnosis(self) -> Diagnosis | None:
         """The diagnosis that the index beside a journal keeps, written there at first; None without such an index."""
-        from mew_lab.log.moments import has_index
-
-        source = self._source
-        if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:
-            return None
-        if not source.paths or not has_index(source.paths[0]):
+        if not self._has_index_file():
             return None
         from mew_lab.log.diagnose.diagnosis import Diagnosis
         from mew_lab.log.fact_pass import RULES
@@ -498,8 +493,7 @@ class Log:
         index = self.index
         index.write_facts(RULES)
         if self._faults is None:
-            self._faults = (*source.faults, *index.faults)
-            self._unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
+            self._count_indexed(index)
         rows = index.query("SELECT number, finding FROM diagnosis ORDER BY number")
         return Diagnosis.of_rows(rows, self.faults)
 
@@ -695,26 +689,43 @@ class Log:
     def faults(self) -> tuple[str, ...]:
         """Sentences on lines that could not be read and messages that are not known; reads unread files first."""
         if self._faults is None:
-            for _ in self._read():
-                pass
+            self._count()
         return (*(self._faults or ()), *_report_unknown(self._unknown))
 
     def __len__(self) -> int:
-        if self._envelopes is None and (index := self._known_index()) is not None:
-            self._envelopes = index.count_messages()
         if self._envelopes is None:
-            for _ in self._read():
-                pass
+            self._count()
         return self._envelopes or 0
 
-    def _known_index(self) -> LogIndex | None:
-        """The index of a large log, up to now, where it is built already; None where that would take its time."""
+    def _count(self) -> None:
+        """Counts the messages and finds the faults of a log of files: by its index where it is built, or by reading."""
+        index = self._known_index()
+        if index is not None:
+            self._count_indexed(index)
+            return
+        for _ in self._read():
+            pass
+
+    def _count_indexed(self, index: LogIndex) -> None:
+        assert isinstance(self._source, Files)
+        self._envelopes = index.count_messages()
+        self._unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
+        self._faults = (*self._source.faults, *index.faults)
+
+    def _has_index_file(self) -> bool:
+        """Whether an index that may be used stands beside the journal of a log of files."""
         from mew_lab.log.moments import has_index
 
         source = self._source
-        if self._keep is not None or not isinstance(source, Files) or not source.paths:
+        if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:
+            return False
+        return bool(source.paths) and has_index(source.paths[0])
+
+    def _known_index(self) -> LogIndex | None:
+        """The index of a large log, up to now, where it is built already; None where that would take its time."""
+        if self._keep is not None or not isinstance(self._source, Files):
             return None
-        if self._index is None and (self._keep_index is not True or not has_index(source.paths[0])):
+        if self._index is None and not self._has_index_file():
             return None
         index = self._opened_index()
         if not index.is_large or not index.is_ready:

@@ -34,9 +34,17 @@ from mew_lab.sdk.request_server import ASKED
 from ..faults.conftest import until
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("MEW_")},
+    "PYTHONPATH": str(ROOT),
+}
 STORM = [
     pytest.param(30, 30, id="short", marks=pytest.mark.timeout(300)),
     pytest.param(4000, 10_000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+]
+KILLS = [
+    pytest.param(2, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+    pytest.param(40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
 ]
 AT_ONCE = 8
 EVERY = 500  # calls between two lines about the course of a storm
@@ -186,16 +194,21 @@ async def test_a_storm_of_clients_executes_each_approved_call_exactly_once(
     assert storm.repeats >= repeats
 
 
+def gate_words(lab: Lab) -> list[str]:
+    """The arguments of `mew-lab mcp` for a participant that is enrolled for it."""
+    lab.enrol("coder", with_lists("proposer"))
+    return [
+        "-m", "mew_lab.cli", "mcp", lab.url, "--space", lab.space, "--token-file", str(lab.token_file("coder")),
+        "--answer-after", "0.3", "--grace", "1", "--decide-within", "2",
+    ]  # fmt: skip
+
+
 class KilledGate:
     """`mew-lab mcp --http` as a process that is killed at random moments and started again on the same port."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
-        lab.enrol("coder", with_lists("proposer"))
         self.folder = folder
-        self.words = [
-            "-m", "mew_lab.cli", "mcp", lab.url, "--space", lab.space, "--token-file", str(lab.token_file("coder")),
-            "--answer-after", "0.3", "--grace", "1", "--decide-within", "2", "--http",
-        ]  # fmt: skip
+        self.words = [*gate_words(lab), "--http"]
         self.url = ""
         self.serving = (
             asyncio.Event()
@@ -209,7 +222,7 @@ class KilledGate:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, *self.words, port, cwd=self.folder, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env={**{k: v for k, v in os.environ.items() if not k.startswith("MEW_")}, "PYTHONPATH": str(ROOT)},
+                env=ENVIRONMENT,
             )  # fmt: skip
             assert self.process.stdout is not None
             line = (await self.process.stdout.readline()).decode()
@@ -232,13 +245,7 @@ class KilledGate:
         return (self.folder / ".mew" / "mcp" / "coder.token").read_text().strip()
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param(2, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
-        pytest.param(40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
-    ],
-)
+@pytest.mark.parametrize("kills", KILLS)
 async def test_a_gate_that_is_killed_executes_nothing_twice_and_nothing_that_was_refused(
     lab: Lab, tmp_path: Path, kills: int
 ) -> None:
@@ -294,14 +301,9 @@ class KilledClient:
     """
 
     def __init__(self, storm: Storm, folder: Path) -> None:
-        lab = storm.lab
-        lab.enrol("coder", with_lists("proposer"))
         self.storm = storm
         self.folder = folder
-        self.words = [
-            "-m", "mew_lab.cli", "mcp", lab.url, "--space", lab.space, "--token-file", str(lab.token_file("coder")),
-            "--answer-after", "0.3", "--grace", "1", "--decide-within", "2",
-        ]  # fmt: skip
+        self.words = gate_words(storm.lab)
         self.kills = 0
 
     async def run(self, kills: int) -> None:
@@ -316,7 +318,7 @@ class KilledClient:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", CLIENT, str(len(storm.told)), mode, *self.words,
             cwd=self.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=1 << 20,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith("MEW_")}, "PYTHONPATH": str(ROOT)},
+            env=ENVIRONMENT,
         )  # fmt: skip
         out = process.stdout
         assert out is not None
@@ -336,13 +338,7 @@ class KilledClient:
         assert killing is not None, "the client did not begin"
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param(2, id="short", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
-        pytest.param(40, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
-    ],
-)
+@pytest.mark.parametrize("kills", KILLS)
 async def test_a_client_that_is_killed_loses_no_receipt_and_executes_nothing_twice(
     lab: Lab, tmp_path: Path, kills: int
 ) -> None:

@@ -1,7 +1,9 @@
 """A page that holds one view of this very process and nothing else, for what needs a browser and no JupyterLab.
 
 The view's own module runs in a real Chromium; between it and the widget in Python stands what anywidget would be. A
-`Bare` passes messages on while it waits (`until`), and can lose them (`deaf`).
+`Bare` passes messages on while it waits (`until`), and can lose them (`deaf`). Nobody passes on the beats of the kernel
+while a test does something else, so there are none unless it wants them (`beats`); else a page of a busy machine takes its
+kernel for silent.
 """
 
 from __future__ import annotations
@@ -30,9 +32,17 @@ class Bare:
     """One view in one tab. `sent` holds what the page said, `deaf` drops what the kernel says."""
 
     def __init__(
-        self, window: BrowserContext, view: Any, *, width: int = 1000, height: int = 800, dark: bool = False
+        self,
+        window: BrowserContext,
+        view: Any,
+        *,
+        width: int = 1000,
+        height: int = 800,
+        dark: bool = False,
+        beats: bool = False,
     ) -> None:
         self.view = view
+        view.beats = view.beats and beats
         self.deaf = False
         self.sent: list[dict[str, Any]] = []
         self._queue: deque[str] = deque()

@@ -396,7 +396,7 @@ def test_what_a_warning_is_about_is_not_among_the_details(scene: Callable[..., S
 @pytest.mark.slow
 @pytest.mark.threat(5, 15)
 def test_a_view_whose_kernel_is_silent_has_nothing_to_press(scene: Callable[..., Scene]) -> None:
-    it = scene()
+    it = scene(beats=True)
     it.seat.propose("git_log", {"repo_path": "."})
     # Without a warning, so that it stands below.
     it.seat.propose("write_file", {"path": "x", "content": TEXT}, warnings=())

@@ -47,6 +47,11 @@ class Page:
         assert told["t"] == "done", told
         return told["value"]
 
+    def ask_until_known(self, participant: str, tools: int) -> None:
+        """Asks a participant that may have answered an earlier question before it had its tools."""
+        said = f"known tools: {tools}."
+        self.browser.until(lambda: self.act("ask", participant=participant)["said"].endswith(said))
+
     def run(self, number: int) -> dict[str, Any]:
         """That call as it was told last, once it has ended."""
 
@@ -302,7 +307,7 @@ class Server:
 
 def test_resources_and_prompts_are_listed_when_their_tab_is_opened_and_read(page: Page, lab: Lab) -> None:
     server = Server(lab)
-    assert page.act("ask", participant="files")["said"].endswith("known tools: 2.")
+    page.ask_until_known("files", 2)
     assert not {*server.asked} - {"tools/list"}
     assert page.act("ask", tab="resources")["said"] == "2 resources of 1 participant"
     found = page.value("find", tab="resources", query="")
@@ -351,7 +356,7 @@ def test_progress_is_believed_of_the_tool_alone_and_a_call_is_cancelled_on_the_w
     page: Page, lab: Lab
 ) -> None:
     server, other = Server(lab), lab.join("other", can="admin")
-    assert page.act("ask", participant="files")["said"].endswith("known tools: 2.")
+    page.ask_until_known("files", 2)
     started = page.value("start", tool="files/slow", text="{}", how="call")
     number = started["run"]
 

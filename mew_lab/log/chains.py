@@ -27,7 +27,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
-__all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "chains_of"]
+__all__ = ["MOST_HELD", "MOST_SHOWN", "Chains", "Exchange", "chains_of", "no_such", "number_in"]
 
 MOST_HELD = 20_000
 MAX_CHARACTERS = (
@@ -138,8 +138,8 @@ class Chains:
         if isinstance(which, int):
             return self._held.get(which)
         entry = self._named.get(which)
-        if entry is None and which.removeprefix("#").isascii() and which.removeprefix("#").isdigit():
-            entry = self._held.get(int(which.removeprefix("#")[:18]))
+        if entry is None and (number := number_in(which)) is not None:
+            entry = self._held.get(number)
         return entry
 
     def belongs(self, entry: Entry, seqs: frozenset[int]) -> bool:
@@ -154,13 +154,8 @@ class Chains:
         """
         start = self.find(which)
         if start is None:
-            named = f"#{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
             first = self._order[0] if self._order else 0
-            held = f"{len(self._held)} held, from #{first} on" if self._held else "none held"
-            raise JournalError(
-                f"Cannot show the exchange of {named}: no such message; {held}. "
-                "Give the id of one, or its number in the feed."
-            )
+            raise no_such(which, f"{len(self._held)} held, from #{first} on" if self._held else "none held")
         seen, queue = {start.seq: start}, deque([start])
         while queue:
             for near in self._near(queue.popleft()):
@@ -190,6 +185,21 @@ class Chains:
         if entry.id and self._named.get(entry.id) is entry:
             for seq in self._about.get(entry.id, ()):
                 yield self._held[seq]
+
+
+def number_in(which: str) -> int | None:
+    """The number that a text like `#12` or `12` names; None for any other."""
+    digits = which.removeprefix("#")
+    return int(digits[:18]) if digits.isascii() and digits.isdigit() else None
+
+
+def no_such(which: str | int, held: str) -> JournalError:
+    """The error for a message that is not found; `held` says which ones are."""
+    named = f"#{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
+    return JournalError(
+        f"Cannot show the exchange of {named}: no such message; {held}. "
+        "Give the id of one, or its number in the feed."
+    )
 
 
 def _stream_of(entry: Entry) -> str:

@@ -860,6 +860,20 @@ class LogIndex:
         """The rows of a query of the tables of the index; a text of a user is a parameter, never a part of `sql`."""
         return self._cursor().execute(sql, parameters).fetchall()
 
+    def fetch(
+        self,
+        sql: str,
+        parameters: Sequence[Any] = (),
+        *,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+        """The columns of a query as NumPy arrays; `tables` are further tables of it, columns by name."""
+        cursor = self._cursor()
+        for name, columns in (tables or {}).items():
+            cursor.register(name, dict(columns))
+        found = cursor.execute(sql, parameters).fetchnumpy()
+        return {name: np.ma.getdata(values) for name, values in found.items()}
+
     def rows(
         self,
         where: str = "",

@@ -24,7 +24,8 @@ The table `entries` has a row for each line that is not blank. Its columns have 
 from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
 `texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal. `judged` is
 `entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis, whose full
-text is in `diagnosis`. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
+text is in `diagnosis`; `judged_states` and `judged_findings` have rows for the messages alone that have such facts, and
+are therefore faster. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
 `write_facts`, for all rows that the index has then; when rows are added, they are written anew. For an index that is
 kept beside a journal of `PROCESS_SIZE` bytes, the passes that make them begin as soon as it is built, in processes of
 their own (`fact_process`): `passes` tells how far they are, and `stop_passes` ends them.
@@ -46,9 +47,10 @@ import stat
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
@@ -80,7 +82,7 @@ from mew_lab.space.events import Record
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
 
-VERSION = 5
+VERSION = 6
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -107,6 +109,11 @@ _JUDGED = """
 CREATE VIEW judged AS SELECT
     entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
 FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
+CREATE VIEW events AS SELECT place FROM lines WHERE header IN (SELECT header FROM headers WHERE NOT message);
+CREATE VIEW judged_states AS SELECT *, place NOT IN (FROM events) AS message FROM states;
+CREATE VIEW judged_findings AS SELECT
+    place, severity AS "diag.severity", rules AS "diag.rule", place NOT IN (FROM events) AS message
+FROM findings;
 """
 FACTS: dict[str, tuple[str, ...]] = {
     "states": ("state", "latency", "decided_by"),
@@ -426,6 +433,17 @@ class LogIndex:
         """The columns of the view `judged` that hold the facts of all rows of the index."""
         known = (names for table, names in FACTS.items() if self._facts.get(table) == self._rows)
         return frozenset(chain.from_iterable(known))
+
+    @cached_property
+    def column_names(self) -> frozenset[str]:
+        """The columns of `entries`."""
+        return frozenset(str(row[0]) for row in self.query("DESCRIBE entries"))
+
+    @staticmethod
+    def view_of_facts(columns: Set[str]) -> str | None:
+        """The view of the messages with facts that has these columns; None where no such view has them all."""
+        views = (f"judged_{table}" for table, names in FACTS.items() if columns <= {*names})
+        return next(views, None)
 
     def frame_values(self, frame: str) -> dict[str, Any]:
         """The columns of a frame of the ledger, as `write_facts(LEDGER)` has written them."""
@@ -881,7 +899,7 @@ class LogIndex:
         *,
         texts: bool = False,
         events: bool = False,
-        facts: bool = False,
+        view: str = "entries",
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The places of the rows for which a condition on the columns of `entries` holds, in their order.
 
@@ -890,12 +908,11 @@ class LogIndex:
             texts: Whether the condition also uses `json`, the message as JSON; NULL where it is none. The journal is
                 read for that.
             events: Also rows of events without a message.
-            facts: Whether the condition also uses `known_facts`.
+            view: The view whose columns the condition uses: `judged` has `known_facts` too.
         """
         conditions = [f"({condition})" for condition in ("" if events else "message", where) if condition]
         held = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         if not texts:
-            view = "judged" if facts else "entries"
             found = self._cursor().execute(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
             return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
         return self._rows_of_texts(held, parameters)

@@ -172,12 +172,19 @@ FACT_FILTERS = [
     "diag.rule has unanswered",
     "not diag.rule exists and kind ~ mcp/*",
     "payload.method exists and state exists",
+    # Those that a message without facts passes, too.
+    "not state exists",
+    "state != waiting or latency < 1",
+    "not latency >= 0",
+    "not diag.severity >= note",
+    "diag.rule has unanswered or not diag.severity >= warn",
+    "diag.severity < error",
 ]
 
 
-def places_by_predicate(path: Path, text: str) -> list[int]:
-    tree = parse_filter(text, clock=CLOCK)
-    return [place for place, _ in filter_records(lambda: Files((path,)).read([]), tree)]
+def places_by_predicate(path: Path, text: str, *, events: bool = True) -> list[int]:
+    found = filter_records(lambda: Files((path,)).read([]), parse_filter(text, clock=CLOCK))
+    return [place for place, record in found if events or is_message(record)]
 
 
 def check_facts(path: Path, log: Log, dice: random.Random) -> int:
@@ -190,6 +197,7 @@ def check_facts(path: Path, log: Log, dice: random.Random) -> int:
             continue
         if "time" not in text and "since" not in text:  # that count from the end of the file
             assert places == places_by_predicate(path, text), text
+            assert [*log.filter(text).df["place"]] == places_by_predicate(path, text, events=False), text
         found += len(places)
     return found
 
@@ -240,6 +248,24 @@ def test_facts_of_hostile_lines_are_those_of_the_predicate(tmp_path: Path) -> No
     path = tmp_path / "j.jsonl"
     path.write_bytes(hostile_journal(3))
     assert check_facts(path, open_log(path), random.Random(3)) > 10
+
+
+def test_a_finding_about_an_event_without_a_message_is_no_message(tmp_path: Path) -> None:
+    """A paused participant sent data to a stream, which the gateway refused; and a message, which it refused, too."""
+    path = tmp_path / "j.jsonl"
+    journal = Journal(path, space="demo")
+    chat = {"kind": "chat", "from": "helper", "id": "c1", "payload": {"text": "hello"}}
+    journal.append(
+        [
+            record(1, None, verdict="refused", code="paused", participant="helper")._replace(event="data"),
+            record(2, chat, verdict="refused", code="paused", participant="helper"),
+        ]
+    )
+    journal.close()
+    found = open_log(path).filter("diag.rule has sent-while-paused")
+    places = places_by_predicate(path, found.text)
+    assert len(places) == 2 and [*found.table(events=True)["place"]] == places
+    assert [*found.df["place"]] == places[1:] and len(found) == 1
 
 
 def test_facts_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

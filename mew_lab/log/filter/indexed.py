@@ -56,7 +56,7 @@ def select_places(index: LogIndex, tree: FilterTree, *, events: bool = True) -> 
         return None
     if selection.source(tree) == "columns":
         sql = compile_sql(tree)
-        return index.rows(sql.where, sql.parameters, events=events, facts=needs_facts(tree))
+        return index.rows(sql.where, sql.parameters, events=events, view=selection.view(tree))
     return selection.select(tree, events)
 
 
@@ -73,7 +73,7 @@ class _Selection:
 
     def __init__(self, index: LogIndex) -> None:
         self._index = index
-        self._columns = index.known_facts | {str(row[0]) for row in index.query("DESCRIBE entries")}
+        self._columns = index.known_facts | index.column_names
 
     def knows(self, tree: FilterTree) -> bool:
         """Whether the index has all facts that the filter reads."""
@@ -97,6 +97,16 @@ class _Selection:
             return "message"
         return "columns" if field.name in self._columns else "record"
 
+    def view(self, tree: FilterTree) -> str:
+        """The view of the index that a filter on columns is evaluated in."""
+        if not needs_facts(tree):
+            return "entries"
+        facts = self._index.view_of_facts({reference.field.name for reference in references(tree)})
+        # A message without facts has no row there.
+        if facts is None or compile_predicate(tree)(_Message("", {}), NO_FACTS):
+            return "judged"
+        return facts
+
     def select(self, tree: FilterTree, events: bool) -> Rows:
         names = ("place", "file", "start", "length", "body", "size", "message")
         spans = self._index.columns(names)
@@ -113,8 +123,7 @@ class _Selection:
         source = self.source(tree)
         if source == "columns":
             sql = compile_sql(tree)
-            facts = needs_facts(tree)
-            places = self._index.rows(sql.where, sql.parameters, events=True, facts=facts)
+            places = self._index.rows(sql.where, sql.parameters, events=True, view=self.view(tree))
             return self._of_places(places) & wanted
         if source == "message":
             return self._judge_messages(tree, wanted)

@@ -27,7 +27,8 @@ from mew_lab.log.diagnose.diagnosis import (
     judge_messages,
 )
 from mew_lab.log.frame_columns import FRAMES
-from mew_lab.log.ledger_rows import LedgerPass, MessageStates, ledger_columns, rare_collection
+from mew_lab.log.ledger_rows import LedgerPass, MessageStates, ledger_columns
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.space.events import Record
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
-from mew_lab.log.ledger_rows import LedgerPass, rare_collection, whole_number
+from mew_lab.log.ledger_rows import LedgerPass, whole_number
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:

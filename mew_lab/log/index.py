@@ -77,6 +77,7 @@ from mew_lab.log.line_columns import (
 from mew_lab.log.line_process import LineProcess, Split, find_split
 from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
 
@@ -341,7 +342,7 @@ class LogIndex:
         """
         if self._whole is not None:
             return self
-        with self._lock:
+        with self._lock, rare_collection:
             try:
                 changed = self._store is not None and not self._still_holds(self._files)
             except OSError as fault:

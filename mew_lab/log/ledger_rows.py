@@ -27,9 +27,7 @@ Spec: §3.1 to §3.10; rulings R6, R17, R18.
 
 from __future__ import annotations
 
-import gc
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -47,6 +45,7 @@ from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
@@ -71,12 +70,10 @@ __all__ = [
     "TelemetryRow",
     "VerdictRow",
     "ledger_columns",
-    "rare_collection",
     "whole_number",
 ]
 
 MAX_NOTES = 10_000  # notes whose message has not come yet
-NEW_OBJECTS = 1_000_000  # after which the collector of cyclic garbage runs, while a log is read
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 
@@ -235,37 +232,6 @@ class VerdictRow(LedgerRow):
     record: Record
     members: Mapping[str, Any]
     origin: PermissionOrigin
-
-
-class _RareCollection:
-    """Makes the collector of cyclic garbage run less often while a log is read.
-
-    A pass makes many objects that live for a while and no cycles, so half of its time would go into looking for them.
-    The setting is one for the whole process, hence the count of those that read.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._readers = 0
-        self._before = gc.get_threshold()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._readers += 1
-            if self._readers == 1:
-                self._before = gc.get_threshold()
-                if self._before[0]:  # 0: somebody has switched it off
-                    gc.set_threshold(max(NEW_OBJECTS, self._before[0]), *self._before[1:])
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._readers -= 1
-            if not self._readers:
-                gc.set_threshold(*self._before)
-
-
-rare_collection = _RareCollection()
-"""A context in which a log is read fast."""
 
 
 class LedgerPass:

@@ -41,6 +41,7 @@ _END = ord("}")
 _LONG_HEADER = 1000  # bytes; a longer header is not remembered
 _SOME_TIME = "2000-01-01T00:00:00Z"
 _ONLY_TEXT = {str}
+_MANY = MAX_DEPTH + 1
 MAX_SEQ = 2**63 - 1
 _NOTHING: Mapping[str, Any] = {}
 _newest: tuple[str | None, Mapping[str, Any]] = (
@@ -64,9 +65,12 @@ def read_members(text: str | bytes) -> dict[str, Any] | None:
         return None
     if type(members) is not dict:
         return None
-    braces, brackets = ("{", "[") if isinstance(text, str) else (b"{", b"[")
-    many = text.count(braces) + text.count(brackets) > MAX_DEPTH  # type: ignore[arg-type]
-    return None if many and _too_deep(members) else members
+    # To split is several times faster than to count.
+    if isinstance(text, str):
+        opened = len(text.split("{", _MANY)) + len(text.split("[", _MANY)) - 2
+    else:
+        opened = len(text.split(b"{", _MANY)) + len(text.split(b"[", _MANY)) - 2
+    return None if opened > MAX_DEPTH and _too_deep(members) else members
 
 
 def _too_deep(value: Any) -> bool:

@@ -35,6 +35,7 @@ from mew_lab.log.child_process import begin_module, end_with_parent
 from mew_lab.log.line import read_line
 from mew_lab.log.line_columns import ColumnParser, Reached, read_columns
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT
 
 __all__ = ["LineProcess", "Part", "Split", "find_split", "main"]
@@ -157,6 +158,7 @@ def main(argv: Sequence[str]) -> None:
     parser = ColumnParser(last=datetime.fromisoformat(before))
     rows = 0
     with (
+        rare_collection,
         Path(path).open("rb") as file,
         duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection,
     ):

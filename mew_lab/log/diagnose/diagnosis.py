@@ -42,8 +42,8 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
-from mew_lab.log.ledger_rows import rare_collection
 from mew_lab.log.line import read_members
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible

@@ -355,10 +355,15 @@ def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
     # JupyterLab has its own words where a widget's kernel is gone, or may only say that it loads the widget;
     # either way there must be nothing to click.
     shown = ("Snapshot of", "model not found", "Loading widget")
-    book.page.until(
-        lambda: any(said in book.area(2).inner_text() for said in shown),
-        "what is shown of a widget without a kernel",
-    )
+    try:
+        book.page.until(
+            lambda: any(said in book.area(2).inner_text() for said in shown),
+            "what is shown of a widget without a kernel",
+        )
+    except TimeoutError:
+        pytest.fail(
+            f"of a widget without a kernel is shown {book.area(2).evaluate('area => area.outerHTML')!r}"
+        )
     assert book.area(2).locator("button, input, select, a, form").count() == 0
     assert book.page.dialogs == []
 

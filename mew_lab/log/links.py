@@ -23,6 +23,7 @@ from mew_lab.log.line import read_members
 __all__ = ["LinkedRows"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_FAR = 1 << 62
 
 # Of each row, the texts by which it may be linked; `names` is whether others name it by this text. An id that nobody has
 # links nothing: else all messages with a context like "main" would be one group.
@@ -79,6 +80,8 @@ def _number_messages(index: LogIndex) -> tuple[Array, Array]:
         "SELECT place, seq FROM lines JOIN headers USING (header) WHERE message ORDER BY place"
     )
     places, seqs = found["place"], found["seq"]
+    if len(seqs) and max(-int(seqs.min()), int(seqs.max())) > _FAR:  # no type of NumPy holds the numbers
+        seqs = seqs.astype(object)
     # Each number is the record's own or the one after the number before it, whichever is larger (`numbered`).
     ranks = np.arange(1, len(seqs) + 1)
     return places, np.maximum(np.maximum.accumulate(seqs - ranks), 0) + ranks if len(seqs) else seqs

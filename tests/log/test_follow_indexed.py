@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import JournalError
+from mew_lab.log.files import Files
 from mew_lab.log.follow import ExchangeFinder, IndexedExchanges
-from mew_lab.log.line import write_line
+from mew_lab.log.line import MAX_SEQ, write_line
 from mew_lab.log.links import LinkedRows
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
@@ -174,3 +175,21 @@ def test_a_file_that_grows_is_followed_into_what_was_appended(tmp_path: Path) ->
     assert [entry.id for entry in log.follow("a").entries] == ["a", "c"]
     with pytest.raises(JournalError, match="no such message; 3 in the log, from #1 on"):
         log.follow("d")
+
+
+@pytest.mark.parametrize(
+    "seqs", [[1, -MAX_SEQ, 3], [-MAX_SEQ] * 3, [5, MAX_SEQ, 7, 8], [MAX_SEQ] * 2], ids=str
+)
+def test_numbers_at_the_ends_of_their_range_are_those_of_reading(tmp_path: Path, seqs: list[int]) -> None:
+    chat = {"kind": "chat", "from": "helper", "payload": {"text": "hello"}}
+    records = [
+        Record(seq, START, "received", verdict="accepted", raw=json.dumps(chat | {"id": f"m{n}"}))
+        for n, seq in enumerate(seqs)
+    ]
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"".join(map(write_line, records)))
+    read, log = ExchangeFinder(most=1 << 60), open_log(path)
+    read.add(Files((path,)).read([]))
+    for n in range(len(seqs)):
+        number = read.follow(f"m{n}").selected.seq
+        assert log.follow(f"m{n}").selected.seq == log.follow(number).selected.seq == number

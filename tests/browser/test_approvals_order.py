@@ -228,7 +228,10 @@ def test_a_decision_and_the_result_of_the_tool_are_two_things(scene: Callable[..
 @pytest.mark.threat(30)
 def test_a_further_card_fills_its_button_for_as_long_as_it_takes_to_read(scene: Callable[..., Scene]) -> None:
     it = scene()
-    one, two = it.propose("first"), it.propose("second")
+    one = it.propose("first")
+    # Some seconds to read, so that a slow page shows them, too.
+    it.seat.propose("second", {f"line{n}": f"a part of what is new in this one, {n}" for n in range(3)})
+    two = list(it.seat.cards.values())[-1]
     it.wait_tools("first", "second")
     # What the lab does at a decision; this seat stands in for it.
     it.seat.gate.record_decided(one, it.seat.click("elsewhere"))

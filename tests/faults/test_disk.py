@@ -55,10 +55,13 @@ async def test_on_a_full_disk_nobody_comes_in_and_who_leaves_is_written_down_lat
     assert closed.value.code == 1013  # try again later
     bob.transport.abort()
     await bob.gone.wait()
+    ada.say(chat(1, sender="ada"))
+    await until(lambda: refused(ada))  # the gateway has gone on since it could see that bob is gone
     served.limit_files(None)
-    ada.say(chat(1))
-    await until(lambda: ada.hear("chat"))
+    ada.say(chat(2, sender="ada"))
+    await until(lambda: ada.hear("chat") and len(ada.hear("system/presence")) == 2)
     assert [one["payload"]["event"] for one in ada.hear("system/presence")] == ["join", "leave"]
+    assert [one["payload"]["n"] for one in ada.hear("chat")] == [2]
     await served.end()
     events = [record.event for record in read_journal(served.journal)]
     assert events.count("joined") == 2 and "left" in events

@@ -43,15 +43,18 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
     box.press_sequentially('kind ~ "mcp/*" and payload.params.name == read')
     calls = [seq for seq, kind in kinds.items() if kind in ("mcp/proposal", "mcp/request")]
     called = {seq for seq in calls if senders[seq] in ("bot", "human")}
-    book.page.until(lambda: shown(book, 1) and set(shown(book, 1)) <= called, "the calls")
-    assert {kinds[seq] for seq in shown(book, 1)} == {"mcp/proposal", "mcp/request"}
+    book.page.until(
+        lambda: set(shown(book, 1)) <= called
+        and {kinds[seq] for seq in shown(book, 1)} == {"mcp/proposal", "mcp/request"},
+        "the calls",
+    )
     assert feed.locator(".mew-reason").is_hidden()
 
     # A fault is told with its place, and hides nothing.
     box.fill("knid == chat")
     book.page.until(lambda: "did you mean kind?" in feed.locator(".mew-reason").inner_text(), "the fault")
     assert feed.locator(".mew-reason mark").inner_text() == "knid"
-    assert len(shown(book, 1)) > 3
+    book.page.until(lambda: len(shown(book, 1)) > 3, "what a fault hides nothing of")
 
     # Fields and values that may follow are offered, those of the messages here among them.
     offered = feed.locator("datalist option")

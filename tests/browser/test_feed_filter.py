@@ -44,8 +44,10 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
     calls = [seq for seq, kind in kinds.items() if kind in ("mcp/proposal", "mcp/request")]
     called = {seq for seq in calls if senders[seq] in ("bot", "human")}
     book.page.until(
-        lambda: set(shown(book, 1)) <= called
-        and {kinds[seq] for seq in shown(book, 1)} == {"mcp/proposal", "mcp/request"},
+        lambda: (
+            set(shown(book, 1)) <= called
+            and {kinds[seq] for seq in shown(book, 1)} == {"mcp/proposal", "mcp/request"}
+        ),
         "the calls",
     )
     assert feed.locator(".mew-reason").is_hidden()

@@ -7,6 +7,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mew_lab.log.entries import RecordedEntry
@@ -17,7 +18,7 @@ from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.needles import needles_of
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.line import write_line
-from mew_lab.log.line_search import find_lines
+from mew_lab.log.line_search import Needle, find_lines
 from tests.log.filter_table import START, random_filter, random_record, record
 from tests.log.hostile import hostile_journal
 
@@ -128,6 +129,23 @@ def test_a_message_in_any_spelling_is_found(tmp_path: Path) -> None:
         found += [before + line.row for line in part.lines]
         before += part.rows
     assert found == passing and before == len(lines)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lines_that_hold_a_text_are_found_wherever_it_stands(seed: int) -> None:
+    dice = random.Random(seed)
+    # Few characters, so that each text also begins where it does not go on.
+    lines = ["".join(dice.choices('ab"/', k=dice.randrange(40))).encode() for _ in range(200)]
+    data = b"\n".join([*lines, b""])
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    for _ in range(60):
+        texts = {
+            "".join(dice.choices('ab"/', k=dice.randrange(1, 21))).encode()
+            for _ in range(dice.randrange(1, 4))
+        }
+        texts.add(dice.choice(lines)[-dice.randrange(1, 21) :] or b"a")  # one at the end of a line
+        found = Needle(frozenset(texts)).lines(data, ends).tolist()
+        assert found == [n for n, line in enumerate(lines) if any(text in line for text in texts)]
 
 
 @pytest.mark.parametrize("spelt", ["\\u0063hat/x", "chat\\/x", "\\u0063hat\\/x", "ch\\u0061t\\u002fx"])

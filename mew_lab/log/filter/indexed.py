@@ -9,7 +9,7 @@ needs does not stand in them, are not parsed (`needles`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "select_places"]
 
-BLOCK = 1 << 17  # bytes of lines that are read at a time; they stay in the cache of the processor
+BLOCK = 1 << 18  # bytes of lines that are read at a time; they stay in the cache of the processor
 FEW = 5_000  # rows that are read one by one
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -179,7 +179,7 @@ class _Selection:
         ):  # what a record without a message, or without a text, counts as
             found |= wanted & ~self._in_lines
         message, passing = _Message("", {}), list[int]()
-        for block in self._blocks(wanted & self._in_lines, needles_of(tree)[:1]):
+        for block in self._blocks(wanted & self._in_lines, next(iter(needles_of(tree)), None)):
             data = block.data
             try:
                 for row, begin, end in zip(block.rows, block.begins, block.ends, strict=True):
@@ -215,8 +215,8 @@ class _Selection:
             texts = self._index.texts(self._places[several])
             yield from ((row, text or "") for row, text in zip(several.tolist(), texts, strict=True))
 
-    def _blocks(self, wanted: Mask, needles: Sequence[Needle] = ()) -> Iterator[_Block]:
-        """The messages of the wanted rows, by parts of the files; only those whose lines may hold a needle."""
+    def _blocks(self, wanted: Mask, needle: Needle | None = None) -> Iterator[_Block]:
+        """The messages of the wanted rows, by parts of the files; only those whose lines may hold the needle."""
         rows = np.flatnonzero(wanted)
         files, starts, lengths = (self._spans[name][rows] for name in ("file", "start", "length"))
         bodies = starts + self._spans["body"][rows]
@@ -233,9 +233,8 @@ class _Selection:
             if len(data) < ends[last - 1] - base:
                 raise self._index.changed(int(rows[first]))
             chosen = np.arange(first, last)
-            for needle in needles if most else ():  # a line is parsed in the time that it takes to look
-                lines = needle.lines(data, np.asarray(ends[first:last] - base))
-                chosen = np.intersect1d(chosen, first + lines)
+            if needle is not None and most:  # a line is parsed in the time that it takes to look for more
+                chosen = chosen[needle.lines(data, np.asarray(ends[first:last] - base))]
             begins = bodies[chosen] - base
             yield _Block(data, rows[chosen].tolist(), begins.tolist(), (begins + sizes[chosen]).tolist())
             first = last

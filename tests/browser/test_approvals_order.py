@@ -81,7 +81,8 @@ def test_open_cards_stand_above_decided_ones_and_what_has_warnings_above_what_ha
     box = it.open.first.locator("button.mew-approve").bounding_box()
     assert box is not None and box["y"] + box["height"] < 660
     assert it.open.locator("button.mew-review-open:visible").count() == 3
-    assert it.past.count() == 5 and "past7" in it.past.first.inner_text(), "the last decision first"
+    it.page.until(lambda: it.past.count() == 5, "the last five decisions")
+    assert "past7" in it.past.first.inner_text(), "the last decision first"
     it.open.nth(2).locator("button.mew-review-open").click()
     it.page.until(lambda: it.open.locator("button.mew-approve:visible").count() == 2, "the reviewed card")
     it.page.tab.locator("button.mew-earlier").click()

@@ -106,10 +106,10 @@ def test_a_long_text_arms_when_each_of_its_lines_was_in_sight(scene: Callable[..
     button.click(force=True)
     button.evaluate("b => b.click()")
     whole.focus()
-    # To its end at once: what lies between was not in sight.
+    # To its end at once: what lies between was not in sight, but for a few lines where the browser scrolls smoothly.
     it.tab.keyboard.press("End")
     it.rest()
-    assert re.fullmatch(r"Scroll back to line (19|2\d) of “content” \(3\d of 120 lines seen\)", it.hint())
+    assert re.fullmatch(r"Scroll back to line (19|2\d) of “content” \([345]\d of 120 lines seen\)", it.hint())
     assert not it.is_armed() and it.seat.fulfilled == []
     whole.evaluate("n => { n.scrollTop = n.scrollHeight * 0.5; }")
     it.rest()

@@ -95,7 +95,7 @@ def test_every_removal_finds_what_it_takes_away_and_puts_it_back() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_row_marked_as_tested_goes_red_without_its_behaviour_and_is_green_with_it(tmp_path: Path) -> None:
-    tests = files()  # not in the threads: Python 3.11 cannot parse in two at once (CPython issue 106905)
+    tests = files()  # not in the threads: Python 3.11 may fail where two parse at once
     with ThreadPoolExecutor(SHARES) as pool:
         found = list(pool.map(lambda n: run(n, tmp_path / f"{n}.json", tests), range(SHARES)))
     told = [one for share in found for one in share["told"]]

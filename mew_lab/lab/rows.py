@@ -7,22 +7,23 @@ so no lock is needed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from mew_lab.lab.subscribers import Subscribers
+from mew_lab.ledger.calls import is_failure
 from mew_lab.log.entries import author
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows", "Row", "Rows", "is_failure", "is_plumbing", "members_of"]
+__all__ = ["LiveRows", "Row", "Rows", "is_plumbing"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
@@ -97,7 +98,7 @@ def is_plumbing(
     if verdict == "refused":
         return False
     if kind == "mcp/response":
-        return answers_plumbing and not is_failure(kind, payload)
+        return answers_plumbing and not is_failure(payload) and not unknown_outcome(payload)
     if kind == "mcp/request":
         method = payload.get("method")
         return isinstance(method, str) and method in _PLUMBING_METHODS
@@ -105,15 +106,6 @@ def is_plumbing(
         return False
     status = payload.get("status")
     return not (isinstance(status, str) and any(word in status.lower() for word in _BAD_NEWS))
-
-
-def is_failure(kind: str, payload: Mapping[str, Any]) -> bool:
-    """Whether a message reports an error: of the gateway, of the protocol, or of a tool (`isError`)."""
-    if kind == "mcp/response":
-        result = payload.get("result")
-        failed = isinstance(result, Mapping) and result.get("isError") is True
-        return failed or payload.get("error") is not None
-    return kind == "system/error"
 
 
 class Rows(Protocol):
@@ -217,7 +209,7 @@ class LiveRows:
         """
         if record.raw is None:
             return
-        members = members or _members(record.raw)
+        members = members or read_members(record.raw) or {}
         dropped, records = self._records
         seq = dropped + len(records) + 1
         if related := members.get("correlation_id"):
@@ -260,22 +252,23 @@ class LiveRows:
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
-        members = self._parsed.get(seq) or _members(raw)
+        members = self._parsed.get(seq) or read_members(raw) or {}
         kind, to = _text(members.get("kind")), members.get("to")
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))
         if known is None and ("e+" in what or "…" in what):
             # It may show an integer beyond 64 bits, which the fast parser reads as a float.
-            what = describe(kind, (members_of(raw) or members).get("payload"))
+            what = describe(kind, (read_members(raw, exact=True) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
         payload = members.get("payload")
         payload = payload if isinstance(payload, Mapping) else {}
-        tool, plumbing, failed = "", False, is_failure(kind, payload)
+        tool, plumbing, failed = "", False, kind == "system/error"
         if kind in _CALLS:
             tool = self._calls.get(seq, "")
             plumbing = tool == _LISTS
         elif kind == "mcp/response":
             tool = self._calls.get(first, "")
+            failed = is_failure(payload)
             plumbing = is_plumbing(kind, payload, record.verdict, answers_plumbing=tool == _LISTS)
         else:
             plumbing = is_plumbing(kind, payload, record.verdict)
@@ -326,23 +319,10 @@ def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages
 def _shorten_pattern(pattern: str) -> str:
     """The kinds of a pattern, with `(…)` where it has further conditions."""
-    members = _members(pattern)
+    members = read_members(pattern) or {}
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     return f"{word}(…)" if "payload" in members or "to" in members else word
-
-
-def members_of(raw: str) -> dict[str, Any] | None:
-    """The members of the JSON object in the text, with exact integers of any size; None when it holds no object."""
-    try:
-        members = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return members if isinstance(members, dict) else None
-
-
-def _members(raw: str) -> dict[str, Any]:
-    return read_members(raw) or members_of(raw) or {}
 
 
 def _text(value: object) -> str:

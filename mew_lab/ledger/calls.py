@@ -39,7 +39,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
-from mew_lab.protocol.intake import answer_fault
+from mew_lab.protocol.intake import answer_fault, unknown_outcome
 
 __all__ = [
     "CALL_KINDS",
@@ -144,7 +144,7 @@ class TrackedCall:
     @property
     def failed(self: _Tracked) -> bool:
         """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
-        return is_failure(self.response)
+        return self.response is not None and is_failure(self.response.payload)
 
 
 # Fields and members stand in two classes each, because a NamedTuple takes no other base.
@@ -701,14 +701,15 @@ def _weigh(remarks: tuple[Rejection, ...] | tuple[Claim, ...]) -> int:
     return sum(OVERHEAD + sum(map(len, remark)) for remark in remarks) if remarks else 0
 
 
-def is_failure(response: Entry | None) -> bool:
-    """Whether an answer is an error, of the protocol or of the tool (`isError`), or no correct answer."""
-    if response is None:
+def is_failure(payload: Mapping[str, Any]) -> bool:
+    """Whether the answer in a response is an error, of the protocol or of the tool (`isError`).
+
+    An answer that leaves open whether the call took effect is none (R35, `protocol.intake.unknown_outcome`).
+    """
+    if unknown_outcome(payload):
         return False
-    payload = response.payload
     result = payload.get("result")
-    is_error = payload.get("error") is not None or bool(answer_fault(payload))
-    return is_error or (isinstance(result, dict) and result.get("isError") is True)
+    return payload.get("error") is not None or (isinstance(result, Mapping) and result.get("isError") is True)
 
 
 def error_text(response: Entry) -> str:

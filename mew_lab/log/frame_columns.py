@@ -101,13 +101,13 @@ def _sender_of(entry: Entry | None) -> str:
 
 def _failure_of(response: Entry | None) -> str:
     """The text of an answer that is an error, in one line; empty for any other."""
-    if response is None or not is_failure(response):
+    if response is None or not is_failure(response.payload):
         return ""
     return one_line(error_text(response), MAX_VALUE) or "error"
 
 
 def _failed(response: Entry | None) -> bool | None:
-    return None if response is None else is_failure(response)
+    return None if response is None else is_failure(response.payload)
 
 
 def _tool_of_call(entry: Entry) -> str:
@@ -400,7 +400,7 @@ def _outcome(row: DecisionRow) -> str:
         return "rejected"
     response = row.request.response
     if response is not None:
-        return "failed" if is_failure(response) else "answered"
+        return "failed" if is_failure(response.payload) else "answered"
     return row.request.state if row.request.state in ("sent", "claimed") else "waiting"
 
 

@@ -54,10 +54,13 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
 
 
-def read_members(text: str | bytes) -> dict[str, Any] | None:
+def read_members(text: str | bytes, *, exact: bool = False) -> dict[str, Any] | None:
     """The members of the JSON object in `text`; None when it holds none, or one nested over 64 deep.
 
-    It is lenient and fast: integers beyond 64 bits become floats, and the last of duplicate keys counts.
+    It is lenient and fast: the last of duplicate keys counts, and integers beyond 64 bits become floats.
+
+    Args:
+        exact: Whether integers of any size keep their value, which takes longer.
     """
     try:
         members = orjson.loads(text)
@@ -70,7 +73,15 @@ def read_members(text: str | bytes) -> dict[str, Any] | None:
         opened = len(text.split("{", _MANY)) + len(text.split("[", _MANY)) - 2
     else:
         opened = len(text.split(b"{", _MANY)) + len(text.split(b"[", _MANY)) - 2
-    return None if opened > MAX_DEPTH and _too_deep(members) else members
+    if opened > MAX_DEPTH and _too_deep(members):
+        return None
+    if not exact:
+        return members
+    try:
+        whole: dict[str, Any] = json.loads(text)
+    except ValueError:  # an integer of more digits than Python reads
+        return members
+    return whole
 
 
 def _too_deep(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 The gateway checks the envelope, but not the meaning of the payload, so every receiver does. Members that other
 participants often omit (`jsonrpc`, a JSON-RPC `id`, the `context` of a cancel, an empty payload) are not required.
-A response that is no correct answer (`answer_fault`) still ends its request, as a failure.
+A response that is no correct answer (`answer_fault`) still ends the wait for it; its effect is unknown.
 Participants act on no reasoning but its cancel, so only that is checked.
 
 The check of a payload builds its model; `check_payload` returns the model, so that the payload is read only once.
@@ -23,7 +23,18 @@ from mew_lab.protocol.visible import one_line
 if TYPE_CHECKING:
     from mew_lab.protocol.payloads.payload import Payload
 
-__all__ = ["CheckedPayload", "ReceivedMessage", "answer_fault", "check_payload", "malformed", "read_payload"]
+__all__ = [
+    "OUTCOME_UNKNOWN",
+    "CheckedPayload",
+    "ReceivedMessage",
+    "answer_fault",
+    "check_payload",
+    "malformed",
+    "read_payload",
+    "unknown_outcome",
+]
+
+OUTCOME_UNKNOWN = "outcome_unknown"  # `error.data.code` of an answer by an executor that lost the call (R35)
 
 ACTED_ON = frozenset(
     kind for kind in KINDS if kind.split("/")[0] in ("mcp", "chat", "participant")
@@ -84,8 +95,8 @@ def _find_model(kind: str) -> type[Payload]:
 def answer_fault(payload: Mapping[str, Any]) -> str:
     """What is wrong with the answer in a response, as a predicate such as "holds neither …"; empty for a correct one.
 
-    Such a response still ends the request that it answers, as a failure: its sender has no other answer to give, and
-    the caller would wait for ever.
+    Such a response still ends the wait for an answer: its sender has no other answer to give, and the caller would
+    wait for ever. The call that it answers is `unknown` (R35).
 
     Spec: §3.1.2, JSON-RPC 2.0 "Response object".
     """
@@ -109,6 +120,18 @@ def answer_fault(payload: Mapping[str, Any]) -> str:
     if not isinstance(message, str):
         return f"has an error whose message is no text: {_quote(message)}"
     return ""
+
+
+def unknown_outcome(payload: Mapping[str, Any]) -> str:
+    """Why the answer in a response leaves open whether the call took effect; empty where the answer settles it.
+
+    The reason is the predicate of `answer_fault`, or says that the executor told so. Spec: R35.
+    """
+    error = payload.get("error")
+    data = error.get("data") if isinstance(error, Mapping) else None
+    if isinstance(data, Mapping) and data.get("code") == OUTCOME_UNKNOWN:
+        return "says that the outcome is not known"
+    return answer_fault(payload)
 
 
 def _quote(value: object) -> str:

@@ -214,12 +214,16 @@ def test_an_answer_is_plumbing_where_its_request_is_and_it_is_no_error() -> None
     rows = some_rows(0)
     rows.observe(call(1, "mcp/request", {"method": "tools/list"}))
     rows.observe(call(2, "mcp/response", {"result": {"tools": []}}, correlation_id=["m1"]))
-    rows.observe(call(3, "mcp/response", {"error": {"code": -1}}, correlation_id=["m1"]))
+    rows.observe(call(3, "mcp/response", {"error": {"code": -1, "message": "no"}}, correlation_id=["m1"]))
     rows.observe(call(4, "mcp/response", {"result": {"tools": []}}))
+    rows.observe(call(5, "mcp/response", {"error": {"code": -1}}, correlation_id=["m1"]))
+    rows.observe(call(6, "mcp/response", {}, correlation_id=["m1"]))
     assert [(row.plumbing, row.failed) for row in rows.since(0, 9)] == [
         (True, False),
         (True, False),
         (False, True),
+        (False, False),
+        (False, False),  # no correct answer: neither hidden nor a failure
         (False, False),
     ]
 

@@ -552,9 +552,6 @@ def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
     ("payload", "text"),
     [
         ({"error": {"code": -32000, "message": "no such file"}}, "no such file"),
-        ({"error": "as a text"}, "as a text"),
-        ({"error": {"code": -32000, "message": 7}}, ""),
-        ({"error": None}, ""),
         ({"result": {"isError": True, "content": [7, {"type": "image"}, {"text": ""}, {"text": "broken"}]}}, "broken"),
         ({"result": {"isError": True, "content": {"text": "x"}}}, ""),
         ({"result": {"isError": True}}, ""),
@@ -563,13 +560,32 @@ def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
 def test_the_message_of_a_failed_answer_is_that_of_the_error_or_the_first_text_of_the_tool(
     payload: dict[str, Any], text: str
 ) -> None:
+    assert is_failure(payload)
+    assert error_text(answer(payload)) == text
+
+
+def answer(payload: dict[str, Any]) -> Entry:
     members = {"id": "s-1", "from": "fs", "kind": "mcp/response", "payload": payload}
-    response = Entry(1, 0.0, "", "accepted", "", "", "fs", members)
-    assert is_failure(response)
-    assert error_text(response) == text
+    return Entry(1, 0.0, "", "accepted", "", "", "fs", members)
 
 
-def test_an_answer_that_is_no_error_has_no_message() -> None:
-    members = {"payload": {"result": {"content": [{"text": "fine"}]}}}
-    assert not is_failure(Entry(1, 0.0, "", "accepted", "", "", "fs", members))
-    assert not is_failure(None)
+def test_an_answer_that_is_no_error_is_no_failure() -> None:
+    assert not is_failure({"result": {"content": [{"text": "fine"}]}})
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ({"error": "as a text"}, "as a text"),
+        ({"error": {"code": -32000, "message": 7}}, ""),
+        ({"error": {"message": "no code"}}, "no code"),
+        ({"error": None}, ""),
+        ({"result": {"isError": True}, "error": {"code": 1, "message": "both"}}, "both"),
+        ({"error": {"code": -32001, "message": "lost", "data": {"code": "outcome_unknown"}}}, "lost"),
+    ],
+)
+def test_an_answer_that_does_not_tell_whether_the_call_took_effect_is_no_failure(
+    payload: dict[str, Any], text: str
+) -> None:
+    assert not is_failure(payload)
+    assert error_text(answer(payload)) == text

@@ -226,6 +226,37 @@ def test_of_a_member_that_a_header_states_twice_the_last_counts(name: str) -> No
         assert read_line(again) == record()._replace(seq=99)
 
 
+def test_an_exact_reading_keeps_integers_of_any_size() -> None:
+    text = '{"n":123456789012345678901}'
+    assert read_members(text, exact=True) == {"n": 123456789012345678901}
+    assert type((read_members(text) or {})["n"]) is float
+
+
+hostile = st.sampled_from(
+    [
+        *(
+            "[]",
+            "[" * 100_000,
+            '{"a":NaN}',
+            '{"a":"\\ud800"}',
+            '{"a":' + "9" * 5000 + "}",
+            '{"a":1e400}',
+            "{",
+            "",
+        ),
+        *('{"a":' + "[" * depth + "]" * depth + "}" for depth in (62, 63, 64, 65, 500)),
+    ]
+)
+
+
+@given(written | hostile | any_text)
+def test_an_exact_reading_reads_no_text_that_the_fast_one_does_not(text: str) -> None:
+    fast, exact = read_members(text), read_members(text, exact=True)
+    assert (fast is None) == (exact is None)
+    if fast is not None and exact is not None:
+        assert fast.keys() == exact.keys()
+
+
 @given(st.lists(written, min_size=1, max_size=4), st.data())
 def test_the_members_of_a_record_are_its_own_whatever_was_read_since(
     raws: list[str], data: st.DataObject

@@ -14,7 +14,6 @@ import pytest
 import mew_lab
 from mew_lab.errors import JournalError, MewError
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.rows import members_of
 from mew_lab.views.feed.extract import as_python, log_name, save_log
 
 NOW = datetime(2026, 11, 22, 8, 30, 5, tzinfo=UTC)
@@ -102,11 +101,6 @@ def test_the_line_is_one_call_of_literals_whatever_the_text_says() -> None:
 def test_what_is_no_line_of_python_is_refused_with_what_would_do(raw: str) -> None:
     with pytest.raises(MewError, match="Copy it as JSON instead"):
         as_python(raw)
-
-
-def test_integers_of_any_size_are_exact() -> None:
-    assert members_of('{"n":123456789012345678901}') == {"n": 123456789012345678901}
-    assert members_of("[]") is None and members_of("[" * 100_000) is None
 
 
 @pytest.mark.parametrize(

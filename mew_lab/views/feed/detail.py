@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mew_lab.lab.rows import Row, Rows, members_of
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.visible import one_line, visible
@@ -143,7 +143,7 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
 
 
 def _message(raw: str) -> str:
-    payload = (members_of(raw) or {}).get("payload")
+    payload = (read_members(raw) or {}).get("payload")
     message = payload.get("message") if isinstance(payload, dict) else None
     return message if isinstance(message, str) else ""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.rows import members_of
+from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 
 __all__ = ["as_python", "log_name", "save_log"]
@@ -30,7 +30,7 @@ def as_python(raw: str, *, as_id: str | None = None) -> str:
     Raises:
         MewError: the text holds no envelope, or a value that cannot be written as a line of Python.
     """
-    members = members_of(raw) or {}
+    members = read_members(raw, exact=True) or {}
     kind, payload = members.get("kind"), members.get("payload")
     lists = [(name, _listed(members.get(name))) for name in ("to", "correlation_id")]
     context = members.get("context")

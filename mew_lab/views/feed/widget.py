@@ -24,11 +24,12 @@ from typing import Any, Protocol
 
 from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.rows import LiveRows, Row, Rows, members_of
+from mew_lab.lab.rows import LiveRows, Row, Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.copying import MessageSelection
 from mew_lab.log.diagnose.findings import LogFinding
+from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
@@ -183,7 +184,7 @@ class FeedView(ActingWidget):
 
         There are at most 2 000. A row is left out when it is no JSON object or is no longer held.
         """
-        envelopes = (members_of(self._source.raw(seq)) for seq in self._selected)
+        envelopes = (read_members(self._source.raw(seq), exact=True) for seq in self._selected)
         return [envelope for envelope in envelopes if envelope is not None]
 
     @property

@@ -133,6 +133,11 @@ EXTENSIONS = (
         "journal_unavailable where the disk is nearly full",
     ),
     Extension(
+        "welcome_extension",
+        "R34",
+        "each welcome has a member x-mew-lab, which says what this gateway does beyond the specification; others ignore it",
+    ),
+    Extension(
         "journal_head",
         "R20",
         "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.kinds import GATEWAY
+from mew_lab.protocol.kinds import EXTENSION, GATEWAY
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "PauseFacts",
     "Welcome",
     "described_member",
+    "read_extension",
     "read_welcome",
 ]
 
@@ -64,11 +66,16 @@ LONGEST = 1e15  # seconds; a longer pause counts as one without an end
 
 
 class Welcome(NamedTuple):
-    """The content of a welcome: `patterns` are the capabilities of its addressee `id`, `participants` the others."""
+    """The content of a welcome.
+
+    `patterns` are the capabilities of its addressee `id`, `participants` the others; `extension` is what the gateway
+    does beyond the specification, empty for other gateways (R34).
+    """
 
     id: str
     patterns: list[dict[str, Any]]
     participants: dict[str, list[dict[str, Any]]]
+    extension: Mapping[str, Any]
 
 
 class PauseFacts(NamedTuple):
@@ -290,7 +297,35 @@ def read_welcome(message: Entry | Envelope) -> Welcome | None:
         return None
     others = message.payload.get("participants")
     members = (described_member(item) for item in (others if isinstance(others, list) else ()))
-    return Welcome(you[0], you[1], {item[0]: item[1] for item in members if item and item[0] != you[0]})
+    present = {item[0]: item[1] for item in members if item and item[0] != you[0]}
+    return Welcome(you[0], you[1], present, read_extension(message.payload.get(EXTENSION)))
+
+
+def read_extension(value: object) -> Mapping[str, Any]:
+    """What a gateway says about itself in `x-mew-lab`, without the known members that have another form; empty where
+    `value` is no object.
+
+    Spec: ruling R34.
+    """
+    members = value if isinstance(value, dict) else {}
+    fits = (name for name, member in members.items() if name not in FORMS or FORMS[name](member))
+    return MappingProxyType({name: members[name] for name in fits})
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+FORMS: Mapping[str, Callable[[object], bool]] = {
+    "edition": _is_count,
+    "own": _is_names,
+    "patterns": _is_names,
+    "message_bytes": _is_count,
+}
 
 
 def described_member(value: object) -> tuple[str, list[dict[str, Any]]] | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTED_ON",
     "AFTER_SHUTDOWN",
+    "EXTENSION",
     "GATEWAY",
     "HANDLES",
     "KINDS",
@@ -31,6 +32,7 @@ __all__ = [
 
 
 GATEWAY = "system:gateway"  # the sender of everything that the gateway says (§3.7, §3.8)
+EXTENSION = "x-mew-lab"  # the member of a welcome that says what a gateway of ours does beyond the specification (R34)
 
 
 class Kind(NamedTuple):

@@ -70,8 +70,9 @@ class MEWClient:
     """One participant's connection to one space.
 
     `id` is its id in the space, `capabilities` are its own, `participants` the others that are present (id ->
-    capabilities), `members` the ledger of all participants. `failure` is the error that disconnected it for good (None
-    until then, and after `disconnect()`).
+    capabilities), `members` the ledger of all participants. `extension` is what its last welcome says that the gateway
+    does beyond the specification (`x-mew-lab`), empty for other gateways. `failure` is the error that disconnected it
+    for good (None until then, and after `disconnect()`).
 
     Args:
         gateway: an address such as `ws://127.0.0.1:8080`; with `connect_link` it only appears in messages.
@@ -127,6 +128,7 @@ class MEWClient:
         self.capabilities = CapabilitySet(capabilities)
         self.participants: dict[str, list[dict[str, Any]]] = {}
         self.members = MemberLedger(me=self.id)
+        self.extension: Mapping[str, Any] = {}
         self._endpoint = Endpoint(gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
         self._clock = clock
@@ -415,6 +417,7 @@ class MEWClient:
         self.capabilities, faults = read_capabilities(welcome.patterns)
         for fault in faults:
             self._errors(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
+        self.extension = welcome.extension
         self._connection.ready(self.id)
         self._welcomes(payload)
 

@@ -147,14 +147,18 @@ class Space:
     ) -> None:
         self.name = name
         self.epoch = epoch
-        self.limit = limit
-        self.state = State(baseline, owner=owner, limits=limits, edition=edition)
+        self.state = State(baseline, owner=owner, limit=limit, limits=limits, edition=edition)
         self._own_ids = f"gw-{epoch:016x}-"
         for participant, capabilities in (participants or {}).items():
             turn = Turn(self.state, space=name, epoch=epoch, now=datetime.min)
             grants.enrol(turn, Enrolled(participant, tuple(capabilities)))
             turn.commit()
         self.state.records = 0
+
+    @property
+    def limit(self) -> int:
+        """Bytes of the longest message."""
+        return self.state.message_bytes
 
     def step(self, event: Event, now: datetime) -> tuple[Effect, ...]:
         """Plans `event`, makes every change and returns the effects to carry out, in order.

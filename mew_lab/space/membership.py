@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.kinds import EXTENSION
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.shares import admissible
 from mew_lab.space.state import LiveConnection, Member, is_participant_id
@@ -81,11 +82,26 @@ def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) 
     }
     participants = ",".join([_member_json(turn, other) for other in others])
     text = f'{{"you":{_member_json(turn, to)},"participants":[{participants}],"active_streams":{compact(streams)}'
+    if turn.state.edition >= 4:
+        payload[EXTENSION] = extension = _extension(turn)
+        text += f',"{EXTENSION}":{compact(extension)}'
     if to.participant == turn.state.owner and turn.state.journal_head:
         payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
         text += f',"journal_head":{compact(turn.state.journal_head)}'
     turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,), text=f"{text}}}")
     return len(text)
+
+
+def _extension(turn: Turn) -> dict[str, Any]:
+    """What this gateway does beyond the specification: a member of each welcome that others ignore.
+
+    `own` are the kinds that everybody may send about its own messages, `patterns` the additions to the pattern language,
+    `message_bytes` the size of the longest message.
+
+    Spec: rulings R34, R36.
+    """
+    state = turn.state
+    return {"edition": state.edition, "own": [], "patterns": [], "message_bytes": state.message_bytes}
 
 
 def _refusal(turn: Turn, event: Joined) -> Close | None:

@@ -24,7 +24,7 @@ from mew_lab.space.state import LiveConnection, Member, PauseState, StreamState
 
 __all__ = ["restore", "snapshot"]
 
-OPENED = frozenset({"owner", "baseline"})  # the first record of a journal tells these
+OPENED = frozenset({"owner", "baseline", "message_bytes"})  # the first record of a journal tells these
 MAPPINGS: Mapping[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 # The format of journals does not follow the names of classes: these were written under other names before.
 WRITTEN: Mapping[type, str] = {LiveConnection: "Connection", PauseState: "Pause", StreamState: "Stream"}

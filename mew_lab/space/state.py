@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.node import SET_BUDGET
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.space.rights import End, Held, Rights
@@ -30,7 +31,7 @@ __all__ = [
     "is_participant_id",
 ]
 
-EDITION = 3
+EDITION = 4
 """The number of the rules of a space. A journal names it, so that a journal of an earlier version is replayed exactly.
 
 0: names in payloads were matched unchanged, a runtime id was never freed, a grant had no end of its own, integers of
@@ -42,6 +43,8 @@ its last inviter.
 
 2: a grant by a right of limited uses stood by any other right of its granter when these uses were spent, and a
 participant that was invited by a last use kept its dependent rights.
+
+3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`).
 """
 TURN_BUDGET = 120_000
 """The steps of one event: reading a value of the message costs one."""
@@ -202,11 +205,13 @@ class State:
         baseline: Iterable[Mapping[str, Any]],
         *,
         owner: str = "",
+        limit: int = MAX_MESSAGE,
         limits: SpaceLimits = LIMITS,
         edition: int = EDITION,
     ) -> None:
         self.edition = edition
         self.owner = owner  # the participant that cannot be revoked or kicked
+        self.message_bytes = limit  # bytes of the longest message
         self.limits = limits
         self.baseline = tuple(Capability.of(pattern) for pattern in baseline)
         self.members: dict[str, Member] = {}

@@ -29,6 +29,7 @@ from mew_lab.space.events import (
     Received,
     Record,
 )
+from mew_lab.space.state import UNBOUNDED, SpaceLimits
 
 from ..conftest import examples
 from .stage import START, Stage, says
@@ -37,9 +38,9 @@ CONVERSATIONS = Path(__file__).parent.parent / "conversations"
 ANYTHING = ({"kind": "*"},)
 
 
-def a_session() -> Stage:
+def a_session(**settings: Any) -> Stage:
     """Something of everything that a space without grants and streams knows."""
-    return Stage().play(
+    return Stage(**settings).play(
         Enrolled("anna", ANYTHING),
         Enrolled("bert", ({"kind": "chat"},)),
         Joined("c1", "anna", "anna", "memory"),
@@ -333,7 +334,7 @@ def test_what_cannot_be_replayed_says_why(tmp_path: Path) -> None:
 
 def test_a_journal_of_before_replays_too() -> None:
     """Its first line told the epoch alone; all spaces were alike otherwise."""
-    records = a_session().records
+    records = a_session(edition=0, limits=SpaceLimits(**UNBOUNDED)).records
     older = records[0]._replace(detail='{"format":1,"epoch":7,"vantage":"gateway"}')
     assert replay_records([older, *records[1:]]).events == 29
 

@@ -263,6 +263,38 @@ async def test_odd_welcomes_and_presences_do_no_harm() -> None:
         assert "A permission of 'me' cannot be read" in str(odd.errors[-1])
 
 
+@pytest.mark.ruling("R34")
+@pytest.mark.req("P-4.3-5")
+async def test_of_what_a_welcome_adds_only_the_members_of_the_known_form_are_believed() -> None:
+    odd = Odd()
+    assert odd.client.extension == {}
+    you: dict[str, Any] = {"you": {"id": "me"}, "participants": []}
+    good = {"edition": 4, "own": ["chat/cancel"], "patterns": [], "message_bytes": 1024}
+    async with odd.client as client:
+        assert client.extension == {}
+        odd.say("system/welcome", {**you, "x-mew-lab": {**good, "more": [1]}})
+        await until(lambda: client.extension)
+        assert client.extension == {**good, "more": [1]}
+        for bad in (None, True, 4, "own", [], ["own"]):
+            told = {"edition": bad, "own": bad, "patterns": bad, "message_bytes": bad} if bad != 4 else {}
+            odd.say("system/welcome", {**you, "x-mew-lab": {**told, "last": bad}})
+            await until(lambda bad=bad: client.extension.get("last", odd) == bad)
+            believed = {name: bad for name in told if name in ("own", "patterns") and bad in ([], ["own"])}
+            assert client.extension == {**believed, "last": bad}
+            odd.say("system/welcome", {**you, "x-mew-lab": bad})
+            await until(lambda: not client.extension)
+        odd.say("system/welcome", {**you, "x-mew-lab": good})
+        odd.say("system/welcome", {"you": {"id": "other"}, "x-mew-lab": {"own": ["chat"]}})
+        odd.say("system/welcome", {**you, "x-mew-lab": {"own": ["chat"]}}, sender="eve", to=["me"])
+        odd.say("chat", {"text": "end"}, sender="eve")
+        inbox = client.messages()
+        while (await anext(inbox)).kind != "chat":
+            pass
+        assert client.extension == good
+        odd.say("system/welcome", you)
+        await until(lambda: client.extension == {})
+
+
 @pytest.mark.req("S-L1-8", "S-L1-9")
 async def test_frames_are_told_apart_from_messages() -> None:
     odd = Odd()

@@ -317,6 +317,7 @@ class SlowSpace:
             "you": self.described(to),
             "participants": by_text(list(others.values())),
             "streams": streams,
+            "beyond": {"edition": 4, "own": [], "patterns": [], "message_bytes": 1024 * 1024},
         }
         self.gateway("system/welcome", payload, to=[to.id], only=[to.name])
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mew_lab.protocol.envelope import compact
-from mew_lab.space.events import Noted
+from mew_lab.space.core import Space
+from mew_lab.space.events import Joined, Noted
 
-from .stage import Stage
+from .stage import START, Stage, Step
 
 BASE = {"kind": "mcp/response"}
 
@@ -301,3 +302,16 @@ def test_a_welcome_is_written_as_compact_json_of_what_it_says() -> None:
             welcome = stage.join(name).said("system/welcome")
             assert welcome.raw == compact(welcome.members)
             assert ("journal_head" in welcome.payload) is (name == "root")
+
+
+@pytest.mark.ruling("R34")
+@pytest.mark.extension("welcome_extension")
+@pytest.mark.parametrize("edition", range(5))
+def test_a_welcome_says_what_the_gateway_does_beyond_the_specification_from_edition_4_on(
+    edition: int,
+) -> None:
+    space = Space("demo", epoch=1, participants={"bot": []}, limit=4096, edition=edition)
+    welcome = Step(space.step(Joined("c1", "bot", "bot", "websocket"), START)).said("system/welcome")
+    told = {"edition": 4, "own": [], "patterns": [], "message_bytes": 4096}
+    assert welcome.payload.get("x-mew-lab") == (told if edition >= 4 else None)
+    assert welcome.raw == compact(welcome.members)

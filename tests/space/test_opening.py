@@ -55,7 +55,7 @@ def test_a_space_made_anew_from_its_first_record_does_the_same() -> None:
             "connections": 512,
             "share": 8,
         },
-        "edition": 3,
+        "edition": 4,
     }
     again = reopen(record)
     assert opening_record(again, NOW) == record
@@ -98,10 +98,10 @@ def test_only_a_note_of_a_resume_that_names_later_rules_brings_them(event: str, 
     space.step(Noted(event, "anna", detail), NOW)
     assert (space.state.edition, space.state.limits) == (0, SpaceLimits(**UNBOUNDED))
     space.step(resumption_note("anna"), NOW)
-    assert (space.state.edition, space.state.limits) == (3, SpaceLimits())
+    assert (space.state.edition, space.state.limits) == (4, SpaceLimits())
 
 
-@pytest.mark.parametrize("edition", ["4", "-1", '"1"', "true"])
+@pytest.mark.parametrize("edition", ["5", "-1", '"1"', "true"])
 def test_a_journal_whose_rules_this_version_does_not_know_is_not_replayed_by_others(edition: str) -> None:
     with pytest.raises(ProtocolError):
         reopen(Record(0, NOW, "opened", "demo", detail=f'{{"epoch":7,"edition":{edition}}}'))
@@ -144,5 +144,5 @@ def test_a_space_of_edition_1_refuses_overflows_as_it_did_until_it_is_resumed() 
 
     assert answer() == ("invalid_json", [])
     space.step(resumption_note("anna"), NOW)
-    assert space.state.edition == 3
+    assert space.state.edition == 4
     assert answer() == ("invalid_number", ["m1"])

@@ -120,7 +120,7 @@ def test_it_goes_on_to_the_letter(seed: int, events: int) -> None:
 def test_everything_that_a_space_remembers_stands_in_it() -> None:
     space, _ = a_space(Random(1), 100)
     told = json.loads(snapshot(space))
-    assert told.keys() | {"owner", "limits", "baseline"} == vars(space.state).keys()
+    assert told.keys() | {"owner", "limits", "baseline", "message_bytes"} == vars(space.state).keys()
 
 
 def test_what_journals_hold_does_not_follow_the_names_of_classes() -> None:

@@ -155,7 +155,8 @@ def facts_of(payload: dict[str, Any], kind: str, *, frame: bool) -> dict[str, An
         case "system/welcome":
             others = by_text([described(one) for one in payload["participants"]])
             streams = payload["active_streams"]
-            return {"you": described(payload["you"]), "participants": others, "streams": streams}
+            you, beyond = described(payload["you"]), payload["x-mew-lab"]
+            return {"you": you, "participants": others, "streams": streams, "beyond": beyond}
         case "system/presence":
             return {"event": payload["event"], "participant": described(payload["participant"])}
         case "system/error":

@@ -54,6 +54,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
+from mew_lab.sdk.scheduler import Pace
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
 from mew_lab.version import VERSION
@@ -61,7 +62,8 @@ from mew_lab.version import VERSION
 __all__ = ["PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
-DISCOVER_WITHIN = 5.0  # seconds that the first list waits for the participants
+DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
+PACE = Pace(stagger=0.0)  # a gate is one newcomer, and its client waits
 PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
@@ -155,7 +157,7 @@ class McpGate:
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
         self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
         await self.participant.start()
-        self.participant.discovery.enable_auto_discovery()
+        self.participant.discovery.enable_auto_discovery(PACE)
         await self._restore()
         if not self.participant.can_send("mcp/request", {"method": "tools/list"}):
             name = self.participant.client.id
@@ -184,7 +186,7 @@ class McpGate:
 
     async def list_tools(self) -> types.ListToolsResult:
         """The tools of the participants that the client's participant may call or propose, and the gate's own."""
-        await self.participant.discovery.wait_for_pending_discoveries(DISCOVER_WITHIN)
+        await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
         self._read_tools()
         entries = [*_OWN_TOOLS, *(tool.described() for tool in self._tools)]
         return types.ListToolsResult.model_validate({"tools": entries})
@@ -240,7 +242,7 @@ class McpGate:
     async def _find_tool(self, name: str) -> OfferedTool | None:
         self._read_tools()
         if self._tools.find(name) is None:  # its participant may have joined just now
-            await self.participant.discovery.wait_for_pending_discoveries(DISCOVER_WITHIN)
+            await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
             self._read_tools()
         return self._tools.find(name)
 

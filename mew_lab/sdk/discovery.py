@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -147,6 +148,7 @@ class Discovery:
             self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report
         )
         self._starts = StartSpacing()
+        self._slots = asyncio.Semaphore(self.pace.at_once)
         self._changes: Signal[ToolsChange] = Signal(on_fault=client.report)
         client.on_welcome(self._on_welcome)
 
@@ -172,16 +174,37 @@ class Discovery:
 
     async def wait_for_pending_discoveries(self, max_wait: float) -> bool:
         """Waits until nothing is in progress, at most `max_wait` seconds; returns whether that is so."""
+        await self._wait_while(self.has_discoveries_in_progress, max_wait)
+        return not self.has_discoveries_in_progress()
+
+    async def wait_for_first_answers(self, max_wait: float) -> None:
+        """Waits until each participant that may be asked has answered or failed once, at most `max_wait` seconds.
+
+        A participant whose request has waited for `max_wait` seconds already is not waited for.
+        """
+
+        def is_awaited(name: str) -> bool:
+            known = self._known.get(name)
+            if known is None:  # it is about to be asked
+                return True
+            is_first = known.status.state == "in_progress" and known.status.attempts <= 1
+            return is_first and self._clock() < known.asked_at + max_wait
+
+        await self._wait_while(
+            lambda: any(is_awaited(name) for name in (*self._schedule.unsettled, *self._asked)), max_wait
+        )
+
+    async def _wait_while(self, holds: Callable[[], bool], max_wait: float) -> None:
+        """Waits until the condition, which changes where an attempt ends, does not hold, at most `max_wait` seconds."""
         limit = asyncio.ensure_future(self._wait(max_wait))
         try:
-            while self.has_discoveries_in_progress() and not limit.done():
+            while holds() and not limit.done():
                 self._settled.clear()
                 settled = asyncio.ensure_future(self._settled.wait())
                 await asyncio.wait({limit, settled}, return_when=asyncio.FIRST_COMPLETED)
                 settled.cancel()
         finally:
             limit.cancel()
-        return not self.has_discoveries_in_progress()
 
     def on_tools_changed(self, handler: Callable[[ToolsChange], object]) -> Callable[[], None]:
         """Calls `handler` with each list that changed, also by a leave. Returns a function that removes it."""
@@ -213,6 +236,7 @@ class Discovery:
         """Requests the tools of every participant that may be asked, and again when they join, report a change,
         or their list is older than `pace.ttl`."""
         self.pace = pace or self.pace
+        self._slots = asyncio.Semaphore(self.pace.at_once)
         self._auto = True
         if self._client.state == "ready":
             self._plan_all(again=True)
@@ -383,7 +407,7 @@ class Discovery:
     async def _listed(self, name: str) -> list[dict[str, Any]]:
         limit = self.pace.timeout * PAGES_WITHIN
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(limit), self._slot():
                 return await list_tools(
                     self._correlations, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1
                 )
@@ -394,6 +418,25 @@ class Discovery:
             raise NoReply(message, after_s=limit, waiting_for=f"{name}/tools/list") from None
         except asyncio.CancelledError:  # only `close` ends an attempt, and others may wait for it
             raise ConnectionLost(f"Discovery was closed before {name} listed its tools") from None
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Holds one of the `pace.at_once` places of requests, at most for `pace.slow` seconds."""
+        slots, is_held = self._slots, True
+        await slots.acquire()
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                slots.release()
+
+        timer = asyncio.get_running_loop().call_later(self.pace.slow, release)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            release()
 
 
 def may_answer(patterns: list[dict[str, Any]]) -> bool:

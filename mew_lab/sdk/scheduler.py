@@ -117,16 +117,20 @@ class Pace(NamedTuple):
     """The intervals of discovery, in seconds.
 
     `stagger` is the gap before the second of several starts; each gap is longer by as much, up to `longest`:
-    0.1, 0.2, 0.3 … 3. `retries` are the waits before each repetition of a failed attempt. A list is fresh for `ttl`,
-    then it is requested again. `timeout` is the limit for one page.
+    0.1, 0.2, 0.3 … 3. At most `at_once` requests wait for an answer at the same time. One that waits for longer than
+    `slow` is not counted, so that silent participants delay no other. `retries` are the waits before each repetition of
+    a failed attempt. A list is fresh for `ttl`, then it is requested again. `timeout` is the limit for one page.
 
     The example of the specification waits 3 to 5 s for each participant, whatever their number. An agent waits 5 s for
     discovery before it thinks, so with two participants it would think without tools. Here the first is asked at
-    once, ten within 4.5 s, and from the thirtieth on it is the 3 s of the example: fifty take 104 s.
+    once, ten within 4.5 s, and from the thirtieth on it is the 3 s of the example: fifty take 104 s. The gaps keep
+    many newcomers from asking everybody together. A single newcomer with a user who waits sets `stagger` to 0.
     """
 
     stagger: float = 0.1
     longest: float = 3.0
+    at_once: int = 32
+    slow: float = 0.25
     retries: tuple[float, ...] = (5.0, 10.0, 15.0)
     ttl: float = 300.0
     timeout: float = 10.0

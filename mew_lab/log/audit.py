@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, JournalError
+from mew_lab.log.entries import GRANT, SOURCE, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory
@@ -26,18 +27,35 @@ from mew_lab.space.rights import Held
 
 __all__ = ["Audit", "AuditedRight", "GrantOrigin", "RecordMatches", "audit", "audit_match"]
 
+NOT_RECORDED = "a participant that is not recorded"
+_UNKNOWN = {
+    GRANT: "granted; by whom is not recorded",
+    SOURCE: "whether it was configured or granted is not recorded",
+}
+
 
 class AuditedRight(NamedTuple):
     """A capability that a participant held, and the grant that conferred it.
 
-    `grant` is empty for a capability of the configuration or of the baseline.
+    `grant` is empty for a capability of the configuration or of the baseline, and where it is not recorded: `unknown`
+    is then a sentence on that. `pattern` is empty where it is not recorded.
     """
 
     pattern: str
     grant: str = ""
+    unknown: str = ""
+
+    @classmethod
+    def of(cls, record: Record) -> AuditedRight:
+        """The permission by which an accepted message passed, as far as its record tells."""
+        if not record.pattern and not record.grant:
+            return cls("", unknown=_UNKNOWN[SOURCE])
+        unknown = next((text for part, text in _UNKNOWN.items() if lacks(record, part)), "")
+        return cls(record.pattern, record.grant, unknown)
 
     def __str__(self) -> str:
-        return f"{self.pattern} ({f'by grant {quote(self.grant)}' if self.grant else 'configured'})"
+        origin = f"by grant {quote(self.grant)}" if self.grant else self.unknown or "configured"
+        return f"{self.pattern or 'a permission whose pattern is not recorded'} ({origin})"
 
 
 class GrantOrigin(NamedTuple):
@@ -59,7 +77,8 @@ class GrantOrigin(NamedTuple):
         if self.record is None or self.sent_by is None:
             return f"grant {quote(self.id)}: it is not in this journal"
         text = (
-            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient}, record {self.record.seq}, "
+            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient or NOT_RECORDED}, record "
+            f"{self.record.seq}, "
             f"sent by {self.sent_by}; "
         )
         if self.rests_on is None:
@@ -201,11 +220,8 @@ def audit_match(matches: RecordMatches, history: StateHistory) -> Audit:
         JournalError: when there is none.
     """
     record, cause = matches.choose()
-    right = (
-        AuditedRight(record.pattern, record.grant)
-        if record.pattern and record.verdict == "accepted"
-        else None
-    )
+    accepted = record.verdict == "accepted" and record.raw is not None
+    right = AuditedRight.of(record) if accepted else None
     places = list(matches.others)
     if record.seq in places:
         places.remove(record.seq)
@@ -284,7 +300,7 @@ def _trace_grant(right: AuditedRight, grant: _RecordedGrant | None) -> GrantOrig
         str(members.get("kind", "")),
         record.participant,
         str(recipient),
-        AuditedRight(record.pattern, record.grant),
+        AuditedRight.of(record),
         None if grant.held is None else _find_cover(right, grant.conferred, grant.held),
     )
 

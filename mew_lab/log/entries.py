@@ -9,10 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.line import members_of
+from mew_lab.log.line import members_of, read_members
+from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
-__all__ = ["RecordedEntry", "author", "entries_of", "entry_of", "is_message"]
+__all__ = [
+    "GRANT",
+    "PAYLOAD",
+    "SOURCE",
+    "RecordedEntry",
+    "author",
+    "entries_of",
+    "entry_of",
+    "is_message",
+    "lacking",
+    "lacks",
+]
+
+GRANT = "grant"
+"""The permission was granted, and the log does not say by which grant or invitation."""
+SOURCE = "source"
+"""The log does not say whether the permission was configured or granted."""
+PAYLOAD = "payload"
+"""The log has the message without its payload."""
+_LACKING = '{"not_recorded":'  # begins the detail of such a record, and no other detail of a message
 
 
 class RecordedEntry(Entry):
@@ -53,6 +73,22 @@ def entries_of(records: Iterable[Record]) -> Iterator[Entry]:
     """The envelopes among the records, numbered from 1 as in the feed."""
     holding = (record for record in records if record.raw is not None)
     return (entry_of(record, seq) for seq, record in enumerate(holding, 1))
+
+
+def lacking(record: Record, *parts: str) -> Record:
+    """The record of a message from a log in another form, with a note of what that log does not hold of it."""
+    return record._replace(detail=f"{_LACKING}{compact(parts)}}}") if parts else record
+
+
+def lacks(record: Record, part: str) -> bool:
+    """Whether the log in another form, from which a record came, did not hold this part of it.
+
+    Without such a note an empty value means that there is none: no grant behind a permission is a configured one.
+    """
+    if not record.detail.startswith(_LACKING):
+        return False
+    parts = (read_members(record.detail) or {}).get("not_recorded")
+    return isinstance(parts, list) and part in parts
 
 
 def is_message(record: Record) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.ledger.calls import error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
     DecisionRow,
@@ -36,6 +36,10 @@ from mew_lab.space.events import outline
 
 __all__ = ["FRAMES", "FrameColumn", "FrameSpec", "describe_frames"]
 
+_SOURCE = (
+    "the origin of that permission: `configuration`, `grant`, `invitation`, `given` (one of these two; which is not "
+    "recorded); empty where not recorded"
+)
 MAX_VALUE = 200  # characters of an edited value, and of an error
 _TIME = "datetime64[us, UTC]"
 
@@ -228,9 +232,10 @@ REQUESTS = FrameSpec(
             "grant",
             "object",
             "",
-            "the id of the message that gave that permission; empty for a configured one",
+            "the id of the message that gave that permission; empty where there was none or it is not recorded",
             _get("opened.grant"),
         ),
+        FrameColumn("source", "object", "", _SOURCE, _get("origin.source")),
         FrameColumn("claims", "int64", "messages", "messages that refer to it and changed nothing", _claims),
     ),
 )
@@ -409,7 +414,9 @@ def _way(row: DecisionRow) -> str:
         return ""
     if row.proposals:
         return "proposal"
-    return "grant" if row.entry.grant else "own" if row.entry.pattern else ""
+    if row.entry.grant or lacks(row.entry.record, GRANT):
+        return "grant"
+    return "own" if row.entry.pattern and not lacks(row.entry.record, SOURCE) else ""
 
 
 def _decision_edited(row: DecisionRow) -> bool | None:
@@ -489,7 +496,7 @@ DECISIONS = FrameSpec(
             "way",
             "object",
             "",
-            "why it was executed: `own` (a configured permission), `grant` (a later one) or `proposal`; empty if unseen",
+            "why it was executed: `own` (a configured permission), `grant`, `proposal`; empty where not recorded",
             _way,
         ),
         FrameColumn(
@@ -503,7 +510,7 @@ DECISIONS = FrameSpec(
             "source",
             "object",
             "",
-            "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
+            _SOURCE,
             _get("origin.source"),
         ),
         FrameColumn(
@@ -517,7 +524,7 @@ DECISIONS = FrameSpec(
             "grant",
             "object",
             "",
-            "the id of the message that gave it; empty for a configured one",
+            "the id of the message that gave it; empty where there was none or it is not recorded (see `source`)",
             _get("entry.grant"),
         ),
         FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),
@@ -883,7 +890,13 @@ GRANTS = FrameSpec(
             "the uses that were stated with it",
             lambda r: whole_number(r.grant.max_uses),
         ),
-        FrameColumn("uses", "int64", "messages", "messages that it let pass", _get("uses")),
+        FrameColumn(
+            "uses",
+            "Int64",
+            "messages",
+            "messages that it let pass; missing where the log does not record by which grant some passed",
+            _get("uses"),
+        ),
         FrameColumn("last_use", _TIME, "UTC", "the time of the last of them", lambda r: _time_at(r.last_use)),
         FrameColumn(
             "acknowledged_by",
@@ -938,7 +951,7 @@ VERDICTS = FrameSpec(
             "source",
             "object",
             "",
-            "the origin of that permission: `configuration`, `grant`, `invitation`; empty where not known",
+            _SOURCE,
             _get("origin.source"),
         ),
         FrameColumn(
@@ -952,7 +965,7 @@ VERDICTS = FrameSpec(
             "grant",
             "object",
             "",
-            "the id of the message that gave it; empty for a configured one",
+            "the id of the message that gave it; empty where there was none or it is not recorded (see `source`)",
             _get("record.grant"),
         ),
         FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
     from mew_lab.log.index import LogIndex
 
-__all__ = ["UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource", "stored_frame"]
+__all__ = ["UNSEEN_CONTENTS", "UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource", "stored_frame"]
 
 SHARED = 4096  # different values of a column up to which equal ones are stored once
 
 UNSEEN_IN_FRAMES = (
     "Seen as a participant: verdicts, refused messages and the permissions that let messages pass could not be seen. "
     "Calls between others are in it only as far as this participant received them."
+)
+UNSEEN_CONTENTS = (
+    "The contents of messages are not recorded, so calls, grants and chats are missing in its frames."
 )
 
 

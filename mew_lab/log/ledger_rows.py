@@ -42,7 +42,7 @@ from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
 from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.log.rare_collection import rare_collection
@@ -81,9 +81,9 @@ SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
 class PermissionOrigin(NamedTuple):
     """The origin of the permission by which a message passed.
 
-    `source` is `configuration`, `grant`, `invitation`, or empty where it is not known. `giver` gave the grant or the
-    invitation of record `seq`, for the reason `reason`. `profile` is the profile with which a participant was
-    configured.
+    `source` is `configuration`, `grant`, `invitation`, `given` where it is one of these two and the log does not record
+    which, or empty where it is not known. `giver` gave the grant or the invitation of record `seq`, for the reason
+    `reason`. `profile` is the profile with which a participant was configured.
     """
 
     source: str = ""
@@ -93,7 +93,8 @@ class PermissionOrigin(NamedTuple):
     profile: str = ""
 
 
-UNKNOWN_ORIGIN = PermissionOrigin()
+UNKNOWN_ORIGIN, GIVEN = PermissionOrigin(), PermissionOrigin("given")
+CONFIGURED = PermissionOrigin("configuration")
 
 
 @dataclass(slots=True, eq=False)
@@ -190,12 +191,15 @@ class StreamFactsRow(LedgerRow):
 
 @dataclass(slots=True, eq=False)
 class GrantRow(LedgerRow):
-    """One grant; `uses` counts the accepted messages that it let pass, `last_use` is the time of the newest."""
+    """One grant; `uses` counts the accepted messages that it let pass, `last_use` is the time of the newest.
+
+    `uses` is None where the log does not record by which grant some message of its recipient passed.
+    """
 
     grant: Grant
     seq: int
     ended: float | None = None
-    uses: int = 0
+    uses: int | None = 0
     last_use: float | None = None
 
 
@@ -281,6 +285,7 @@ class LedgerPass:
             str, StreamFactsRow
         ] = {}  # those that are not opened, by id of the request
         self._grants: dict[str, GrantRow] = {}
+        self._counted: dict[str, GrantRow] = {}  # those that stand and whose uses are known
         self._participants: dict[str, ParticipantRow] = {}
         self._origins: dict[str, PermissionOrigin] = {}  # id of a grant or an invitation -> its origin
         self._profiles: dict[str, PermissionOrigin] = {}  # participant -> that of its configured permissions
@@ -472,7 +477,7 @@ class LedgerPass:
         if not isinstance(grant, Grant):
             return
         if change.what == "granted":
-            row = self._grants[grant.id] = GrantRow(grant, entry.record.seq)
+            row = self._grants[grant.id] = self._counted[grant.id] = GrantRow(grant, entry.record.seq)
             self._add("grants", row)
             self._origins[grant.id] = PermissionOrigin("grant", grant.granter, entry.record.seq, grant.reason)
         elif grant.id in self._grants:
@@ -480,6 +485,7 @@ class LedgerPass:
             row.grant = grant
             if not grant.stands and row.ended is None:
                 row.ended = entry.t
+                self._counted.pop(grant.id, None)
 
     # --- counts ---
 
@@ -500,8 +506,13 @@ class LedgerPass:
         if entry.grant and entry.verdict == "accepted":
             grant = self._grants.get(entry.grant)
             if grant is not None:
-                grant.uses += 1
+                grant.uses = None if grant.uses is None else grant.uses + 1
                 grant.last_use = entry.t
+        elif self._counted and entry.verdict not in ("refused", "sent") and _may_be_granted(entry.record):
+            # By any of them: such logs name connections, which may be those of any recipient.
+            for counted in self._counted.values():
+                counted.uses = counted.last_use = None
+            self._counted.clear()
         if entry.verdict == "sent" or entry.sender in GATEWAYS:
             return
         name = entry.record.participant or entry.sender
@@ -530,8 +541,12 @@ class LedgerPass:
 
     def _origin_of(self, record: Record) -> PermissionOrigin:
         if record.grant:
-            return self._origins.get(record.grant, UNKNOWN_ORIGIN)
-        return self._profiles.get(record.participant, UNKNOWN_ORIGIN) if record.pattern else UNKNOWN_ORIGIN
+            return self._origins.get(record.grant, GIVEN)
+        if lacks(record, GRANT):
+            return GIVEN
+        if not record.pattern or lacks(record, SOURCE):
+            return UNKNOWN_ORIGIN
+        return self._profiles.get(record.participant, CONFIGURED)
 
     def _add(self, frame: str, row: LedgerRow, characters: int = 0) -> None:
         row.place = self._counts[frame]
@@ -583,6 +598,11 @@ _SETTLED: Final[Mapping[str, Callable[[LedgerPass, Any], bool] | None]] = {
     "chat": LedgerPass._is_chat_settled,
     "telemetry": _always,
 }
+
+
+def _may_be_granted(record: Record) -> bool:
+    """Whether a message may have passed by a grant that its record does not name."""
+    return not record.pattern or lacks(record, GRANT) or lacks(record, SOURCE)
 
 
 def whole_number(value: object) -> int | None:

@@ -125,6 +125,7 @@ class Log:
         *,
         space: str,
         vantage: str,
+        contents: bool = True,
         keep: int | None = None,
         characters: int = MAX_CHARACTERS,
         index: bool | str | os.PathLike[str] = True,
@@ -132,6 +133,7 @@ class Log:
     ) -> None:
         self.space = space
         self.vantage = vantage
+        self._contents = contents
         self._source = source
         self._keep = keep  # None: nothing is observed, all records are in the files
         self._kept = _RecentRecords(0, [])
@@ -388,17 +390,18 @@ class Log:
 
         The first frame reads the log once; all others come from the same pass. The index beside a large journal keeps
         the frames, but for `verdicts`: they are made in the background as soon as it is built, and a frame that is asked
-        for earlier waits for them. A frame of a log that was seen as a participant has `attrs["unseen"]`, a sentence on
-        what it cannot show.
+        for earlier waits for them. A frame of a log that was seen as a participant, or that has no contents of messages,
+        has `attrs["unseen"]`, a sentence on what it cannot show.
 
         Raises:
             ConfigError: when there is no such frame.
         """
-        from mew_lab.log.frames import UNSEEN_IN_FRAMES, FrameMaker, stored_frame
+        from mew_lab.log.frames import UNSEEN_CONTENTS, UNSEEN_IN_FRAMES, FrameMaker, stored_frame
 
         spec = self.frames[name]
         verdicts = name == "verdicts"
         unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
+        unseen = unseen if self._contents else f"{UNSEEN_CONTENTS} {unseen}".rstrip()
         if columns is None and not verdicts and (index := self._frames_index()) is not None:
             rows, made = self._stored.get(name, (-1, None))
             if made is None or rows != len(index):
@@ -918,4 +921,5 @@ def open_log(
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     stated = about.get("vantage")
     vantage = stated if stated in ("participant", "tap") else "gateway"
-    return Log(files, space=space, vantage=vantage, index=index, progress=progress)
+    contents = about.get("contents") is not False
+    return Log(files, space=space, vantage=vantage, contents=contents, index=index, progress=progress)

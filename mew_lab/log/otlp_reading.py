@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from mew_lab.log.entries import PAYLOAD, lacking, lacks
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.peers import PeerLine
 from mew_lab.protocol.envelope import PROTOCOL, compact
@@ -119,7 +120,7 @@ def _record(facts: Mapping[str, Any], time: datetime, resource: Mapping[str, Any
     envelope: dict[str, Any] = {"protocol": PROTOCOL, "id": facts.get("mew.id"), "ts": timestamp(time)}
     envelope |= {key: facts.get(f"mew.{key}") for key in ("from", "to", "kind", "correlation_id", "context")}
     raw = compact({key: value for key, value in envelope.items() if value is not None} | {"payload": {}})
-    return Record(
+    record = Record(
         facts["mew.seq"],
         time,
         _text(facts, "mew.event"),
@@ -130,6 +131,7 @@ def _record(facts: Mapping[str, Any], time: datetime, resource: Mapping[str, Any
         raw=raw,
         grant=_text(facts, "mew.permission.grant"),
     )
+    return lacking(record, PAYLOAD)
 
 
 def _text(facts: Mapping[str, Any], key: str) -> str:
@@ -139,5 +141,6 @@ def _text(facts: Mapping[str, Any], key: str) -> str:
 
 def _opened(resource: Mapping[str, Any], first: Record) -> Record:
     vantage = _text(resource, "mew.vantage") or "participant"
-    detail = compact({"format": 1, "epoch": None, "vantage": vantage, "from": "otlp"})
+    about = {"format": 1, "epoch": None, "vantage": vantage, "from": "otlp"}
+    detail = compact(about | ({"contents": False} if lacks(first, PAYLOAD) else {}))
     return Record(0, first.now, "opened", _text(resource, "mew.space"), detail=detail)

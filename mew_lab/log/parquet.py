@@ -3,7 +3,8 @@
 `LogIndex.write_parquet` writes it without loss: a row for each record, events included, with the columns of `entries`.
 `raw` is the exact text of the message and `received` the text that came in, where the gateway completed it. `record` is
 filled only for a text that is no valid Unicode; the row is then read back from it. A Parquet file that pandas wrote
-from `Log.df` is read as well; it has no events.
+from `Log.df` is read as well; it has no events. Where its column `grant` was left out, the origin of a permission is not
+recorded.
 
 Spec: §3.6.8.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import duckdb
 
 from mew_lab.errors import JournalError
+from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import write_line
 from mew_lab.space.events import Record
 
@@ -91,4 +93,5 @@ def _line_of(row: dict[str, Any]) -> bytes:
         grant=text("grant"),
         runtime_id=text("runtime_id"),
     )
-    return write_line(record)
+    missing = SOURCE if "grant" not in row and record.pattern else ""
+    return write_line(lacking(record, missing) if missing and not record.detail else record)

@@ -4,7 +4,12 @@
 `capability-decisions.jsonl` has a line for each capability check. Tokens, which those files hold in clear, are dropped
 or masked while reading, so a text that held one is no longer the exact text.
 
+A check tells whether a permission was configured (`static`) or given later (`dynamic`), and does not name the grant. It
+is taken from the history where one standing grant alone has that pattern; else the record says that it is not recorded.
+
 This module opens no file and knows no other format.
+
+Spec: §3.6.1 to §3.6.3, §3.6.8.
 """
 
 from __future__ import annotations
@@ -17,6 +22,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.grants import GRANT_KINDS, Grant, GrantLedger
+from mew_lab.ledger.members import GATEWAYS
+from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacking
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
@@ -28,6 +37,7 @@ DECISIONS = "capability-decisions.jsonl"
 
 # Lines over which the deliveries of one envelope may be spread: several times the largest space.
 WINDOW = 4096
+MOST_GRANTS = 10_000  # that are remembered: as many as a space of ours may have
 _MARK = ',"envelope":'
 _scan = json.JSONDecoder().raw_decode
 
@@ -261,11 +271,70 @@ def read_decisions(lines: Iterable[PeerLine]) -> Iterator[Record]:
             yield line.unreadable(before)._replace(seq=line.number)
 
 
+class _Givers:
+    """The grants and invitations of a history, by which a check that names none is explained."""
+
+    def __init__(self) -> None:
+        self._grants = GrantLedger(limit=MOST_GRANTS)
+        self._given = 0
+        self._invited: dict[str, dict[str, set[str]]] = {}  # participant -> pattern -> ids of invitations
+        self._told: dict[
+            str, set[str]
+        ] = {}  # participant -> patterns that it was told and nothing here explains
+        self._found: dict[
+            tuple[str, str], frozenset[str]
+        ] = {}  # by participant and pattern, until the next grant
+
+    def take(self, entry: Entry) -> None:
+        """Takes the next message of the history."""
+        if entry.kind == "system/welcome" and entry.sender in GATEWAYS:
+            you = entry.payload.get("you")
+            name, held = (you.get("id"), you.get("capabilities")) if isinstance(you, dict) else (None, None)
+            if isinstance(name, str) and isinstance(held, list):
+                told = {_canonical(pattern) for pattern in held}
+                self._told.setdefault(name, set()).update(
+                    pattern for pattern in told if not self._find(name, pattern)
+                )
+        elif entry.kind in GRANT_KINDS:
+            self._found.clear()
+            name, patterns = entry.payload.get("participant_id"), entry.payload.get("initial_capabilities")
+            if entry.kind == "space/invite" and isinstance(name, str) and isinstance(patterns, list):
+                for pattern in patterns:
+                    self._invited.setdefault(name, {}).setdefault(_canonical(pattern), set()).add(entry.id)
+            self._given += sum(change.what == "granted" for change in self._grants.observe(entry))
+
+    def giver_of(self, participant: str, pattern: Any) -> str:
+        """The id of the one grant or invitation that can have given this; empty where there is none, or several."""
+        wanted = _canonical(pattern)
+        found = self._find(participant, wanted)
+        known = len(found) == 1 and wanted not in self._told.get(participant, ())
+        return next(iter(found)) if known and self._given == len(self._grants) else ""
+
+    def _find(self, participant: str, pattern: str) -> frozenset[str]:
+        found = self._found.get((participant, pattern))
+        if found is None:
+            granted = [grant.id for grant in self._grants if _gave(grant, participant, pattern)]
+            found = frozenset((*granted, *self._invited.get(participant, {}).get(pattern, ())))
+            self._found[participant, pattern] = found
+        return found
+
+
+def _gave(grant: Grant, participant: str, pattern: str) -> bool:
+    # Checks name the id of a connection, and grants mostly the participant.
+    to = (grant.recipient, *(one.by for one in grant.acknowledged), *(grant.to if len(grant.to) == 1 else ()))
+    return grant.stands and participant in to and pattern in map(_canonical, grant.left)
+
+
+def _canonical(pattern: Any) -> str:
+    return json.dumps(pattern, sort_keys=True)
+
+
 def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> Iterator[Record]:
-    """The history with the pattern that allowed each envelope, and with the refusals that it lacks.
+    """The history with the permission that allowed each envelope, and with the refusals that it lacks.
 
     That gateway writes no history line for a message that it refuses on a WebSocket. Both must be of one session.
     """
+    givers = _Givers()
     checks: dict[tuple[str, str], deque[Record]] = {}
     denied: deque[Record] = deque()
     for check in decisions:
@@ -281,12 +350,25 @@ def merge_decisions(history: Iterable[Record], decisions: Iterable[Record]) -> I
         if record.event == "received" and record.verdict != "refused" and record.raw is not None:
             waiting = checks.get((record.participant, _text(json.loads(record.raw), "id")))
             if waiting:
-                check = waiting.popleft()
-                record = record._replace(verdict="accepted", pattern=check.pattern)
+                record = _explain(record, waiting.popleft(), givers)
         elif record.verdict == "refused" and record.raw is not None and denied:
             # The history has this refusal, so it is not added again.
             name = _text(json.loads(record.raw), "id")
             denied = deque(check for check in denied if json.loads(check.detail).get("envelope_id") != name)
+        if record.raw is not None and record.verdict != "refused":
+            givers.take(RecordedEntry(record))
         yield record
     for check in denied:
         yield check._replace(event="received")
+
+
+def _explain(record: Record, check: Record, givers: _Givers) -> Record:
+    """The record of a message with the permission that its check states."""
+    record = record._replace(verdict="accepted", pattern=check.pattern)
+    source = json.loads(check.detail).get("matched_source")
+    if not check.pattern or source == "static":
+        return record
+    if source != "dynamic":
+        return lacking(record, SOURCE)
+    grant = givers.giver_of(record.participant, json.loads(check.pattern))
+    return record._replace(grant=grant) if grant else lacking(record, GRANT)

@@ -26,8 +26,9 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 HERE = Path(__file__).parent
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
 # The settings of the one who runs the tests are neither read nor changed.
-os.environ["JUPYTER_CONFIG_DIR"] = tempfile.mkdtemp(prefix="mew-lab-settings-")
-atexit.register(shutil.rmtree, os.environ["JUPYTER_CONFIG_DIR"], ignore_errors=True)
+for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME"):
+    os.environ[variable] = tempfile.mkdtemp(prefix="mew-lab-settings-")
+    atexit.register(shutil.rmtree, os.environ[variable], ignore_errors=True)
 
 # Whether all that the tests need is there: `.ci/run` has installed it, beside the specifications and captures.
 COMPLETE = bool(os.environ.get("MEW_LAB_PINNED") and os.environ.get("MEW_LAB_SHARED"))

@@ -91,5 +91,4 @@ EXCEPTIONS: dict[str, str] = {
     "between two members of an object": "members of a JSON object that is typed in",
     "no envelope with a kind": "the JSON of a message is meant",
     "envelope %d was left out": "a line of the log for developers, not on a screen",
-    "had fulfilled it": "the journal's note of an approval that crossed another, in the specification's term",
 }

@@ -16,6 +16,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
@@ -29,6 +31,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
+from mew_lab.settings.environment import state_folder
 
 if TYPE_CHECKING:
     from mew_lab.bridge.session import McpSession
@@ -92,6 +95,7 @@ class McpBridge:
         elicitation: whether the server may ask the person who decided a call for more, by a form or an address.
         sampling: whether the server may ask for replies of the owner's model; she approves each.
         roots: the folders that the server is told of, if it asks; None offers none.
+        state: as `MEWParticipant` has it; None is the user's folder, where the server is not given that.
 
     Raises:
         ConfigError: when there is no command, a named variable is not set, a root does not exist, or as
@@ -114,12 +118,16 @@ class McpBridge:
         elicitation: bool = True,
         sampling: bool = False,
         roots: Sequence[str | Path] | None = None,
+        state: Callable[[], Path | None] | None = None,
     ) -> None:
         self.name = name
+        self._state = state or (lambda: state_folder(outside=self.folders))
         self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
+        words = () if isinstance(command, str) else command[1:]
+        self._named = [path for word in words if _is_folder(path := folder / word.rpartition("=")[2])]
         self._requests = ServerRequests(
             owner=owner, elicitation=elicitation, sampling=sampling, roots=roots, report=self._warn
         )
@@ -162,6 +170,12 @@ class McpBridge:
         return self._run.server.command_line
 
     @property
+    def folders(self) -> list[Path]:
+        """The folders to which the server is given access: its roots, and those that its command names."""
+        uris = [root["uri"] for root in self._requests.roots or ()]
+        return [*self._named, *(Path(url2pathname(urlsplit(uri).path)) for uri in uris)]
+
+    @property
     def pid(self) -> int:
         """The process id of the server; 0 before its start, and for one at a URL."""
         return self._run.server.pid
@@ -175,7 +189,9 @@ class McpBridge:
         """
         try:
             await self._open()
-            self.participant = self._requests.participant = MEWParticipant(client, tools=self)
+            self.participant = self._requests.participant = MEWParticipant(
+                client, tools=self, state=self._state
+            )
             await self.participant.start()
         except BaseException:
             await self.stop()
@@ -412,6 +428,13 @@ class McpBridge:
         logger.info("%s", why)
         if self._on_end is not None:
             self._on_end(why)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a word of a command may be anything
+        return False
 
 
 def _passed_on(initialized: Mapping[str, Any]) -> dict[str, Any]:

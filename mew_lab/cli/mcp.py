@@ -23,6 +23,7 @@ from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.settings.environment import state_folder
 from mew_lab.transport.folder import hide
 
 __all__ = ["run", "serve"]
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
             options.url, space=options.space, token=token, participant_id=options.as_id or None
         )
         gate = McpGate(
-            MEWParticipant(client),
+            MEWParticipant(client, state=state_folder),
             answer_after=options.answer_after,
             decide_within=options.decide_within,
             grace=options.grace,

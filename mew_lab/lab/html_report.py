@@ -386,6 +386,8 @@ def _calls(session: _Session) -> _Html:
 
 
 def _waiting(call: Request) -> str:
+    if call.late:
+        return f"{call.late[:1].upper()}{call.late[1:]}; not executed"
     return "Refused by the gateway" if call.state == "refused" else "No answer yet"
 
 

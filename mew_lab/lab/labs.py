@@ -33,7 +33,6 @@ from mew_lab.log.moment import Moment
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
@@ -164,7 +163,7 @@ def up(
                 await host.open_file(file, person=me, fault=lab.fault)
             lab.url = host.url
             await lab.open(
-                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+                lab.local.participant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
             )
             if file is not None and auto_start:
                 await host.start_programs(file, tell=logger.info, fault=lab.fault)
@@ -219,7 +218,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
             await host.resume(person=me)
             lab.url = host.url
             await lab.open(
-                MEWParticipant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
+                lab.local.participant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
             )
         except BaseException:
             await lab.close()
@@ -270,7 +269,9 @@ def connect(
         record_received(client, space=space, observe=lab.observe)
         try:
             await lab.open(
-                MEWParticipant(client, tools=ToolBox(name=as_id or "human")), name=as_id or "", policy=policy
+                lab.local.participant(client, tools=ToolBox(name=as_id or "human")),
+                name=as_id or "",
+                policy=policy,
             )
         except BaseException:
             await lab.close()

@@ -27,8 +27,10 @@ from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
+from mew_lab.settings.environment import state_folder
 from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.home import bridge_arguments, startable_servers
 from mew_lab.tools_agent.member import ToolsAgent
@@ -111,6 +113,16 @@ class LocalParticipants:
             )
         return host
 
+    def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
+        """A participant of this process, which notes what it has executed."""
+        return MEWParticipant(client, tools=tools, state=self._find_state)
+
+    def _find_state(self) -> Path | None:
+        """The user's folder for state; None where a server that is bridged here is given access to it."""
+        return state_folder(
+            outside=[folder for bridge in self._bridges.values() for folder in bridge.folders]
+        )
+
     async def take(self, participant: MEWParticipant, *, name: str, what: str) -> Seat:
         """Connects a participant and seats it under `name`, or under the id in its welcome."""
         seat = Seat(self._session, participant, name=name, what=what)
@@ -125,7 +137,7 @@ class LocalParticipants:
         """Enrols, connects and seats a participant."""
         host = self._check_free(name, f"Cannot seat {name[:80]!r}")
         host.enrol(name, can)
-        participant = MEWParticipant(host.client_for(name), tools=tools or ToolBox(name=name))
+        participant = self.participant(host.client_for(name), tools=tools or ToolBox(name=name))
         return await self.take(participant, name=name, what=what)
 
     def owns_bridge(self, name: str) -> bool:
@@ -167,6 +179,7 @@ class LocalParticipants:
             owner=session.me.participant.client.id,
             elicitation=elicitation,
             sampling=sampling is not None,
+            state=self._find_state,
             **options,
             on_end=lambda why: self._end_bridge(name, why),
         )
@@ -193,7 +206,7 @@ class LocalParticipants:
         AgentOptions.of(options)
         host = self._check_free(name, f"Cannot seat the agent {name[:80]!r}")
         host.enrol(name, can)
-        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
         agent = MEWAgent(participant, model=model, **options)
         agent.owns_model = owns_model
         me = self._session.me
@@ -257,7 +270,7 @@ class LocalParticipants:
         """Enrols and seats a participant that MCP clients speak through, and serves it."""
         host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
         host.enrol(name, with_lists(can))
-        participant = MEWParticipant(host.client_for(name), tools=ToolBox(name=name))
+        participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         seat = await open_mcp_seat(self._session, host, participant, name=name, port=port, **limits)
         seat.tools_of = self.known_tools

@@ -10,6 +10,7 @@ a snapshot: it never changes, and the ledger holds the newest one of each id.
                      └─ withdrawn
     request    waiting ── answered          a notification is `sent` and waits for nothing
     either     refused                      the gateway refused the envelope and relayed it to no participant
+    request    refused ── answered          it came after the end of its proposal; a foreign executor carried it out
 
 A message counts only where its sender may decide what it claims (R17, R18):
 
@@ -18,6 +19,8 @@ A message counts only where its sender may decide what it claims (R17, R18):
   name and addressees. Where the proposal had no addressees, the request may have any, but at least one;
 - a request is answered by the first `mcp/response` of a participant that it is addressed to, and with it the proposals
   that it fulfilled;
+- a request for the same call as a proposal that is fulfilled or withdrawn is `refused`: executors of ours carry out one
+  request of a proposal (R32). It is `answered` if an executor answers anything but a refusal all the same;
 - every other message that refers to a call is kept beside it as a `Claim`, as is every message after its end.
 
 An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
@@ -27,7 +30,7 @@ the proposal any more. Messages that no participant acts on (`protocol.intake`) 
 The module has no clock, runs no loop and sends nothing. So waiting calls, approval cards, views, the frames of a log
 and a replay all apply the same rules.
 
-Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18.
+Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18, R32.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 from mew_lab.protocol.intake import answer_fault, unknown_outcome
 
 __all__ = [
+    "ALREADY_FULFILLED",
     "CALL_KINDS",
     "RPC_MEMBERS",
     "CallIndex",
@@ -52,14 +56,17 @@ __all__ = [
     "Rejection",
     "Request",
     "error_text",
-    "find_withdrawn",
+    "find_ended",
     "is_failure",
+    "is_late_refusal",
     "method_of",
     "other_call",
     "shown",
     "tool_of",
     "unasked",
 ]
+
+ALREADY_FULFILLED, WITHDRAWN = "already_fulfilled", "withdrawn"  # `error.data.code` of an executor's refusal
 
 CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
 RPC_MEMBERS = ("jsonrpc", "id")  # of the payload of a request: its sender's own, so no part of the call
@@ -154,6 +161,7 @@ class _RequestFields(NamedTuple):
     answers: tuple[Entry, ...] = ()
     response: Entry | None = None
     claims: tuple[Claim, ...] = ()
+    late: str = ""
 
 
 class Request(_RequestFields, TrackedCall):
@@ -161,18 +169,19 @@ class Request(_RequestFields, TrackedCall):
 
     Attributes:
         entry: The envelope itself.
-        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway.
+        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway, or because of `late`.
         answers: The first answer of each addressee, at most 5 of them. `response` is the earliest; the others are also
             among the claims.
         response: The answer that counts; None before it came.
         claims: The envelopes that refer to it and do not change it, at most 100.
+        late: What ended its proposal before it came, such as "already approved by human"; empty where nothing did.
     """
 
     __slots__ = ()
 
     @property
     def decided(self) -> bool:
-        """Whether its state is final."""
+        """Whether its state is final, but for an executor that carries out what came too late."""
         return self.state != "waiting"
 
     @property
@@ -493,6 +502,8 @@ class CallLedger:
 
     def _on_request(self, entry: Entry) -> Iterator[Change]:
         self._fulfilments.pop(entry.id, None)
+        related = self._related(entry) if entry.correlation_id else []
+        ended = find_ended(related, entry, entry.to)
         known = self.requests.get(entry.id)
         if known is not None and known.sender != entry.sender:  # an id names the first that took it
             yield self._claim(known, entry, "the request's id is taken")
@@ -500,14 +511,19 @@ class CallLedger:
             if known is not None:
                 self.requests.drop(known)
             waits = not method_of(entry.payload).startswith("notifications/")
-            yield self._keep("requested", Request(entry, state="waiting" if waits else "sent"), entry)
-        if not entry.correlation_id:
-            return
+            if ended is not None and waits:
+                how = "withdrawn" if ended.state == "withdrawn" else "already approved"
+                request = Request(entry, state="refused", late=f"{how} by {ended.by}")
+            else:
+                request = Request(entry, state="waiting" if waits else "sent")
+            yield self._keep("requested", request, entry)
         room = MAX_COMPARED
         addressees = frozenset[str]()
-        for proposal in self._related(entry):
+        for proposal in related:
             addressees = addressees or frozenset(entry.to)  # made once, however many proposals there are
             why = _too_late(proposal) or _misfit(proposal, entry, addressees)
+            if not why and ended is not None:
+                why = f"it also approves {ended.id}, which {ended.by} fulfilled before"
             if why:
                 yield self._claim(proposal, entry, why)
                 continue
@@ -528,7 +544,9 @@ class CallLedger:
             request = self.requests.get(id)
             if request is None:
                 continue
-            if request.decided:
+            if request.state == "refused" and not unasked(entry.sender, request.to):
+                yield self._answer_late(request, entry)
+            elif request.decided:
                 why = "it was answered before" if request.response else "a notification waits for nothing"
                 yield self._claim(_add_answer(request, entry), entry, why)
             elif why := unasked(entry.sender, request.to):
@@ -575,6 +593,15 @@ class CallLedger:
             return []
         known = [self.proposals.get(id) for id in dict.fromkeys(entry.correlation_id)]
         return [proposal for proposal in known if proposal is not None]
+
+    def _answer_late(self, request: Request, entry: Entry) -> Change:
+        """Records an answer to a request that came too late: a refusal, or that an executor carried it out."""
+        refuses, known = is_late_refusal(entry), request.response
+        if known is not None and (refuses or not is_late_refusal(known)):
+            return self._claim(_add_answer(request, entry), entry, "it was answered before")
+        state: Literal["refused", "answered"] = "refused" if refuses else "answered"
+        answers = (*request.answers, entry)[:MAX_ANSWERS]
+        return self._keep("answered", request._replace(state=state, answers=answers, response=entry), entry)
 
     def _find_fulfilled(self, entry: Entry) -> Iterable[str]:
         """The ids of the proposals that the requests fulfilled to which an entry correlates."""
@@ -642,7 +669,7 @@ def _compare(proposal: Proposal, request: Entry) -> tuple[Difference, ...]:
     )
 
 
-def _misfit(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> str:
+def _misfit(proposal: Proposal, request: Entry | Envelope, addressees: frozenset[str]) -> str:
     """The reason why `request` does not fulfil `proposal`; empty where it does. Earlier decisions are not checked."""
     if request.sender == proposal.proposer:
         return "it comes from the proposer itself"
@@ -665,20 +692,45 @@ def other_call(proposal: Proposal, request: Entry | Envelope, addressees: frozen
     return ""
 
 
-def find_withdrawn(proposals: CallIndex[Proposal], request: Envelope) -> Proposal | None:
-    """The withdrawn proposal that a request approves too late; None where it approves another, or refers to none.
+def find_ended(
+    proposals: Iterable[Proposal], request: Entry | Envelope, addressees: Collection[str]
+) -> Proposal | None:
+    """The ended proposal for which a request to these addressees comes too late; None where there is none.
 
-    Both messages may be on their way at once. All members see them in one order (R1), so all find the same proposal.
+    Executors of ours do not execute such a request (R32). Two decisions, or one and a withdraw, may be on their way at
+    once. All members see them in one order (R1), so all find the same proposal. A request that fulfils another proposal
+    is executed although one that it names was withdrawn, for nothing was executed for that one.
     """
-    known = [proposals.get(id) for id in dict.fromkeys(request.correlation_id)]
-    related = [proposal for proposal in known if proposal is not None]
-    if any(proposal.fulfilment == request.id for proposal in related):
-        return None
-    addressees = frozenset(request.to)
-    for proposal in related:
-        if proposal.state == "withdrawn" and not other_call(proposal, request, addressees):
+    withdrawn: Proposal | None = None
+    fulfils = False
+    for proposal in proposals:
+        if proposal.request is not None and (
+            proposal.request is request or proposal.request.envelope is request
+        ):
+            fulfils = True
+        elif not _proposes(proposal, request, addressees):
+            continue
+        elif proposal.request is not None:
             return proposal
-    return None
+        elif proposal.state == "withdrawn":
+            withdrawn = proposal
+        else:
+            fulfils = fulfils or not _misfit(proposal, request, frozenset(request.to))
+    return None if fulfils else withdrawn
+
+
+def _proposes(proposal: Proposal, request: Entry | Envelope, addressees: Collection[str]) -> bool:
+    """Whether a request asks one of these addressees for the proposed call, whatever its other addressees are."""
+    if method_of(request.payload) != proposal.method or tool_of(request.payload) != tool_of(proposal.payload):
+        return False
+    return bool(addressees) and (not proposal.to or not set(proposal.to).isdisjoint(addressees))
+
+
+def is_late_refusal(response: Entry) -> bool:
+    """Whether an answer says that the request came after the end of its proposal, so that it was not executed."""
+    error = response.payload.get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    return isinstance(data, dict) and data.get("code") in (ALREADY_FULFILLED, WITHDRAWN)
 
 
 def _too_late(proposal: Proposal) -> str:

@@ -403,6 +403,8 @@ PROPOSALS = FrameSpec(
 def _outcome(row: DecisionRow) -> str:
     if row.request is None:
         return "rejected"
+    if row.request.state == "refused":
+        return "refused"  # by its executor, because it came too late
     response = row.request.response
     if response is not None:
         return "failed" if is_failure(response.payload) else "answered"

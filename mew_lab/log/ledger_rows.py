@@ -382,7 +382,7 @@ class LedgerPass:
         record = entry.record
         row = RequestRow(entry, call, self._origin_of(record))
         self._add("requests", row, len(entry.raw))
-        if call is not None and call.state != "refused":
+        if call is not None and not entry.refused:
             self._requests[entry.id] = row
         if entry.refused or not entry.to:
             return
@@ -559,7 +559,7 @@ class LedgerPass:
     # --- which rows can change ---
 
     def _is_request_settled(self, row: RequestRow) -> bool:
-        if row.call is None or row.call.state == "refused":
+        if row.call is None or row.opened.refused:
             return all(proposal.settled for proposal in row.proposals)
         held = self._ledger.calls.requests.get(row.opened.id)
         gone = held is None or held.entry is not row.opened

@@ -19,10 +19,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
-from mew_lab.ledger.calls import Change, Proposal, find_withdrawn
+from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantChange
@@ -34,7 +35,6 @@ from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.violations import refusal, require
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
@@ -43,6 +43,7 @@ from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
+from mew_lab.sdk.executions import ExecutionFile, Executions
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
 from mew_lab.sdk.rights import OwnCapabilities
@@ -69,6 +70,9 @@ class MEWParticipant:
         tools: a ToolBox, or another object that answers MCP requests.
         request_timeout: the default timeout of a request in seconds; None waits without a limit. A proposal waits
             for people, so only the timeout of its call limits it.
+        state: gives the folder in which it notes which proposals it has executed, so that it executes none again after
+            a restart. Without one, it remembers them within this process, and executes only proposals that it has
+            seen (R32).
 
     Spec: SDK "Layer 2".
     """
@@ -83,6 +87,7 @@ class MEWParticipant:
         participant_id: str | None = None,
         tools: Answerer | None = None,
         request_timeout: float | None = 300.0,
+        state: Callable[[], Path | None] | None = None,
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
@@ -93,6 +98,12 @@ class MEWParticipant:
         )
         self._answerer = MethodAnswerer(self.tools)
         self.request_server = RequestServer(self._answerer, post=self.client.post)
+        self._executions = Executions(
+            proposals=self.proposals,
+            server=self.request_server,
+            name=lambda: self.client.id or "",
+            file=lambda: self._make_execution_file(state),
+        )
         self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
         self.dispatcher = Dispatcher(self.client)
@@ -167,6 +178,7 @@ class MEWParticipant:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
         await self.controls.leave()
         await self.request_server.stop(settle=settle)
+        self._executions.stop()
         await self.client.disconnect()
         await self.discovery.close()
 
@@ -185,7 +197,7 @@ class MEWParticipant:
         return self.chats.on_chat(handler)
 
     def on_mcp_request(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
-        """Calls `handler` with each well-formed request or notification to this participant; `tools` answers it."""
+        """Calls `handler` with each request or notification that this participant executes; `tools` answers it."""
         return self._requests.add(handler)
 
     def on_mcp_proposal(self, handler: Callable[[Envelope], object]) -> Callable[[], None]:
@@ -419,7 +431,8 @@ class MEWParticipant:
             rows: the rows of the request that the person was shown; they must rebuild it exactly.
 
         Raises:
-            ProposalEnded: it was withdrawn, fulfilled or decided before; nothing was sent.
+            ProposalEnded: it was withdrawn, fulfilled or decided before, so nothing was sent; or another decision
+                reached the space first, so that executors of ours refuse the request.
             LocalProtocolError: it is unknown, an own one, or differs from what was shown.
             CapabilityViolation: this participant may not send the request.
 
@@ -435,7 +448,12 @@ class MEWParticipant:
             request_id=request_id or self.client.new_id(),
             rows=rows,
         )
-        return await self._decide(proposal_id, draft)
+        sent = await self._decide(proposal_id, draft)
+        request = self.ledger.calls.requests.get(sent.id)
+        if request is not None and request.envelope is sent and request.late:
+            by = request.late.rpartition(" by ")[2]
+            raise ProposalEnded(f"{request.late}; not executed", proposal=proposal_id, by=by)
+        return sent
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
         """Rejects a proposal of another with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
@@ -503,6 +521,7 @@ class MEWParticipant:
     def _note_entry(self, entry: Entry) -> None:
         """Passes a message, malformed or not, to the ledger, and its changes to the parts."""
         changes = self.ledger.observe(entry)
+        self._executions.observe(entry)
         if not changes:  # most messages between others
             return
         chats: list[ChatChange] = []
@@ -512,6 +531,7 @@ class MEWParticipant:
                 chats.append(change)
             elif isinstance(change, Change):
                 if isinstance(change.call, Proposal):
+                    self._executions.follow(change)
                     self.correlations.follow(change)
                     self._changes(change)
             elif isinstance(change, StreamChange):
@@ -526,16 +546,18 @@ class MEWParticipant:
             self.streams.follow(streams)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
-        if envelope.sender != self.client.id and self.client.id in envelope.to:
+        if (
+            envelope.sender != self.client.id
+            and self.client.id in envelope.to
+            and self._executions.take(envelope, payload)
+        ):
             self._requests(envelope)
-            withdrawn = find_withdrawn(self.proposals, envelope)
-            if withdrawn is None or payload.method.startswith("notifications/"):
-                self.request_server.take(envelope, payload)
-                return
-            # The approval crossed the withdraw, and the proposer was told that nothing runs.
-            proposer, id = one_line(withdrawn.proposer, 80), one_line(withdrawn.entry.id, 80)
-            why = f"Not executed: {proposer} withdrew proposal {id} before its approval arrived"
-            self.request_server.refuse(envelope, payload, why)
+
+    def _make_execution_file(self, state: Callable[[], Path | None] | None) -> ExecutionFile | None:
+        folder = state() if state is not None else None
+        if folder is None:
+            return None
+        return ExecutionFile(folder, self.client.space or "", self.client.id or "")
 
     def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
         if envelope.sender != self.client.id:

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.protocol.bounded import BoundedDict
@@ -22,7 +22,7 @@ from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
 
-__all__ = ["ASKED", "MAX_RUNNING", "AnswerMethod", "MethodAnswerer", "RequestServer"]
+__all__ = ["ASKED", "MAX_RUNNING", "SERVER_ERROR", "AnswerMethod", "Guard", "MethodAnswerer", "RequestServer"]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
@@ -35,6 +35,20 @@ ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 
 
 AnswerMethod = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Guard(Protocol):
+    """What happens before and after a request is executed."""
+
+    async def begin(self) -> None:
+        """Awaited before it is executed.
+
+        Raises:
+            RpcError: it is not executed; the error is its answer.
+        """
+
+    def end(self, answered: bool) -> None:
+        """Called when it is over, and whether an answer was sent."""
 
 
 class MethodAnswerer:
@@ -61,16 +75,16 @@ class RequestServer:
     def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
         self._answerer = answerer
         self._post = post
-        self._running: dict[asyncio.Task[None], tuple[str, Any]] = {}  # a task -> sender, JSON-RPC id
+        self._running: dict[asyncio.Task[bool], tuple[str, Any]] = {}  # a task -> sender, JSON-RPC id
         self._held = False
-        self._kept: deque[tuple[Envelope, McpRequest]] = deque()
+        self._kept: deque[tuple[Envelope, McpRequest, Guard | None]] = deque()
         self._ready: deque[Mapping[str, Any]] = deque()
         self._unechoed: BoundedDict[str, Mapping[str, Any]] = BoundedDict(MAX_UNECHOED)
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def take(self, request: Envelope, payload: McpRequest) -> None:
+    def take(self, request: Envelope, payload: McpRequest, guard: Guard | None = None) -> None:
         """Starts to answer a well-formed request to this participant; returns at once."""
         if payload.method.startswith("notifications/"):
             if payload.method == "notifications/cancelled":
@@ -78,22 +92,25 @@ class RequestServer:
             return
         if self._held:
             if len(self._kept) < MAX_KEPT:
-                self._kept.append((request, payload))
+                self._kept.append((request, payload, guard))
             else:
                 logger.warning(
                     "a request of %s is not answered: %d wait already", one_line(request.sender, 80), MAX_KEPT
                 )
+                _end(guard, answered=False)
             return
         if len(self._running) >= MAX_RUNNING:
-            self.refuse(request, payload, f"Busy: {MAX_RUNNING} requests are being answered; ask again later")
+            why = f"Busy: {MAX_RUNNING} requests are being answered; ask again later"
+            self.refuse(request, payload, RpcError(SERVER_ERROR, why))
+            _end(guard, answered=True)
             return
-        task = asyncio.get_running_loop().create_task(self._answer(request, payload))
+        task = asyncio.get_running_loop().create_task(self._answer(request, payload, guard))
         self._running[task] = (request.sender, _rpc_id(request, payload))
-        task.add_done_callback(lambda done: self._running.pop(done, None))
+        task.add_done_callback(lambda done: self._note_end(done, guard))
 
-    def refuse(self, request: Envelope, payload: McpRequest, why: str) -> None:
+    def refuse(self, request: Envelope, payload: McpRequest, error: RpcError) -> None:
         """Answers a request with an error, without executing it."""
-        self._respond(request, payload, {"error": RpcError(SERVER_ERROR, why).payload()})
+        self._respond(request, payload, {"error": error.payload()})
 
     def hold(self, held: bool) -> None:
         """Keeps requests and answers while `held`; afterwards handles them in the order of their arrival."""
@@ -126,30 +143,38 @@ class RequestServer:
         self._ready.clear()
         self._unechoed.clear()
 
+    def _note_end(self, task: asyncio.Task[bool], guard: Guard | None) -> None:
+        self._running.pop(task, None)
+        _end(guard, answered=not task.cancelled() and task.exception() is None and task.result())
+
     def _cancel(self, sender: str, rpc_id: Any) -> None:
         for task, key in self._running.items():
             if key == (sender, rpc_id):
                 task.cancel()
-        self._kept = deque(
-            (request, payload)
-            for request, payload in self._kept
-            if (request.sender, _rpc_id(request, payload)) != (sender, rpc_id)
-        )
+        kept, self._kept = self._kept, deque()
+        for request, payload, guard in kept:
+            if (request.sender, _rpc_id(request, payload)) == (sender, rpc_id):
+                _end(guard, answered=False)
+            else:
+                self._kept.append((request, payload, guard))
 
-    async def _answer(self, request: Envelope, payload: McpRequest) -> None:
+    async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
+        """Executes a request and answers it; returns whether the answer was sent."""
         ASKED.set(request)
         try:
+            if guard is not None:
+                await guard.begin()
             result = await self._answerer.answer(payload.method, payload.params or {})
         except RpcError as fault:
-            self._respond(request, payload, {"error": fault.payload()})
+            return self._respond(request, payload, {"error": fault.payload()})
         except Exception as fault:
             logger.exception("answering %s failed", one_line(payload.method, 80))
             error = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
-            self._respond(request, payload, {"error": error.payload()})
-        else:
-            self._respond(request, payload, {"result": result})
+            return self._respond(request, payload, {"error": error.payload()})
+        return self._respond(request, payload, {"result": result})
 
-    def _respond(self, request: Envelope, payload: McpRequest, outcome: Mapping[str, Any]) -> None:
+    def _respond(self, request: Envelope, payload: McpRequest, outcome: Mapping[str, Any]) -> bool:
+        """Sends the answer, or keeps it for the end of the pause; returns False where it was lost."""
         draft: dict[str, Any] = {
             "kind": "mcp/response",
             "to": [request.sender],
@@ -158,24 +183,33 @@ class RequestServer:
         }
         if request.context is not None:
             draft["context"] = request.context
-        if self._held:
-            self._ready.append(draft)
-        else:
-            self._send(draft)
+        if not self._held:
+            return self._send(draft)
+        self._ready.append(draft)
+        return True
 
-    def _send(self, draft: Mapping[str, Any]) -> None:
+    def _send(self, draft: Mapping[str, Any]) -> bool:
         payload = draft["payload"]
         try:
             sent = self._post(draft)
         except LocalProtocolError as fault:
             if "error" not in payload:  # a result that cannot be sent is answered with an error
                 error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}").payload()
-                self._send({**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}})
+                return self._send(
+                    {**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}}
+                )
         except ConnectionLost as lost:
             logger.warning("an answer to %s was lost: %s", draft["to"][0], lost)
         else:
             if sent is not None:
                 self._unechoed[sent.id] = draft
+            return True
+        return False
+
+
+def _end(guard: Guard | None, *, answered: bool) -> None:
+    if guard is not None:
+        guard.end(answered)
 
 
 def _rpc_id(request: Envelope, payload: McpRequest) -> str | int:

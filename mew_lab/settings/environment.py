@@ -1,7 +1,7 @@
 """Selects the environment of a started program, and fills in `${NAME}` in settings.
 
-A started program gets only the variables that are named here and those in its configuration. This module
-starts nothing and reads no file.
+A started program gets only the variables that are named here and those in its configuration. It also names the folder
+in which programs of this user keep what outlives them. This module starts nothing and reads no file.
 
 Spec: threat 28, api.md (environment and folder of a bridge).
 """
@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from mew_lab.errors import ConfigError
 from mew_lab.settings.faults import place
 
-__all__ = ["INHERITED", "fill_settings", "fill_variables", "inherited_environment", "unset_variables"]
+__all__ = [
+    "INHERITED",
+    "fill_settings",
+    "fill_variables",
+    "inherited_environment",
+    "state_folder",
+    "unset_variables",
+]
 
 INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -25,6 +34,32 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 def inherited_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that every started program gets: paths, home, language and the folder of scratch files."""
     return {name: environ[name] for name in INHERITED if name in environ}
+
+
+def state_folder(*, outside: Iterable[Path] = (), environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The user's folder for state that outlives a process, such as `~/.local/state/mew-lab`; it may not exist yet.
+
+    Args:
+        outside: folders to which others have access, such as the roots of a bridged server.
+
+    Returns:
+        None where the folder would lie within one of `outside`, or the user has no home.
+    """
+    stated, windows = Path(environ.get("XDG_STATE_HOME", "")), Path(environ.get("LOCALAPPDATA", ""))
+    try:
+        if stated.is_absolute():
+            base = stated
+        elif os.name == "nt" and windows.is_absolute():
+            base = windows
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Application Support"
+        else:
+            base = Path.home() / ".local" / "state"
+        folder = (base / "mew-lab").resolve()
+        is_within = any(folder.is_relative_to(Path(shared).resolve()) for shared in outside)
+    except (OSError, RuntimeError):  # no home, or a link that leads to itself
+        return None
+    return None if is_within else folder
 
 
 def fill_variables(text: str, environ: Mapping[str, str] = os.environ) -> str:

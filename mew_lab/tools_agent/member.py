@@ -27,6 +27,7 @@ from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
+from mew_lab.settings.environment import state_folder
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.executor import CONTEXT, VERSION, Execution, Executor, UnknownTool
 
@@ -100,7 +101,7 @@ class ToolsAgent:
         self._check_servable(agent)
         self.agent = agent
         self.changed: Signal[str] = Signal(on_fault=client.report)
-        self.participant = MEWParticipant(client, tools=self)
+        self.participant = MEWParticipant(client, tools=self, state=state_folder)
         self.participant.ledger.calls.hold_all_requests()  # the causes of a call lead through those of others
         self.executor = Executor(agent, self.participant, model=model, **limits)
         self._listed = self._list_names()

@@ -31,7 +31,6 @@ from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
-from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, write_value
@@ -232,7 +231,7 @@ class HumanDecisions(CardQueue):
                 )
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
-                return f"Approved: {card.request}{self._crossed(card, request)}{remark}"
+                return f"Approved: {card.request}{remark}"
             await self._me.reject(proposal, reason or "disagree")
             sent = "rejected"
             return f"Rejected ({reason or 'disagree'}): {card.request}"
@@ -252,16 +251,6 @@ class HumanDecisions(CardQueue):
             how = f" by {card.by}" if card.by else f": {card.outcome}"
             raise MewError(f"{card.request}: {card.decision} already{how}")
         return card
-
-    def _crossed(self, card: Card, request: Envelope) -> str:
-        """The addition to the sentence where the ledger recorded another outcome than this request."""
-        proposal = self._me.proposals.get(card.id)
-        if proposal is None or proposal.seq != card.seq or proposal.fulfilment in (None, request.id):
-            withdrawn = proposal is not None and proposal.seq == card.seq and proposal.state == "withdrawn"
-            crossed = f"{card.proposer} had withdrawn it" if withdrawn else ""
-        else:
-            crossed = f"{proposal.by} had fulfilled it"
-        return f"; {crossed} before, and request {request.id} was sent as you all the same" if crossed else ""
 
     def _edit(self, card: Card, digest: str | None, decision: str) -> EditReview | None:
         if digest is None or hmac.compare_digest(

@@ -1,10 +1,11 @@
 """Describes the outcome of a proposal: the answers to the request that fulfilled it, and to the requests of this human.
 
 The ledger of calls accepts one request as the fulfilment of a proposal (R17). A request of this human may cross with a
-withdraw, or with a request of another participant. It then fulfils nothing there, and was sent all the same, so its id
-is kept here. The answers come from the ledger; their text stays here when the ledger has forgotten the request.
+withdraw, or with a request of another participant. It then fulfils nothing there, and executors of ours refuse it. Its
+id is kept here, because a foreign executor may have carried it out (R32). The answers come from the ledger; their text
+stays here when the ledger has forgotten the request.
 
-Spec: §3.2.1, §3.3.1, rulings R17, R18.
+Spec: §3.2.1, §3.3.1, rulings R17, R18, R32.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Outcomes:
 
     def __init__(self, requests: CallIndex[Request]) -> None:
         self._requests = requests
-        self._sent: dict[str, dict[str, str]] = {}  # proposal -> requests of this human -> their answers
+        self._sent: dict[
+            str, dict[str, str]
+        ] = {}  # proposal -> requests of this human -> what became of them
         self._fulfilments: dict[str, tuple[str, str]] = {}  # proposal -> its fulfilment, and the answers
         self._failed: set[str] = set()  # proposals whose fulfilment was answered with a failure
         self._cards: dict[str, set[str]] = {}  # request -> proposals
@@ -77,9 +80,10 @@ class Outcomes:
                 continue
             request = self._requests.get(id)
             if request is not None and request.sender == me and card.id in request.entry.correlation_id:
-                sent[id] = _tell_answers(request, card, named=True)
-            answers = sent[id] or "not answered yet"
-            parts.append(f"request {middle(id, 40)} was sent as you all the same: {answers}")
+                answers = _tell_answers(request, card, named=True) or "not answered yet"
+                executed = f"request {middle(id, 40)} was sent as you all the same: {answers}"
+                sent[id] = f"{request.late}; not executed" if request.state == "refused" else executed
+            parts.append(sent[id] or f"request {middle(id, 40)} was sent as you; its answer is not known")
         return "; ".join(filter(None, parts))
 
     def has_failed(self, proposal: str) -> bool:

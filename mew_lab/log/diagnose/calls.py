@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
@@ -130,6 +130,12 @@ APPROVED_TWICE = Rule(
     "C-22",
     "{sender} sent proposal {about} again as a request, though {why}; the call may run twice",
 )
+APPROVED_LATE = Rule(
+    "approved-late",
+    "note",
+    "C-22",
+    "{sender} sent proposal {about} again as a request, though {why}; it was refused by the executor, {executor}",
+)
 AFTER_WITHDRAW = Rule(
     "approved-after-withdraw",
     "error",
@@ -218,6 +224,14 @@ class _FanOut:
         self.missing = dict.fromkeys(mark.to)
 
 
+class _LateApproval(NamedTuple):
+    """A request for a proposal that was fulfilled before."""
+
+    mark: Mark
+    others: tuple[str, ...]
+    about: dict[str, str]
+
+
 class CallRules(RuleFamily):
     """The rules about calls."""
 
@@ -243,6 +257,10 @@ class CallRules(RuleFamily):
         self._proposed: dict[tuple[str, str], dict[str, None]] = {}
         self._calls: BoundedDict[str, tuple[PlacedEntry, int]] = BoundedDict(MAX_CALLERS)
         self._ids = RecentIds(MAX_IDS)  # of requests and proposals
+        # Requests that came too late, until their executor answers: what is reported of them depends on that.
+        self._late: BoundedDict[str, _LateApproval] = BoundedDict(
+            MAX_WAITING, on_forget=lambda _, late: self._report_approved_twice(late)
+        )
 
     def finish(self) -> None:
         for mark in self._waiting.values():
@@ -251,6 +269,8 @@ class CallRules(RuleFamily):
             self._report_fan_out(fan_out)
         for mark in self._undecided.values():
             self._report_undecided_proposal(mark)
+        for late in self._late.values():
+            self._report_approved_twice(late)
 
     # --- one step a kind ---
 
@@ -386,13 +406,18 @@ class CallRules(RuleFamily):
             self.report(AFTER_WITHDRAW, entry, proposal.id, **about, proposer=word(proposal.proposer))
         elif proposal.decided:
             others = (proposal.id, proposal.fulfilment or "")
-            self.report(APPROVED_TWICE, entry, *others, **about, why=why)
+            self._late[entry.id] = _LateApproval(entry.mark, others, {**about, "why": why})
         else:
             self.report(NOT_AS_PROPOSED, entry, proposal.id, **about, id=word(entry.id), why=why)
 
     def _judge_answer(self, request: Request, entry: PlacedEntry) -> None:
         """Judges the answer that counts."""
         self._waiting.pop(request.id, None)
+        late = self._late.pop(request.id, None)
+        if late is not None and request.state == "refused":
+            self.report(APPROVED_LATE, late.mark, *late.others, **late.about, executor=word(entry.sender))
+        elif late is not None:
+            self._report_approved_twice(late)
         asked, answered = request.payload.get("id"), entry.payload.get("id")
         if "id" in request.payload and "id" in entry.payload and not _equal(asked, answered):
             self.report(
@@ -420,7 +445,7 @@ class CallRules(RuleFamily):
                 to=words(entry.to),
                 requester=word(request.sender),
             )
-        if request.failed and not answer_fault(entry.payload):
+        if request.failed and request.state != "refused" and not answer_fault(entry.payload):
             about = {"sender": word(entry.sender), "about": word(request.id)}
             error = one_line(error_text(entry), MAX_ERROR) or "without a message"
             self.report(FAILED, entry, request.id, **about, error=error)
@@ -515,6 +540,9 @@ class CallRules(RuleFamily):
         self.report(
             UNDECIDED if mark.to else UNDECIDED_BY_ALL, mark, sender=word(mark.sender), id=word(mark.id)
         )
+
+    def _report_approved_twice(self, late: _LateApproval) -> None:
+        self.report(APPROVED_TWICE, late.mark, *late.others, **late.about)
 
     def _report_fan_out(self, fan_out: _FanOut) -> None:
         mark = fan_out.mark

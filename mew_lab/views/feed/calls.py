@@ -24,7 +24,8 @@ class CallState(NamedTuple):
     """The state of the call in one row.
 
     Attributes:
-        state: `waiting`, `answered`, `failed`, `approved`, `rejected`, `withdrawn`, or empty where it is not known.
+        state: `waiting`, `answered`, `failed`, `approved`, `rejected`, `withdrawn`, `refused` because it came after the
+            end of its proposal, or empty where it is not known.
         seconds: The time to the answer, or to the first decision on a proposal; 0 while it waits.
         approves: Whether the request of this row approves a proposal.
     """
@@ -58,6 +59,9 @@ class CallStates:
         known = self._states.get(call.seq) or CallState("")
         since = max(0.0, change.entry.t - call.entry.t)
         if what in ("requested", "proposed"):
+            if call.state == "refused":  # it came too late, and its executor will say so
+                self._put(call.seq, CallState("refused"))
+                return
             if call.decided:  # a notification waits for nothing
                 return
             state = known._replace(state="waiting", seconds=0.0)
@@ -72,6 +76,8 @@ class CallStates:
                 if not call.failed:
                     return
                 state = known._replace(state="failed")
+            elif call.state == "refused":
+                return
             else:
                 state = known._replace(state="failed" if call.failed else "answered", seconds=since)
         elif what == "forgotten":

@@ -67,13 +67,13 @@ export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[ALSO] ?? [])];
 }
 
-const STATES = { waiting: "No answer yet", answered: "Answered after", failed: "Failed after", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
+const STATES = { waiting: "No answer yet", refused: "Its proposal was decided before, so it is not executed", answered: "Answered after", failed: "Failed after", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
 
 // How long the call of a row took: "44 ms", "waiting", or nothing where the row holds no call.
 /** @type {(row: Row) => string} */
 export function tookText(row) {
   const [state, took] = row[CALL] ?? ["", 0];
-  return !state ? "" : state === "waiting" ? "waiting" : duration(took);
+  return state === "waiting" || state === "refused" ? state : state && duration(took);
 }
 
 /** @type {(row: Row) => string} */
@@ -81,7 +81,7 @@ function tookHover(row) {
   const [state, took] = row[CALL] ?? ["", 0];
   if (!state) return "";
   if (state === "failed" && row[KIND] === "mcp/proposal") return `Approved after ${duration(took)}; the tool failed`;
-  return state === "waiting" ? STATES.waiting : `${STATES[state] ?? state} ${duration(took)}`;
+  return state === "waiting" || state === "refused" ? STATES[state] : `${STATES[state] ?? state} ${duration(took)}`;
 }
 
 // What stands before the sentence of a row: the denial, or whose approval it is.

@@ -86,7 +86,7 @@ def _took(row: Row, facts: RowFacts) -> str:
     state = facts.call(row.seq)
     if state is None or not state.state:
         return ""
-    return "waiting" if state.state == "waiting" else lasted(state.seconds)
+    return state.state if state.state in ("waiting", "refused") else lasted(state.seconds)
 
 
 def _finding(row: Row, facts: RowFacts) -> str:

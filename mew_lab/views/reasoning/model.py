@@ -255,7 +255,7 @@ class ReasoningModel:
             )
         )
         self.on_change(key, n)
-        if call is not None and call.state != "refused":
+        if call is not None and not entry.refused:
             self._places[call.id] = (key, n)
 
     def _change_call(self, change: Change) -> None:

@@ -77,7 +77,7 @@ class CallRow:
 
 
 def row_of(call: Request | Proposal) -> CallRow:
-    """The row of a call that was just sent, or that the gateway has refused."""
+    """The row of a call that was just sent, that the gateway has refused, or that came too late."""
     entry = call.entry
     row = CallRow(
         id=call.id,
@@ -89,7 +89,11 @@ def row_of(call: Request | Proposal) -> CallRow:
     )
     if call.state != "refused":
         return row
-    return replace(row, state="refused", by="the gateway", ended=entry.t, result=one_line(entry.code))
+    if entry.refused:
+        return replace(row, state="refused", by="the gateway", ended=entry.t, result=one_line(entry.code))
+    assert isinstance(call, Request)  # a proposal never comes too late
+    why = one_line(f"{call.late}; not executed", RESULT)
+    return replace(row, state="refused", by="its executor", ended=entry.t, result=why)
 
 
 def apply_change(row: CallRow, change: Change) -> CallRow:
@@ -100,6 +104,8 @@ def apply_change(row: CallRow, change: Change) -> CallRow:
             return replace(row, state="waiting", by=entry.sender, ended=None, result="")
         case "answered":
             answer = one_line(describe(entry.kind, entry.payload), RESULT)
+            if call.state == "refused":  # its row has said so since it came
+                return row
             state: CallState = "failed" if call.failed else "answered"
             return replace(row, state=state, ended=entry.t, result=answer, result_seq=entry.seq)
         case "rejected" | "withdrawn" as state:

@@ -1,0 +1,516 @@
+"""Executes one fulfilment of each proposal: the first that the ledger accepted, also after a restart.
+
+How it works
+------------
+Several participants may approve one proposal at the same moment, each before it sees the request of the others. All see
+these requests in one order (R1), so the executor knows the first one. It executes that one and refuses the others.
+`Executions.take` judges each request of the participant before it goes to the `RequestServer`:
+
+    it names no proposal, or another call than the proposed one      an ordinary request
+    it is the fulfilment that the ledger accepted                    executed, once it is written down
+    its proposal was fulfilled before                                refused, after the answer of the executed one
+    its proposal was withdrawn                                       refused
+    its proposal was never seen here                                 executed once, if this is written down; else refused
+
+What was executed is written into an `ExecutionFile` before it is executed. So a participant that starts again still
+knows it, although it has seen neither the proposal nor its fulfilment. A participant without a file remembers only
+within its process, and refuses to execute proposals that it has not seen.
+
+The refusal comes after the answer of the executed request, because peers take the first answer to any request about
+their proposal as its outcome.
+
+Spec: §3.2.1, rulings R1, R6, R17, R32.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+from mew_lab.ledger.calls import (
+    ALREADY_FULFILLED,
+    WITHDRAWN,
+    CallIndex,
+    Change,
+    Proposal,
+    find_ended,
+    method_of,
+    tool_of,
+)
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer
+from mew_lab.sdk.tools import RpcError
+
+__all__ = ["ExecutionFile", "Executions"]
+
+logger = logging.getLogger(__name__)
+MAX_EXECUTED = 10_000  # proposals; beyond that, the participant with the most loses its oldest
+MAX_SEEN = 10_000  # ids of messages that are no proposals
+MAX_LATE = 1_000  # refusals that wait for an answer
+MAX_LINE = 4096  # bytes
+REFUSED_WITHIN = 240.0  # seconds; peers give up on a proposal after 300
+NOT_EXECUTED = -32001
+
+
+class Executed(NamedTuple):
+    """One executed fulfilment.
+
+    Attributes:
+        proposer: The proposer; empty where the proposal was not seen.
+        proposal: The id of the proposal, and `request` that of the fulfilment, which `by` has sent.
+        call: The digest of its method and tool: a request for another call is none of this proposal.
+        answered: Whether an answer was sent.
+    """
+
+    proposer: str
+    proposal: str
+    request: str
+    by: str
+    call: str
+    answered: bool = False
+
+    @property
+    def owner(self) -> str:
+        """The participant to whose share it counts."""
+        return self.proposer or self.by
+
+
+class ExecutionFile:
+    """The file of one participant in which executed fulfilments are kept: one JSON object a line, private.
+
+    Each line is on the disk when `write` returns. Several processes may use the file.
+
+    Args:
+        folder: The folder, made where it is missing; `name` is the participant and its space.
+    """
+
+    def __init__(self, folder: Path, *name: str) -> None:
+        self.path = folder / "executions" / f"{hashlib.sha256(compact(name).encode()).hexdigest()[:32]}.jsonl"
+        self._executed: BoundedDict[str, Executed] = BoundedDict(MAX_EXECUTED, owner_of=lambda one: one.owner)
+        self._lock = threading.Lock()  # of this object; the lock of the file is between processes
+        self._read: tuple[int, int] = (0, 0)  # the inode that was read, and so many bytes of it
+        self._lines = 0
+
+    def find(self, proposal: str) -> Executed | None:
+        """What was executed of a proposal, by whichever process; None where nothing was.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        if not self.path.exists():
+            return None
+        with self._open() as file:
+            self._catch_up(file)
+            return self._executed.get(proposal)
+
+    def write(self, executed: list[Executed], *, durably: bool = True) -> None:
+        """Appends entries.
+
+        Raises:
+            OSError: they are not on the disk.
+        """
+        with self._open() as file:
+            self._catch_up(file)
+            text = "".join(compact(one._asdict()) + "\n" for one in executed)
+            os.lseek(file, 0, os.SEEK_END)
+            data = text.encode("utf-8", "surrogatepass")
+            if os.write(file, data) != len(data):
+                raise OSError(0, "the disk is full")
+            if durably:
+                os.fsync(file)
+            self._catch_up(file)
+            if self._lines > 4 * MAX_EXECUTED:
+                self._compact()
+
+    @contextmanager
+    def _open(self) -> Iterator[int]:
+        """The open file, which no other thread or process changes meanwhile."""
+        with self._lock, self._open_alone() as file:
+            yield file
+
+    @contextmanager
+    def _open_alone(self) -> Iterator[int]:
+        made = not self.path.exists()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = (
+            os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        )
+        while True:
+            file = os.open(self.path, flags, 0o600)
+            try:
+                status = os.fstat(file)
+                if not stat.S_ISREG(status.st_mode):
+                    raise OSError(0, f"{self.path} is no plain file")
+                if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+                    os.fchmod(file, 0o600)
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if self._is_at_path(status):  # another process may have replaced it before the lock
+                    if made:
+                        self._sync_folder()
+                    yield file
+                    return
+            finally:
+                os.close(file)
+
+    def _is_at_path(self, status: os.stat_result) -> bool:
+        try:
+            return os.path.samestat(self.path.lstat(), status)
+        except FileNotFoundError:
+            return False
+
+    def _sync_folder(self) -> None:
+        if os.name == "posix":
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _catch_up(self, file: int) -> None:
+        """Reads what was appended since the last time; a line that is no entry is left out."""
+        status = os.fstat(file)
+        inode, done = self._read
+        if inode != status.st_ino or status.st_size < done:
+            done, self._lines = 0, 0
+        os.lseek(file, done, os.SEEK_SET)
+        rest = b""
+        while data := os.read(file, 1 << 20):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._lines += 1
+                if (executed := _read_line(line)) is not None:
+                    self._executed.pop(executed.proposal, None)  # the newest is the last to be forgotten
+                    self._executed[executed.proposal] = executed
+            if len(rest) > MAX_LINE:
+                rest = rest[-MAX_LINE:]
+        self._read = status.st_ino, status.st_size
+        if rest:  # half a line of a process that was killed: the next one begins anew
+            os.write(file, b"\n")
+            self._read = status.st_ino, status.st_size + 1
+
+    def _compact(self) -> None:
+        """Replaces the file by one with the entries that are kept."""
+        fresh = self.path.with_suffix(".new")
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            text = "".join(compact(one._asdict()) + "\n" for one in self._executed.values())
+            data = memoryview(text.encode("utf-8", "surrogatepass"))
+            while data:
+                data = data[os.write(file, data) :]
+            os.fsync(file)
+            status = os.fstat(file)
+        finally:
+            os.close(file)
+        fresh.replace(self.path)
+        self._sync_folder()
+        self._read, self._lines = (status.st_ino, status.st_size), len(self._executed)
+
+
+def _read_line(line: bytes) -> Executed | None:
+    if len(line) > MAX_LINE:
+        return None
+    try:
+        executed = Executed(**json.loads(line.decode("utf-8", "surrogatepass")))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    texts = all(isinstance(text, str) for text in executed[:-1])
+    return executed if texts and isinstance(executed.answered, bool) else None
+
+
+class _Execution:
+    """The execution of one request: it is written down before, and afterwards the late requests are refused."""
+
+    def __init__(self, executed: list[Executed], file: ExecutionFile | None) -> None:
+        self.executed = executed
+        self.is_over = False
+        self.answered = False
+        self._file = file
+        self._late: list[_Late] = []
+
+    async def begin(self) -> None:
+        if self._file is None:
+            return
+        try:
+            await asyncio.to_thread(self._file.write, self.executed)
+        except OSError as fault:
+            why = f"Not executed: it could not be noted in {self._file.path}, so it might run twice: {fault}"
+            raise RpcError(SERVER_ERROR, why) from None
+
+    def end(self, answered: bool) -> None:
+        self.is_over, self.answered = True, answered
+        late, self._late = self._late, []
+        for one in late:
+            one.refuse(unknown=not answered)
+        if answered and self._file is not None:
+            marked = [executed._replace(answered=True) for executed in self.executed]
+            # Where it fails, it is known only that it may have been answered. Nobody waits for it.
+            asyncio.get_running_loop().run_in_executor(None, _try_write, self._file, marked)
+
+    def add(self, late: _Late) -> None:
+        if self.is_over:
+            late.refuse(unknown=not self.answered)
+        else:
+            self._late.append(late)
+
+
+def _try_write(file: ExecutionFile, executed: list[Executed]) -> None:
+    with suppress(OSError):
+        file.write(executed, durably=False)
+
+
+class _Late:
+    """A request that came too late. `refuse` answers it, once; `over` is called when it will not be answered later.
+
+    `proposal` is the proposal that it is about, where others execute that.
+    """
+
+    def __init__(
+        self, refuse: Callable[[bool], None], over: Callable[[_Late], None], *, proposal: str = ""
+    ) -> None:
+        self.proposal = proposal
+        self._refuse = refuse
+        self._over = over
+        self._due = asyncio.get_running_loop().call_later(REFUSED_WITHIN, lambda: self.refuse(unknown=True))
+        self.is_refused = False
+
+    def refuse(self, *, unknown: bool) -> None:
+        if not self.is_refused:
+            self.cancel()
+            self._refuse(unknown)
+
+    def cancel(self) -> None:
+        self.is_refused = True
+        self._due.cancel()
+        self._over(self)
+
+
+class Executions:
+    """The executions of one participant.
+
+    Args:
+        proposals: The proposals of its ledger, which has observed a request before it comes here.
+        server: Executes requests, and sends refusals.
+        name: The id of the participant.
+        file: Where executed fulfilments are kept, made at the first one; None keeps them in memory alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        proposals: CallIndex[Proposal],
+        server: RequestServer,
+        name: Callable[[], str],
+        file: Callable[[], ExecutionFile | None],
+    ) -> None:
+        self._proposals = proposals
+        self._server = server
+        self._name = name
+        self._make_file = file
+        self._file: ExecutionFile | None = None
+        self._has_file = True  # until it turns out that there is none
+        self._executed: BoundedDict[str, _Execution] = BoundedDict(
+            MAX_EXECUTED, owner_of=lambda one: one.executed[0].owner
+        )
+        self._seen: BoundedDict[str, None] = BoundedDict(MAX_SEEN)
+        self._late: dict[_Late, None] = {}
+
+    def observe(self, entry: Entry) -> None:
+        """Records a message of the space, after the ledger."""
+        # Every message of the space passes here.
+        if entry.kind != "mcp/proposal":
+            self._seen[entry.id] = None
+
+    def follow(self, change: Change) -> None:
+        """Records a change of a proposal."""
+        if change.what == "proposed":  # an id that was executed before names another proposal now
+            self._executed.pop(change.call.id, None)
+        elif self._late and change.what in ("answered", "forgotten"):
+            for late in [late for late in self._late if late.proposal == change.call.id]:
+                late.refuse(unknown=change.what != "answered")
+
+    def take(self, request: Envelope, payload: McpRequest) -> bool:
+        """Executes a request to this participant, or refuses it, now or later; returns whether it is executed."""
+        if not request.correlation_id or payload.method.startswith("notifications/"):
+            self._server.take(request, payload)
+            return True
+        ids = list(dict.fromkeys(request.correlation_id))
+        known = [proposal for id in ids if (proposal := self._proposals.get(id)) is not None]
+        ended = find_ended(known, request, (self._name(),))
+        if ended is not None and ended.state != "withdrawn":
+            return self._refuse_late(request, payload, ended)
+        fulfilled: list[tuple[str, str]] = []  # proposer, proposal
+        for proposal in known:
+            if proposal.request is None or proposal.request.envelope is not request:
+                continue
+            if (before := self._executed.get(proposal.id)) is not None:  # the same request once more
+                return self._refuse_executed(request, payload, before)
+            fulfilled.append((proposal.proposer, proposal.id))
+        held = {proposal.id for proposal in known}
+        for id in ids:
+            if id in held or _is_context(id, request):
+                continue
+            unseen = self._judge_unseen(request, payload, id)
+            if unseen is None:
+                return False
+            if unseen:
+                fulfilled.append(("", id))
+        if ended is not None and not fulfilled:
+            return self._refuse_withdrawn(request, payload, ended)
+        if not fulfilled:
+            self._server.take(request, payload)
+            return True
+        call, by = _digest_call(request), request.sender
+        executed = [Executed(proposer, id, request.id, by, call) for proposer, id in fulfilled]
+        execution = _Execution(executed, self._opened())
+        for one in executed:
+            self._executed[one.proposal] = execution
+        self._server.take(request, payload, guard=execution)
+        return True
+
+    def stop(self) -> None:
+        """Sends none of the refusals that still wait."""
+        for late in list(self._late):
+            late.cancel()
+
+    # --- ids of which no proposal is held ---
+
+    def _judge_unseen(self, request: Envelope, payload: McpRequest, id: str) -> bool | None:
+        """Whether a request may be the fulfilment of an unseen proposal; None where it was refused."""
+        call = _digest_call(request)
+        before = self._executed.get(id)
+        if before is not None:
+            if call != before.executed[0].call:
+                return False
+            self._refuse_executed(request, payload, before)
+            return None
+        file = self._opened()
+        written: Executed | None = None
+        if file is not None:
+            try:
+                written = file.find(id)
+            except OSError as fault:
+                self._go_without(fault)
+                file = None
+        if written is not None:
+            if call != written.call:
+                return False
+            self._refuse(request, payload, by=written.by, first=written.request, unknown=not written.answered)
+            return None
+        if id in self._seen:
+            return False
+        if file is None:
+            me, of = one_line(self._name(), 80), one_line(id, 80)
+            why = f"Not executed: {me} has not seen proposal {of}, so it may have been executed before; propose it again"
+            self._answer(request, payload, why, {"code": "proposal_not_seen"})
+            return None
+        return True
+
+    def _opened(self) -> ExecutionFile | None:
+        """The file of what was executed; None where there is none."""
+        if self._file is None and self._has_file:
+            self._file = self._make_file()
+            self._has_file = self._file is not None
+        return self._file
+
+    def _go_without(self, fault: OSError) -> None:
+        if self._file is not None:
+            logger.warning(
+                "%s cannot be used, so %s executes only proposals that it has seen: %s",
+                self._file.path,
+                self._name(),
+                fault,
+            )
+        self._file, self._has_file = None, False
+
+    # --- refusing ---
+
+    def _refuse_late(self, request: Envelope, payload: McpRequest, proposal: Proposal) -> bool:
+        """Refuses a request whose proposal another request has fulfilled."""
+        execution = self._executed.get(proposal.id)
+        if execution is not None:
+            return self._refuse_executed(request, payload, execution)
+        assert proposal.request is not None
+        first = proposal.request.id
+        late = self._put_off(request, payload, by=proposal.by, first=first, proposal=proposal.id)
+        if proposal.response is not None:
+            late.refuse(unknown=False)
+        return False
+
+    def _refuse_executed(self, request: Envelope, payload: McpRequest, execution: _Execution) -> bool:
+        first = execution.executed[0]
+        execution.add(self._put_off(request, payload, by=first.by, first=first.request))
+        return False
+
+    def _put_off(
+        self, request: Envelope, payload: McpRequest, *, by: str, first: str, proposal: str = ""
+    ) -> _Late:
+        late = _Late(
+            lambda unknown: self._refuse(request, payload, by=by, first=first, unknown=unknown),
+            lambda late: self._late.pop(late, None),
+            proposal=proposal,
+        )
+        self._late[late] = None
+        if len(self._late) > MAX_LATE:
+            late.refuse(unknown=True)
+        return late
+
+    def _refuse_withdrawn(self, request: Envelope, payload: McpRequest, proposal: Proposal) -> bool:
+        # The approval crossed the withdraw, and the proposer was told that nothing runs.
+        proposer, id = one_line(proposal.proposer, 80), one_line(proposal.id, 80)
+        why = f"Not executed: {proposer} withdrew proposal {id} before its approval arrived"
+        self._answer(request, payload, why, {"code": WITHDRAWN, "by": proposal.proposer}, code=SERVER_ERROR)
+        return False
+
+    def _refuse(self, request: Envelope, payload: McpRequest, *, by: str, first: str, unknown: bool) -> None:
+        who, id = one_line(by, 80), one_line(first, 80)
+        why = f"Not executed: already approved by {who}, whose request {id} was executed instead"
+        if unknown:
+            why = (
+                f"Not executed: already approved by {who}; whether its request {id} took effect is not known"
+            )
+        data: dict[str, Any] = {"code": ALREADY_FULFILLED, "by": by, "request": first}
+        self._answer(request, payload, why, {**data, "unknown": True} if unknown else data)
+
+    def _answer(
+        self,
+        request: Envelope,
+        payload: McpRequest,
+        why: str,
+        data: dict[str, Any],
+        *,
+        code: int = NOT_EXECUTED,
+    ) -> None:
+        self._server.refuse(request, payload, RpcError(code, why, data=data))
+
+
+def _is_context(id: str, request: Envelope) -> bool:
+    """Whether an id is that of the reasoning to which a request belongs, which is no proposal."""
+    context = request.context or ""
+    return context == id or context.startswith(f"{id}/")
+
+
+def _digest_call(request: Envelope) -> str:
+    """The digest of the method and the tool of a request."""
+    text = compact([method_of(request.payload), tool_of(request.payload)])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

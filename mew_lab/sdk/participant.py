@@ -35,6 +35,7 @@ from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.violations import refusal, require
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
@@ -452,7 +453,11 @@ class MEWParticipant:
         request = self.ledger.calls.requests.get(sent.id)
         if request is not None and request.envelope is sent and request.late:
             by = request.late.rpartition(" by ")[2]
-            raise ProposalEnded(f"{request.late}; not executed", proposal=proposal_id, by=by)
+            raise ProposalEnded(
+                f"Proposal {one_line(proposal_id, 80)}: {request.late}; not executed",
+                proposal=proposal_id,
+                by=by,
+            )
         return sent
 
     async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:

@@ -125,7 +125,7 @@ async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(s
     second = asyncio.create_task(approvals.decide("remove", {"path": "a.txt"}))
     write, remove = await open_proposals(person, 2)
     for about in ((), remove.id, "nobody's"):  # no proposal, that of another tool, none at all
-        with pytest.raises(ToolFailed, match=r"no open proposal|No open proposal"):
+        with pytest.raises(ToolFailed, match=r"[Nn]o open proposal|has not seen proposal nobody's"):
             await person.call("agent-tools/write", {"path": "evil"}, correlation_id=about)
     await person.approve(write.id)
     decision = await asyncio.wait_for(first, 10)

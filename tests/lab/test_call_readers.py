@@ -44,6 +44,7 @@ BODIES: dict[str, tuple[dict[str, Any], ...]] = {
     "mcp/response": (
         {"result": {}},
         {"error": {"code": 1, "message": "no"}},
+        {"error": {"code": -32001, "message": "late", "data": {"code": "already_fulfilled", "by": "ann"}}},
         {"result": {"isError": True, "content": []}},
         {},
     ),
@@ -144,18 +145,30 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
         elif kind == "mcp/request":
             waits = not message["payload"]["method"].startswith("notifications/")
             requests[id] = Truth(message, "waiting" if waits else "sent", asked=to)
-            for proposal in map(proposals.__getitem__, about):
-                first, same = proposal.state in ("open", "rejected"), set(to) == set(proposal.message["to"])
-                fits = to and (same or not proposal.message["to"])
-                fits = fits and named(message["payload"]) == named(proposal.message["payload"])
-                if first and fits and sender != proposal.message["from"]:
+            wanted = [
+                one
+                for one in map(proposals.__getitem__, about)
+                if named(message["payload"]) == named(one.message["payload"])
+                and to
+                and (not one.message["to"] or set(to) & set(one.message["to"]))
+            ]
+            used_up = any(one.state in ("fulfilled", "answered") for one in wanted)  # R32
+            for proposal in [] if used_up else wanted:
+                fits = not proposal.message["to"] or set(to) == set(proposal.message["to"])
+                if proposal.state in ("open", "rejected") and fits and sender != proposal.message["from"]:
                     proposal.state, proposal.fulfilment, proposal.asked = "fulfilled", id, to
                     proposal.decisions += 1
+            fulfils = any(one.fulfilment == id for one in wanted) and not used_up
+            if waits and (used_up or (not fulfils and any(one.state == "withdrawn" for one in wanted))):
+                requests[id].state = "refused"
         elif kind == "mcp/response":
             for one in dict.fromkeys(message["correlation_id"]):
                 request = requests.get(one)
+                late = message["payload"].get("error", {}).get("data") is not None
                 if request and request.state == "waiting" and sender in request.asked:
                     request.state = "answered"
+                elif request and request.state == "refused" and sender in request.asked and not late:
+                    request.state = "answered"  # a foreign executor carried it out all the same
                 for proposal in proposals.values():
                     if (
                         proposal.fulfilment == one
@@ -258,7 +271,9 @@ class Readers:
     ) -> None:
         log = self.lab.log
         requests, proposals, decisions = log.requests(), log.proposals(), log.decisions()
-        relayed = [frame[~frame["state"].isin(["refused", "claimed"])] for frame in (requests, proposals)]
+        relayed = [
+            frame[(frame["code"] == "") & (frame["state"] != "claimed")] for frame in (requests, proposals)
+        ]
         assert dict(zip(relayed[0]["id"], relayed[0]["state"], strict=True)) == waiting
         assert dict(zip(relayed[1]["id"], relayed[1]["state"], strict=True)) == expected
         fulfilled = {id: one.fulfilment for id, one in truth.items()}

@@ -99,10 +99,11 @@ def test_the_answer_alone_is_told_where_one_was_asked_and_others_answers_are_not
 
 
 @pytest.mark.req("C-22", "C-23")
-def test_ruling_17_a_request_that_crossed_a_withdraw_is_told_with_its_answer() -> None:
+def test_ruling_32_a_request_that_crossed_a_withdraw_is_not_executed_until_a_foreign_executor_says_it_did() -> (
+    None
+):
     desk = Desk()
-    told = desk.hear(WITHDRAW, request())
-    assert told == "request r-1 was sent as you all the same: not answered yet"
+    assert desk.hear(WITHDRAW, request()) == "withdrawn by bot; not executed"
     assert desk.hear(answer("git", "removed")) == "request r-1 was sent as you all the same: git: removed"
     proposal = desk.book.get("p")
     assert proposal is not None and (proposal.state, proposal.fulfilment) == ("withdrawn", None)
@@ -111,7 +112,8 @@ def test_ruling_17_a_request_that_crossed_a_withdraw_is_told_with_its_answer() -
 @pytest.mark.req("C-23")
 def test_ruling_17_a_request_that_crossed_somebody_elses_is_told_beside_the_outcome() -> None:
     desk = Desk()
-    desk.hear(request("anna", "r-0"), request(), answer("git", "first", about="r-0", id="a-0"))
+    told = desk.hear(request("anna", "r-0"), request(), answer("git", "first", about="r-0", id="a-0"))
+    assert told == "first; already approved by anna; not executed"
     assert (
         desk.hear(answer("git", "second")) == "first; request r-1 was sent as you all the same: git: second"
     )
@@ -183,7 +185,7 @@ def test_ruling_17_in_a_lab_an_approval_that_crosses_a_withdraw_says_what_was_se
         crossed += 1
         [request_sent] = requests
         # The tool is not executed: its participant has heard the withdraw first, too.
-        end = f"bot withdrew proposal {pending.id} before its approval arrived (-32000)"
+        end = "withdrawn by bot; not executed"
         [done] = eventually(
             lambda id=pending.id, end=end: [
                 one for one in lab.decisions.decided() if one.id == id and one.outcome.endswith(end)
@@ -193,8 +195,8 @@ def test_ruling_17_in_a_lab_an_approval_that_crosses_a_withdraw_says_what_was_se
             "withdrawn", "withdrawn after it was sent", request_sent["id"],
         )  # fmt: skip
         row = next(row for row in lab.history() if f"a={n}," in row[1])
-        assert row[3] == "withdrawn after it was sent" and "was sent as you all the same" in row[6]
-        assert "bot had withdrawn it before" in told and request_sent["id"] in told
+        assert row[3] == "withdrawn after it was sent" and row[6].endswith(end)
+        assert told == f"Proposal {pending.id}: {end}"
         notes = [json.loads(one.detail) for one in lab.log.held if one.event == "decided"]
         assert notes[-1]["request"] == request_sent["id"]
     assert crossed, "an approval and a withdraw never crossed"

@@ -88,7 +88,9 @@ class Hasty(Decider):
         await until(lambda: (call := held.get(request)) is not None and call.state != "waiting")
         call = held.get(request)
         assert call is not None
-        self.told[proposal.id] = f"{call.late}; not executed" if call.late else "approved"
+        self.told[proposal.id] = (
+            f"Proposal {proposal.id}: {call.late}; not executed" if call.late else "approved"
+        )
 
 
 async def race(room: Room, kinds: Sequence[type[Decider]], calls: int, *, seed: int) -> None:
@@ -125,7 +127,7 @@ async def race(room: Room, kinds: Sequence[type[Decider]], calls: int, *, seed: 
         by = proposal.by
         assert set(told.values()) <= {
             "approved",
-            f"already approved by {by}; not executed",
+            f"Proposal {id}: already approved by {by}; not executed",
             f"Cannot approve proposal {id}: {by} approved it before",
         }
         crossed += sum("not executed" in word for word in told.values())

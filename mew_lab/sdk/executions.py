@@ -134,7 +134,7 @@ class ExecutionFile:
             data = text.encode("utf-8", "surrogatepass")
             if os.write(file, data) != len(data):
                 raise OSError(0, "the disk is full")
-            if durably:
+            if durably and executed:
                 os.fsync(file)
             self._catch_up(file)
             if self._lines > 4 * MAX_EXECUTED:
@@ -329,6 +329,7 @@ class Executions:
         self._make_file = file
         self._file: ExecutionFile | None = None
         self._has_file = True  # until it turns out that there is none
+        self._is_checked = False
         self._executed: BoundedDict[str, _Execution] = BoundedDict(
             MAX_EXECUTED, owner_of=lambda one: one.executed[0].owner
         )
@@ -382,7 +383,7 @@ class Executions:
             return True
         call, by = _digest_call(request), request.sender
         executed = [Executed(proposer, id, request.id, by, call) for proposer, id in fulfilled]
-        execution = _Execution(executed, self._opened())
+        execution = _Execution(executed, self._usable())
         for one in executed:
             self._executed[one.proposal] = execution
         self._server.take(request, payload, guard=execution)
@@ -411,7 +412,6 @@ class Executions:
                 written = file.find(id)
             except OSError as fault:
                 self._go_without(fault)
-                file = None
         if written is not None:
             if call != written.call:
                 return False
@@ -419,7 +419,7 @@ class Executions:
             return None
         if id in self._seen:
             return False
-        if file is None:
+        if self._usable() is None:
             me, of = one_line(self._name(), 80), one_line(id, 80)
             why = f"Not executed: {me} has not seen proposal {of}, so it may have been executed before; propose it again"
             self._answer(request, payload, why, {"code": "proposal_not_seen"})
@@ -431,6 +431,17 @@ class Executions:
         if self._file is None and self._has_file:
             self._file = self._make_file()
             self._has_file = self._file is not None
+        return self._file
+
+    def _usable(self) -> ExecutionFile | None:
+        """The file, once it could be opened for writing; None where there is none."""
+        file = self._opened()
+        if file is not None and not self._is_checked:
+            try:
+                file.write([])
+            except OSError as fault:
+                self._go_without(fault)
+        self._is_checked = True
         return self._file
 
     def _go_without(self, fault: OSError) -> None:

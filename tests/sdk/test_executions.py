@@ -6,13 +6,17 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import ProposalEnded, ToolFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk import executions
+from mew_lab.sdk.calls import Call
 from mew_lab.sdk.decisions import draft_fulfilment
+from mew_lab.sdk.executions import ExecutionFile
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import ToolBox
@@ -161,3 +165,383 @@ async def test_however_many_decide_at_once_each_proposal_is_executed_once_and_ea
     either: Room, kinds: list[type[Decider]], calls: int
 ) -> None:
     await race(either, kinds, calls, seed=calls)
+
+
+@pytest.mark.req("C-22")
+@pytest.mark.parametrize("calls", [pytest.param(100, id="100")])
+async def test_a_proposer_that_takes_the_first_answer_to_any_request_gets_the_true_one(
+    either: Room, calls: int
+) -> None:
+    """The rule of the reference's clients: whichever request about their proposal is answered first."""
+    target, dice = Target(), random.Random(calls)
+    await either.seat("git", "tool", tools=target.tools())
+    deciders = [Hasty(await either.seat(f"d{n}", "human")) for n in range(2)]
+    for decider in deciders:
+        decider.participant.on_mcp_proposal(decider.note)
+    bot = await either.seat("bot", "proposer")
+    about: dict[str, str] = {}  # a request -> the proposal of ours that it is about
+    outcomes: dict[str, Any] = {}
+    wanted: dict[str, str] = {}
+
+    def observe(envelope: Envelope) -> None:
+        if envelope.kind == "mcp/request" and set(envelope.correlation_id) & set(wanted):
+            about[envelope.id] = envelope.correlation_id[0]
+        elif envelope.kind == "mcp/response":
+            for id in envelope.correlation_id:
+                if id in about and about[id] not in outcomes:
+                    outcomes[about[id]] = envelope.payload.get("result", envelope.payload.get("error"))
+
+    bot.client.on_message(observe)
+    for n in range(calls):
+        draft = bot.client.complete(
+            {"kind": "mcp/proposal", "to": ["git"], "payload": request([], n)["payload"]}
+        )
+        wanted[draft.id] = f"no branch {n}" if n % 7 == 3 else f"pushed {n}"
+        bot.client.post(draft)
+        await asyncio.sleep(dice.choice([0, 0, 0.001]))
+    await until(lambda: len(outcomes) == calls)
+    told = {id: outcome["content"][0]["text"] for id, outcome in outcomes.items() if "content" in outcome}
+    assert len(told) == calls and all(text in told[id] for id, text in wanted.items())
+    assert target.executed == Counter(wanted.keys())
+
+
+# --- each rule ---
+
+
+@pytest.fixture
+async def bot(room: Room) -> MEWParticipant:
+    return await room.seat("bot", "proposer")
+
+
+@pytest.fixture
+async def ada(room: Room) -> MEWParticipant:
+    return await room.seat("ada", "human")
+
+
+@pytest.fixture
+async def ben(room: Room) -> MEWParticipant:
+    return await room.seat("ben", "human")
+
+
+async def seen(call: Call, *by: MEWParticipant) -> None:
+    await until(lambda: all(one.proposals.get(call.id) is not None for one in by))
+
+
+def request(about: Sequence[str], n: int = 1, **more: Any) -> dict[str, Any]:
+    params = {"name": "push", "arguments": {"n": n}}
+    payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return {"kind": "mcp/request", "to": ["git"], "correlation_id": list(about), "payload": payload, **more}
+
+
+def answers(room: Room) -> dict[str, Any]:
+    """The answers by the request, in their order: the text of a result, or the `data` of an error."""
+    told = {}
+    for answer in room.sent("mcp/response"):
+        payload = answer.payload
+        error = payload.get("error")
+        told[answer.correlation_id[0]] = (
+            error.get("data", error["message"]) if error else payload["result"]["content"][0]["text"]
+        )
+    return told
+
+
+async def test_the_loser_is_refused_after_the_answer_of_the_executed_request_and_not_before(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, ben, git)
+    first = await ada.approve(call.id)
+    late = await ben.send_accepted(request([call.id], 2))
+    assert ben.ledger.calls.requests.get(late.id).late == "already approved by ada"  # type: ignore[union-attr]
+    await ben.chat("still there")
+    assert answers(room) == {}
+    target.waits.set()
+    await until(lambda: len(answers(room)) == 2)
+    assert list(answers(room).items()) == [
+        (first.id, "pushed 1"),
+        (late.id, {"code": "already_fulfilled", "by": "ada", "request": first.id}),
+    ]
+    assert str(await call) == "pushed 1" and target.executed == {call.id: 1}
+
+
+async def test_a_loser_does_not_wait_for_an_answer_for_longer_than_peers_do(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executions, "REFUSED_WITHIN", 0.01)
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, git)
+    first = await ada.approve(call.id)
+    late = await ada.send_accepted(request([call.id]))
+    await until(lambda: answers(room))
+    data = {"code": "already_fulfilled", "by": "ada", "request": first.id, "unknown": True}
+    assert answers(room) == {late.id: data}
+
+
+async def test_a_cancelled_execution_counts_and_the_loser_is_told_that_its_effect_is_not_known(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, ben, git)
+    first = await ada.approve(call.id)
+    late = await ben.send_accepted(request([call.id]))
+    await ada.notify("notifications/cancelled", {"requestId": first.payload["id"]}, to="git")
+    await until(lambda: late.id in answers(room))
+    data = {"code": "already_fulfilled", "by": "ada", "request": first.id, "unknown": True}
+    assert answers(room)[late.id] == data and target.executed == {call.id: 1}
+
+
+async def test_requests_that_decide_no_proposal_use_nothing_up(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+) -> None:
+    target = Target()
+    git = await room.seat("git", "tool", tools=target.tools())
+    git.register_tool(lambda: "other", name="other")
+    chat = await ada.chat("please push")
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, ben, git)
+    other = request([call.id])
+    other["payload"] = {**other["payload"], "params": {"name": "other", "arguments": {}}}
+    own = [
+        await ada.send_accepted(other),  # another tool
+        await ada.send_accepted(request([chat.id], 4)),  # about a message that is no proposal
+        await ada.send_accepted(request([chat.id], 4)),
+        await ada.send_accepted(
+            request(["before-git-came"], 4, context="before-git-came/1")
+        ),  # its reasoning
+        await ada.send_accepted(request([call.id], 4, to=["git", "ben"])),  # other addressees
+    ]
+    await until(lambda: {one.id for one in own} <= set(answers(room)))
+    assert [answers(room)[one.id] for one in own] == ["other", *["pushed 4"] * 4]
+    await ada.approve(call.id)
+    assert str(await call) == "pushed 1"
+    late = [await ben.send_accepted(request([call.id])), await ben.send_accepted(other)]
+    await until(lambda: late[1].id in answers(room))
+    assert answers(room)[late[0].id]["code"] == "already_fulfilled" and answers(room)[late[1].id] == "other"
+
+
+async def test_of_a_proposal_to_nobody_one_target_executes_and_the_others_refuse_after_its_answer(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    seats = [await room.seat(name, "tool", tools=target.tools()) for name in ("git", "svn")]
+    proposal = await bot.send_accepted(
+        {
+            "kind": "mcp/proposal",
+            "payload": {"method": "tools/call", "params": request(())["payload"]["params"]},
+        }
+    )
+    await until(lambda: all(one.proposals.get(proposal.id) for one in (*seats, ada, ben)))
+    first = await ada.approve(proposal.id, to="svn")
+    late = await ben.send_accepted(request([proposal.id]))
+    await ben.chat("still there")
+    assert answers(room) == {}
+    target.waits.set()
+    await until(lambda: len(answers(room)) == 2)
+    assert list(answers(room)) == [first.id, late.id]
+    assert answers(room)[late.id] == {"code": "already_fulfilled", "by": "ada", "request": first.id}
+
+
+async def test_a_plain_participant_executes_no_proposal_that_it_has_not_seen(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant
+) -> None:
+    proposal = await bot.send_accepted(
+        {"kind": "mcp/proposal", "to": ["git"], "payload": request(())["payload"]}
+    )
+    target = Target()
+    await room.seat("git", "tool", tools=target.tools())
+    sent = await ada.send_accepted(request([proposal.id]))
+    await until(lambda: answers(room))
+    assert answers(room)[sent.id] == {"code": "proposal_not_seen"} and not target.executed
+    [answer] = room.sent("mcp/response")
+    assert answer.payload["error"]["message"].endswith("propose it again")
+
+
+# --- restarts ---
+
+
+class Lasting:
+    """A target with a file of what it executed; `start` starts it again, as another process does."""
+
+    def __init__(self, room: Room, folder: Path) -> None:
+        self.room, self.folder = room, folder
+        self.target = Target()
+        self.participant: MEWParticipant | None = None
+        room.enrol("git", "tool")
+
+    async def start(self) -> MEWParticipant:
+        if self.participant is not None:
+            await self.participant.stop()
+        self.participant = MEWParticipant(
+            self.room.client("git"), tools=self.target.tools(), state=lambda: self.folder
+        )
+        self.room.seated.append(self.participant)
+        await self.participant.start()
+        return self.participant
+
+    @property
+    def file(self) -> Path:
+        [file] = (self.folder / "executions").iterdir()
+        return file
+
+
+async def test_an_executor_that_starts_again_knows_what_it_has_executed(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, tmp_path: Path
+) -> None:
+    lasting = Lasting(room, tmp_path / "state")
+    git = await lasting.start()
+    call, failing, hung = (bot.call("git/push", {"n": n}) for n in (1, 3, 5))
+    await seen(hung, ada, ben, git)
+    first = await ada.approve(call.id)
+    await call
+    failed = await ada.approve(failing.id)
+    with pytest.raises(ToolFailed):
+        await failing
+    lasting.target.waits = asyncio.Event()
+    halted = await ada.approve(hung.id)
+    await until(lambda: lasting.target.executed[hung.id])
+    await until(lambda: lasting.file.read_text().count('"answered":true') == 2)
+    assert lasting.file.stat().st_mode & 0o777 == 0o600
+    await lasting.start()
+    late = [await ben.send_accepted(request([one.id])) for one in (call, failing, hung)]
+    await until(lambda: late[-1].id in answers(room))
+    by = {"code": "already_fulfilled", "by": "ada"}
+    assert [answers(room)[one.id] for one in late] == [
+        {**by, "request": first.id},
+        {**by, "request": failed.id},
+        {**by, "request": halted.id, "unknown": True},
+    ]
+    assert lasting.target.executed == {call.id: 1, failing.id: 1, hung.id: 1}
+
+
+async def test_an_executor_with_a_file_executes_an_unseen_proposal_once(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, tmp_path: Path
+) -> None:
+    proposal = await bot.send_accepted(
+        {"kind": "mcp/proposal", "to": ["git"], "payload": request(())["payload"]}
+    )
+    lasting = Lasting(room, tmp_path)
+    await lasting.start()
+    sent = [await one.send_accepted(request([proposal.id])) for one in (ada, ben)]
+    await until(lambda: len(answers(room)) == 2)
+    assert answers(room)[sent[0].id] == "pushed 1"
+    assert answers(room)[sent[1].id] == {"code": "already_fulfilled", "by": "ada", "request": sent[0].id}
+    await lasting.start()
+    again = await ben.send_accepted(request([proposal.id]))
+    await until(lambda: again.id in answers(room))
+    assert answers(room)[again.id]["request"] == sent[0].id and lasting.target.executed == {proposal.id: 1}
+
+
+async def test_an_id_that_its_proposer_takes_anew_is_another_proposal(
+    room: Room, ada: MEWParticipant, tmp_path: Path
+) -> None:
+    lasting = Lasting(room, tmp_path)
+    await lasting.start()
+    draft = {"kind": "mcp/proposal", "id": "p-1", "to": ["git"], "payload": request(())["payload"]}
+    for count in (1, 2):
+        bot = await room.seat("bot", "proposer") if count == 1 else room.seated[-1]
+        if count == 2:  # its admission is over, so it may count its ids from the start (R6)
+            bot = MEWParticipant(room.client("bot"))
+            room.seated.append(bot)
+            await bot.start()
+        await bot.send_accepted(draft)
+        sent = await ada.send_accepted(request(["p-1"]))
+        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
+        assert answers(room)[sent.id] == "pushed 1" and lasting.target.executed == {"p-1": count}
+        late = await ada.send_accepted(request(["p-1"]))
+        await until(lambda id=late.id: id in answers(room))  # type: ignore[misc]
+        assert answers(room)[late.id]["request"] == sent.id
+        await bot.stop()
+
+
+@pytest.mark.parametrize("spoil", ["folder", "file", "link"])
+async def test_where_the_file_cannot_be_used_only_seen_proposals_are_executed(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, tmp_path: Path, spoil: str
+) -> None:
+    path = ExecutionFile(tmp_path, "demo", "git").path
+    if spoil == "folder":
+        path.parent.write_text("no folder")
+    else:
+        path.parent.mkdir()
+        path.mkdir() if spoil == "file" else path.symlink_to(tmp_path / "elsewhere")
+    git = await Lasting(room, tmp_path).start()
+    unseen = await ada.send_accepted(request(["never-seen"]))
+    await until(lambda: unseen.id in answers(room))
+    assert answers(room)[unseen.id] == {"code": "proposal_not_seen"}
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, git)
+    await ada.approve(call.id)
+    assert str(await call) == "pushed 1"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_what_cannot_be_noted_any_more_is_not_executed(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, tmp_path: Path
+) -> None:
+    lasting = Lasting(room, tmp_path)
+    git = await lasting.start()
+    call, other = bot.call("git/push", {"n": 1}), bot.call("git/push", {"n": 2})
+    await seen(other, ada, git)
+    await ada.approve(call.id)
+    await call
+    file = lasting.file
+    await until(lambda: '"answered":true' in file.read_text())
+    file.unlink()
+    file.mkdir()
+    await ada.approve(other.id)
+    with pytest.raises(ToolFailed, match=r"Not executed: it could not be noted in .*, so it might run twice"):
+        await other
+    assert lasting.target.executed == {call.id: 1}
+
+
+def entry(n: int, *, proposer: str = "bot", answered: bool = False) -> executions.Executed:
+    return executions.Executed(proposer, f"p-{n}", f"r-{n}", "ada", "call", answered)
+
+
+def test_the_file_survives_what_a_killed_process_and_others_leave_in_it(tmp_path: Path) -> None:
+    file = ExecutionFile(tmp_path, "demo", "git")
+    file.write([entry(1), entry(2)])
+    whole = file.path.read_bytes()
+    for spoilt in (
+        b'{"proposer":"bot","prop',
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"{}\n",
+        b"7\n",
+        b'{"proposer":7}\n',
+        b"[" * 5000,
+    ):
+        file.path.write_bytes(whole + spoilt)
+        other = ExecutionFile(tmp_path, "demo", "git")
+        other.write([entry(3)])
+        for reader in (file, other, ExecutionFile(tmp_path, "demo", "git")):
+            assert [reader.find(f"p-{n}") for n in (1, 2, 3)] == [entry(1), entry(2), entry(3)]
+    file.path.unlink()
+    assert ExecutionFile(tmp_path, "demo", "git").find("p-1") is None
+    assert ExecutionFile(tmp_path, "demo", "svn").path != file.path
+
+
+def test_the_file_is_bounded_and_one_proposer_does_not_drive_out_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executions, "MAX_EXECUTED", 20)
+    one, other = ExecutionFile(tmp_path, "demo", "git"), ExecutionFile(tmp_path, "demo", "git")
+    one.write([entry(n) for n in range(5)])
+    for n in range(100, 400, 2):
+        one.write([entry(n, proposer="eve")])
+        other.write([entry(n + 1, proposer="eve", answered=True)])
+    fresh = ExecutionFile(tmp_path, "demo", "git")
+    for reader in (one, other, fresh):
+        assert all(reader.find(f"p-{n}") == entry(n) for n in range(5))
+        assert reader.find("p-399") is not None and reader.find("p-100") is None
+    assert len(fresh.path.read_text().splitlines()) <= 4 * 20 + 2
+    assert fresh.path.stat().st_mode & 0o777 == 0o600

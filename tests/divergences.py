@@ -138,6 +138,12 @@ EXTENSIONS = (
         "each welcome has a member x-mew-lab, which says what this gateway does beyond the specification; others ignore it",
     ),
     Extension(
+        "own_messages",
+        "R36",
+        "everybody may withdraw its own proposal and cancel its own chat message (§4.1), with a reason of 64 characters; "
+        "a peer that may not send them never does",
+    ),
+    Extension(
         "journal_head",
         "R20",
         "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",

@@ -258,7 +258,7 @@ ROWS: tuple[SpecRow, ...] = (
     SpecRow("C-11", "R15", "DECISION",
         "An invite causes the event invited; a known name is already_exists; a kick voids the tokens"),
     SpecRow("C-12", "R9", "DECISION", "Every participant may send mcp/response, and nothing else by default"),
-    SpecRow("C-13", "R11", "DECISION", "chat does not permit chat/acknowledge or chat/cancel"),
+    SpecRow("C-13", "R11", "DECISION", "chat permits neither chat/acknowledge nor the cancel of others' messages"),
     SpecRow("C-14", "R4", "DECISION", "Missing members are filled in by the gateway; a sender's own ts is kept"),
     SpecRow("C-15", "R6", "DECISION", "Ids of grants, invites, requests and proposals are taken once"),
     SpecRow("C-16", "R4", "DECISION",

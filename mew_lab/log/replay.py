@@ -188,8 +188,7 @@ class Player:
         state = self.space.state
         state.records, state.messages = records, messages
         if not keep_ids:
-            state.handles.clear()
-            state.handles_of.clear()
+            state.forget_ids()
 
     @property
     def between(self) -> bool:

@@ -4,7 +4,8 @@
 
 - the gateway's own ids: a message that was refused over HTTP may have taken one that no record shows, so it is replayed;
 - the count of refused frames: each of them is replayed;
-- the ids that requests and proposals have taken: of each participant the newest, as many as a space remembers;
+- the ids that requests, proposals and chat messages have taken: of each participant the newest, as many as a space
+  remembers;
 - the last event: it is replayed with the records that it caused, since a killed gateway may have left some unwritten.
 
 This rests on the journal being what its gateway wrote. So it is for journals whose chain was verified, and whose space
@@ -32,7 +33,7 @@ from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_lev
 from mew_lab.protocol.kinds import HANDLES
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import Record, outline
-from mew_lab.space.state import EDITION, Handle
+from mew_lab.space.state import EDITION, Handle, State
 
 __all__ = ["Resumption", "goes_quickly", "resume_quickly", "resume_verified"]
 
@@ -41,7 +42,7 @@ _MARK_EVERY = 1000  # records between two places that are kept for that
 _FREE = ("memory", "log")  # connections of the gateway's own process, whose bytes nobody pays
 _LASTING = frozenset({"capability/grant", "space/invite"})
 _TAKERS = frozenset(HANDLES) - _LASTING
-_TAKING = frozenset(kind.encode() for kind in _TAKERS - RULES.keys())
+_TAKING = frozenset(kind.encode() for kind in {*_TAKERS, "chat"} - RULES.keys())
 _OUTLINED = b',"detail":"{\\"size\\":'
 _TAIL = 16 * 1024 * 1024  # bytes at the end of a file in which its last event is looked for
 _UNCHECKED = "duplicate_id"  # a refusal that takes no id, and that only the ids of before explain
@@ -259,7 +260,8 @@ class _ExactReplay(StateReplay):
             self._events += 1
             self._payer = header.participant if header.via and header.via not in _FREE else ""
             if header.verdict == "accepted" and self._kind in _TAKING:
-                self._take_id(header.participant, self._id.decode() if self._id.isascii() else _read_id(line))
+                id = self._id.decode() if self._id.isascii() else _read_id(line)
+                self._take_id(header.participant, self._kind.decode(), id)
         return True
 
     def take(self, record: Record, place: LinePlace | None = None) -> None:
@@ -269,8 +271,8 @@ class _ExactReplay(StateReplay):
         super().take(record, place)
         if record.event == "received" and record.verdict == "accepted":
             kind = (read_members(record.raw or "") or {}).get("kind")
-            if isinstance(kind, str) and kind in _TAKERS:
-                self._take_id(record.participant, _read_id(self._line))
+            if isinstance(kind, str) and (kind in _TAKERS or kind == "chat"):
+                self._take_id(record.participant, kind, _read_id(self._line))
 
     def _note_event(self, record: Record) -> None:
         if record.event not in ("opened", SNAPSHOT):
@@ -296,12 +298,12 @@ class _ExactReplay(StateReplay):
     def _on_change(self, group: Sequence[Record], place: LinePlace | None, messages: int) -> None:
         space = self.space
         if space is not None and group[0].event == SNAPSHOT:
-            self._taken.earlier = list(space.state.handles.items())
+            self._taken.begin(space)
 
-    def _take_id(self, participant: str, id: str) -> None:
+    def _take_id(self, participant: str, kind: str, id: str) -> None:
         member = self._player.space.state.members.get(participant)
         if member is not None:
-            self._taken.add(id, participant, member.admissions)
+            self._taken.add(id, kind, participant, member.admissions)
 
     def end(self) -> Replayed:
         """The result of the replay, as a full one has it."""
@@ -314,13 +316,25 @@ class _TakenIds:
     """The ids that messages took, in their order, with the participants and their admissions."""
 
     def __init__(self) -> None:
-        self.earlier: list[tuple[str, Handle]] = []  # of a snapshot
+        self._earlier: list[tuple[str, Handle]] = []  # of a snapshot
+        self._chats = State(())
         self._names: dict[str, int] = {}
         self._participants = array("L")
         self._admissions = array("L")
+        self._proposals = bytearray()  # 1 for a proposal
         self._ids: list[str] = []  # kept as they pass: to read them again would cost a call for each
 
-    def add(self, id: str, participant: str, admission: int) -> None:
+    def begin(self, space: Space) -> None:
+        """Takes those of a snapshot."""
+        self._earlier = list(space.state.handles.items())
+        self._chats.chats = space.state.chats.copy()
+        self._chats.chats_of = {name: ids.copy() for name, ids in space.state.chats_of.items()}
+
+    def add(self, id: str, kind: str, participant: str, admission: int) -> None:
+        if kind == "chat":
+            self._chats.take_chat(id, participant)
+            return
+        self._proposals.append(kind == "mcp/proposal")
         self._participants.append(self._names.setdefault(participant, len(self._names)))
         self._admissions.append(admission)
         self._ids.append(id)
@@ -341,15 +355,16 @@ class _TakenIds:
                 kept.append((id, handle))
 
         for at in reversed(range(len(self._ids))):
-            keep(self._ids[at], Handle(names[self._participants[at]], self._admissions[at]))
+            name, proposal = names[self._participants[at]], bool(self._proposals[at])
+            keep(self._ids[at], Handle(name, self._admissions[at], proposal=proposal))
             if len(kept) >= limits.handles:
                 break
-        for id, handle in reversed(self.earlier):
+        for id, handle in reversed(self._earlier):
             keep(id, handle)
-        space.state.handles.clear()
-        space.state.handles_of.clear()
+        space.state.forget_ids()
         for id, handle in reversed(kept):
             space.state.take_handle(id, handle)
+        space.state.chats, space.state.chats_of = self._chats.chats, self._chats.chats_of
 
 
 def _read_id(line: bytes) -> str:

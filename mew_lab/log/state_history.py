@@ -273,8 +273,7 @@ class StateHistory:
             for record, messages in self._read_steps(start.steps, count, files):
                 state = space.state
                 state.records, state.messages = record.seq - 1, messages
-                state.handles.clear()
-                state.handles_of.clear()
+                state.forget_ids()
                 space.step(event_of(record), record.now)
         return space
 

@@ -18,7 +18,8 @@ received, accepted                          the kinds on which the gateway acts 
 
 Each of them is replayed with the records that it caused, and compared. The counters of records and of the gateway's own
 messages are read from the records that are left out. Two parts of the state are not restored, since no record shows
-them in a few steps: the ids that requests and proposals have taken, and the count of refused frames of the last second.
+them in a few steps: the ids that requests, proposals and chat messages have taken, and the count of refused frames of
+the last second.
 
 Spec: §3.6.8, ruling R20.
 """

@@ -28,6 +28,7 @@ from mew_lab.log.replay import CAUSED, Player, event_of
 from mew_lab.log.state_replay import LineHeader, StateReplay, top_level
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import HANDLES
+from mew_lab.protocol.own import OWN
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import count_of, parse_timestamp
@@ -57,9 +58,9 @@ ABSENT = "absent"
 SHOWN = 30  # rows in a notebook
 _GIVING = frozenset({"capability/grant", "space/invite"})
 _MEMBERS = {"capability/grant": "capabilities", "space/invite": "initial_capabilities"}
-_TAKING = frozenset(kind.encode() for kind in HANDLES - RULES.keys())
+_TAKING = frozenset(kind.encode() for kind in {*HANDLES, "chat"} - RULES.keys())
 _GRANTING = frozenset(kind.encode() for kind in _GIVING)
-_RULES = frozenset(kind.encode() for kind in RULES)
+_PLANNED = frozenset(kind.encode() for kind in {*RULES, *OWN})  # capabilities alone do not decide these
 _LONG = 64 * 1024  # bytes of a line that may cost more to judge than a message may
 _CHEAP = 64  # of the limit of a message, so many times over: sets that cost less never reach it
 
@@ -373,8 +374,13 @@ class _Judge:
         """Records the id that an accepted message took, as the space does for those that it acts on."""
         member = space.state.members.get(participant)
         if kind in _TAKING:
-            if member is not None and not replayed:
-                space.state.take_handle(id, Handle(member.name, member.admissions))
+            if member is None or replayed:
+                return
+            if kind == b"chat":
+                space.state.take_chat(id, member.name)
+            else:
+                proposal = kind == b"mcp/proposal"
+                space.state.take_handle(id, Handle(member.name, member.admissions, proposal=proposal))
         elif kind in _GRANTING:
             self._grants.add(id)
 
@@ -414,7 +420,7 @@ class _Judge:
             return
         kind, id = top_level(line, mark)
         simple = kind is not None and sets.cheap and space.state.next_end is None
-        if simple and kind not in _RULES and (accepted or header.code == RIGHTS):
+        if simple and kind not in _PLANNED and (accepted or header.code == RIGHTS):
             assert kind is not None
             allowed = sets.by_kind.get(kind, ...)
             if allowed is ...:
@@ -427,7 +433,7 @@ class _Judge:
         record = read_line(line)
         if record is None:
             return
-        if simple and kind not in _RULES and len(line) < _LONG and (accepted or header.code == RIGHTS):
+        if simple and kind not in _PLANNED and len(line) < _LONG and (accepted or header.code == RIGHTS):
             known = outline(record) is None
             if known and _permits(space, sets, record) is accepted:
                 return

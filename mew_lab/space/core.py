@@ -18,7 +18,7 @@ check_shape          another version of the protocol; a member of a wrong type
 _check_identity      identity_mismatch, reserved_id, reserved_kind
 held_back            paused, shut_down
 complete             no check: missing members are inserted into the text, names in `to` become runtime ids
-_check_capability    capability_violation; limit_exceeded, when it costs too much to judge
+_check_capability    capability_violation; limit_exceeded, when it costs too much to judge; one's own needs none (R36)
 _check_handle        duplicate_id
 RULES[kind]          the kinds on which the gateway acts; a rule raises a `Refusal` or returns an `Outcome`
 ```
@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -53,12 +54,14 @@ from mew_lab.protocol.envelope import (
 )
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.node import Budget, OverBudget
+from mew_lab.protocol.own import MAX_IDS, MAX_REASON, OWN, is_modest
 from mew_lab.protocol.permit import Verdict
 from mew_lab.protocol.text import timestamp
 from mew_lab.space import controls, grants, invites, streams
 from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
     JOURNAL_HEAD,
+    OWN_MESSAGE,
     Deliver,
     Effect,
     Enrolled,
@@ -247,7 +250,7 @@ class Space:
                 sender=sender.runtime_id,
                 to=self._resolve_addressees(members),
             )
-            pattern, right = self._check_capability(turn, sender, envelope)
+            right = self._check_capability(turn, sender, envelope)
             handle = self._check_handle(sender, envelope)
             rule = RULES.get(envelope.kind)
             outcome = rule(turn, sender, envelope) if rule else None
@@ -269,9 +272,11 @@ class Space:
             if handle is not None:
                 id, taken = envelope.id, handle
                 turn.then(lambda: self.state.take_handle(id, taken))
-            self._route(turn, sender, (outcome and outcome.relayed) or envelope, pattern, right, text)
+            if envelope.kind == "chat":
+                turn.then(partial(self.state.take_chat, envelope.id, sender.member.name))
+            self._route(turn, sender, (outcome and outcome.relayed) or envelope, right, text)
             reply = outcome.then() if outcome else None
-            if right.limited:
+            if right is not None and right.limited:
                 grants.spend(turn, right)
             if sender.connection is None:
                 accepted = {"id": envelope.id, "status": "accepted", "timestamp": timestamp(turn.now)}
@@ -340,30 +345,49 @@ class Space:
             )
         return verdict
 
-    def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> tuple[str, Held]:
-        """Returns the text of the capability that permits the message, and its origin.
+    def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> Held | None:
+        """Returns the capability that permits the message, with its origin; None where it needs none (`_is_own`).
 
-        Of several origins it is one without an end, else the one that ends first.
+        Of several origins it is one without an end, else the one that ends first. No use is spent on what needs none.
 
-        Spec: §4.2, ruling R25.
+        Spec: §4.2, rulings R25, R36.
         """
         rights, ends = standing(self.state, sender.member.name, turn.now, meter=turn.meter), self.state.ends
         verdict = self._judge(turn, sender, rights, envelope)
-        if not verdict.allowed:
+        right = None
+        if verdict.allowed:
+            origins = rights.origins[verdict.index or 0]
+            ordered = rights.limited
+            right = min(origins, key=partial(soonest, ends)) if ordered else origins[0]
+        if (right is None or right.limited) and self._is_own(sender, envelope):
+            return None
+        if right is None:
             held = list(rights.capabilities.patterns)
             raise Refusal(
                 "capability_violation",
-                f"Participant {sender.runtime_id} lacks capability for {envelope.kind[:80]}",
+                f"Participant {sender.runtime_id} lacks capability for {envelope.kind[:80]}{self._own_hint(envelope)}",
                 pattern=verdict.nearest,
                 attempted_kind=envelope.kind,
                 your_capabilities=held,
                 nearest=verdict.nearest,
             )
-        at = verdict.index or 0
-        origins = rights.origins[at]
-        return rights.texts[at], min(
-            origins, key=lambda origin: soonest(ends, origin)
-        ) if rights.limited else origins[0]
+        return right
+
+    def _own_hint(self, envelope: Envelope) -> str:
+        if envelope.kind not in OWN or self.state.edition < 4:
+            return ""
+        return (
+            f"; without it a participant may end only its own {OWN[envelope.kind]} messages, up to {MAX_IDS} at once, "
+            f"with a reason of at most {MAX_REASON} characters"
+        )
+
+    def _is_own(self, sender: Sender, envelope: Envelope) -> bool:
+        """Whether the message does no more than to end own messages, which everybody may. Spec: ruling R36."""
+        ends = OWN.get(envelope.kind)
+        if ends is None or self.state.edition < 4 or not is_modest(envelope.payload, envelope.correlation_id):
+            return False
+        name = sender.member.name
+        return all(self.state.owns(name, id, ends) for id in envelope.correlation_id)
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
         """Returns the handle that the message takes; None for a kind whose ids are not referred to.
@@ -373,7 +397,12 @@ class Space:
         """
         if envelope.kind not in HANDLES:
             return None
-        mine = Handle(sender.member.name, sender.member.admissions, envelope.kind in LASTING)
+        mine = Handle(
+            sender.member.name,
+            sender.member.admissions,
+            lasting=envelope.kind in LASTING,
+            proposal=envelope.kind == "mcp/proposal",
+        )
         taken = self.state.handle(envelope.id)
         if taken is not None and (
             taken.lasting
@@ -388,19 +417,18 @@ class Space:
             )
         return mine
 
-    def _route(
-        self, turn: Turn, sender: Sender, envelope: Envelope, pattern: str, right: Held, text: str
-    ) -> None:
+    def _route(self, turn: Turn, sender: Sender, envelope: Envelope, right: Held | None, text: str) -> None:
         turn.record(
             "received",
             participant=sender.member.name,
             connection=sender.connection.name if sender.connection else "",
             via=sender.via,
             verdict="accepted",
-            pattern=pattern,
+            pattern=right.capability.text if right else "",
+            detail="" if right else OWN_MESSAGE,
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
-            grant=right.grant,
+            grant=right.grant if right else "",
             runtime_id=posing(sender),
         )
         receivers = self.state.audience

@@ -18,6 +18,7 @@ __all__ = [
     "HAPPENED",
     "JOURNAL_HEAD",
     "LOG_SINK",
+    "OWN_MESSAGE",
     "TOKEN_PLACEHOLDER",
     "Close",
     "Deliver",
@@ -48,6 +49,9 @@ LOG_SINK = "log"
 
 JOURNAL_HEAD = "journal_head"
 """The note with the chain of the last line of the journal; the owner's next welcomes repeat it."""
+
+OWN_MESSAGE = "own"
+"""The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36)."""
 
 TOKEN_PLACEHOLDER = "<token>"
 """The placeholder of a minted token: a space never sees one."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import EXTENSION
+from mew_lab.protocol.own import OWN
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.shares import admissible
 from mew_lab.space.state import LiveConnection, Member, is_participant_id
@@ -101,7 +102,12 @@ def _extension(turn: Turn) -> dict[str, Any]:
     Spec: rulings R34, R36.
     """
     state = turn.state
-    return {"edition": state.edition, "own": [], "patterns": [], "message_bytes": state.message_bytes}
+    return {
+        "edition": state.edition,
+        "own": list(OWN),
+        "patterns": [],
+        "message_bytes": state.message_bytes,
+    }
 
 
 def _refusal(turn: Turn, event: Joined) -> Close | None:

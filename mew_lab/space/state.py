@@ -44,8 +44,11 @@ its last inviter.
 2: a grant by a right of limited uses stood by any other right of its granter when these uses were spent, and a
 participant that was invited by a last use kept its dependent rights.
 
-3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`).
+3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`), and a withdraw of an own
+proposal, or a cancel of an own chat message, needed a capability.
 """
+OWN_CHATS, CHATS = 1000, 20_000
+"""The ids of chat messages that are remembered: of one participant, and of all."""
 TURN_BUDGET = 120_000
 """The steps of one event: reading a value of the message costs one."""
 _PARTICIPANT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
@@ -112,12 +115,14 @@ class LiveConnection(NamedTuple):
 class Handle(NamedTuple):
     """An id that is taken: by which participant, in which of its admissions.
 
-    A `lasting` one is the id of a grant or an invite, which is never forgotten.
+    A `lasting` one is the id of a grant or an invite, which is never forgotten. `proposal` is whether it names one; a
+    snapshot of an earlier edition does not say it.
     """
 
     participant: str
     admission: int
     lasting: bool = False
+    proposal: bool = False
 
 
 class PauseState(NamedTuple):
@@ -225,6 +230,10 @@ class State:
         self.handles: OrderedDict[str, Handle] = OrderedDict()
         self.handles_of: dict[str, OrderedDict[str, None]] = {}  # participant -> its handles, oldest first
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
+        self.chats: OrderedDict[str, tuple[str, ...]] = OrderedDict()  # id of a chat -> its senders, R36
+        self.chats_of: dict[
+            str, OrderedDict[str, None]
+        ] = {}  # participant -> the ids of its chats, oldest first
         self.grants = 0
         self.ends: dict[str, End] = {}  # grants that are held and end by themselves
         self.next_end: datetime | None = None  # the first `expires_at` of them
@@ -302,6 +311,37 @@ class State:
         elif len(self.handles) > limits.handles:
             oldest, whose = self.handles.popitem(last=False)
             del self.handles_of[whose.participant][oldest]
+
+    def forget_ids(self) -> None:
+        """Forgets the ids that messages have taken, but the lasting ones: a replay of a part does not know them."""
+        for ids in (self.handles, self.handles_of, self.chats, self.chats_of):
+            ids.clear()
+
+    def take_chat(self, id: str, participant: str) -> None:
+        """Records the sender of a chat message. Several may use one id. Beyond a limit the oldest is forgotten."""
+        senders = self.chats.pop(id, ())
+        self.chats[id] = senders if participant in senders else (*senders, participant)
+        own = self.chats_of.setdefault(participant, OrderedDict())
+        own[id] = None
+        own.move_to_end(id)
+        if len(own) > OWN_CHATS:
+            oldest, _ = own.popitem(last=False)
+            others = tuple(name for name in self.chats[oldest] if name != participant)
+            if others:
+                self.chats[oldest] = others
+            else:
+                del self.chats[oldest]
+        if len(self.chats) > CHATS:
+            oldest, senders = self.chats.popitem(last=False)
+            for name in senders:
+                del self.chats_of[name][oldest]
+
+    def owns(self, participant: str, id: str, kind: str) -> bool:
+        """Whether a remembered message of this kind, `mcp/proposal` or `chat`, is of this participant alone. R36."""
+        handle = self.handle(id)
+        if kind == "mcp/proposal":
+            return handle is not None and handle.participant == participant and handle.proposal
+        return self.chats.get(id) == (participant,) and (handle is None or handle.participant == participant)
 
     def root(self, name: str) -> str:
         """The participant of the configuration that brought `name` in, through others or by itself."""

@@ -24,7 +24,7 @@ from mew_lab.space.snapshot import snapshot
 from .stage import START, Stage, branch_of, hostile, keep, says
 
 # What no record tells in a few steps; the documentation of StateReplay names these.
-LEFT_OUT = ("handles", "handles_of", "refused_frames", "messages", "records")
+LEFT_OUT = ("handles", "handles_of", "chats", "chats_of", "refused_frames", "messages", "records")
 
 
 def state_of(space: Space) -> dict[str, Any]:

@@ -214,7 +214,8 @@ class SlowSpace:
     people: dict[str, Person] = field(default_factory=dict)
     here: list[Here] = field(default_factory=list)
     aliases: dict[str, str] = field(default_factory=dict)  # every name and runtime id that ever was -> person
-    handles: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
+    handles: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    chats: set[tuple[str, str]] = field(default_factory=set)  # (id, person); as few as no limit of R36 is met
     flows: list[Flow] = field(default_factory=list)
     opened: dict[str, str] = field(default_factory=dict)  # stream -> id of the stream/open, told from outside
     frames_refused: dict[str, list[Any]] = field(default_factory=dict)
@@ -317,7 +318,12 @@ class SlowSpace:
             "you": self.described(to),
             "participants": by_text(list(others.values())),
             "streams": streams,
-            "beyond": {"edition": 4, "own": [], "patterns": [], "message_bytes": 1024 * 1024},
+            "beyond": {
+                "edition": 4,
+                "own": ["mcp/withdraw", "chat/cancel"],
+                "patterns": [],
+                "message_bytes": 1024 * 1024,
+            },
         }
         self.gateway("system/welcome", payload, to=[to.id], only=[to.name])
 
@@ -452,19 +458,22 @@ class SlowSpace:
                 meant[key] = many if isinstance(value, list) else many[0]
         now_held = self.standing(who.person)
         able = [one for one in now_held if slow_permit(one.capability, kind, logical, meant)]
-        if not able:
+        own = self.is_own(who.person.name, kind, message, payload)
+        if not able and not own:
             held = by_text(Person("", now_held).capabilities())
             raise No("capability_violation", attempted_kind=kind, your_capabilities=held)
         endless = [one for one in able if self.soonest(one.grant) is None]
         texts = list(dict.fromkeys(json.dumps(one.capability) for one in now_held))
-        used = endless or [
-            min(able, key=lambda one: (self.soonest(one.grant), texts.index(json.dumps(one.capability))))
-        ]
-        self.passed_by = [(json.dumps(one.capability), one.grant) for one in used]
+        used = endless
+        if not endless and not own:
+            used = [
+                min(able, key=lambda one: (self.soonest(one.grant), texts.index(json.dumps(one.capability))))
+            ]
+        self.passed_by = [(json.dumps(one.capability), one.grant) for one in used] or [("null", "")]
         if kind in HANDLES and id in self.handles:
-            whose, admission, lasting = self.handles[id]
+            whose, admission, taker = self.handles[id]
             stale = whose == who.person.name and admission < who.person.admissions
-            if not stale or lasting or kind in FOR_EVER:
+            if not stale or taker in FOR_EVER or kind in FOR_EVER:
                 raise No("duplicate_id")
         here = self.all_here()
         consequence = getattr(self, "do_" + re.sub(r"[/-]", "_", kind), None)
@@ -480,12 +489,30 @@ class SlowSpace:
         caused, self.said = self.said, []
         self.say("message", here, **facts)
         self.said += caused
-        if not endless:
+        if not endless and used:
             self.spend(used[0].grant)
         if kind in HANDLES and id is not None:
-            self.handles[id] = (who.person.name, who.person.admissions, kind in FOR_EVER)
+            self.handles[id] = (who.person.name, who.person.admissions, kind)
+        if kind == "chat" and id is not None:
+            self.chats.add((id, who.person.name))
         if who.here is None:
             self.duty("reply", status=200, word=answer or "accepted")
+
+    def is_own(self, name: str, kind: str, message: dict[str, Any], payload: dict[str, Any]) -> bool:
+        """R36: whether it ends nothing but what its sender said, and says no more than a short reason."""
+        about = message.get("correlation_id", [])
+        if not 1 <= len(about) <= 16 or [key for key in payload if key != "reason"]:
+            return False
+        if not isinstance(payload.get("reason", ""), str) or len(payload.get("reason", "")) > 64:
+            return False
+        for id in about:
+            whose, _, taker = self.handles.get(id, ("", 0, ""))
+            said_by = [person for one, person in self.chats if one == id]
+            if kind == "mcp/withdraw" and (whose, taker) != (name, "mcp/proposal"):
+                return False
+            if kind == "chat/cancel" and (said_by != [name] or whose not in ("", name)):
+                return False
+        return kind in ("mcp/withdraw", "chat/cancel")
 
     def check_held_back(self, person: Person, kind: str) -> None:
         """R14."""

@@ -361,7 +361,7 @@ class Machine(RuleBasedStateMachine):
         if record.verdict == "accepted":
             permitted = [(json.loads(text), grant) for text, grant in self.model.passed_by]
             grant = plain_id(record.grant)
-            assert (json.loads(record.pattern), grant if grant != "gw" else "gw-") in permitted
+            assert (json.loads(record.pattern or "null"), grant if grant != "gw" else "gw-") in permitted
             said = json.loads(event.text)
             if {"protocol", "id", "ts", "from"} <= set(said) and record.raw is not None:
                 untouched = (
@@ -499,6 +499,52 @@ class Machine(RuleBasedStateMachine):
     def take_a_handle(self, speaker: Any, mark: str, kind: str) -> None:
         whom = {"recipient": "ben", "capabilities": [{"kind": "chat"}], "participant_id": "eve"}
         self.send(speaker, kind, whom, mark=mark)
+
+    @rule(
+        said=st.lists(
+            st.tuples(
+                st.sampled_from(["dan", "dan", "cat", "ben"]),
+                st.sampled_from("chat chat mcp/proposal mcp/proposal mcp/request".split()),
+                st.sampled_from(["o1", "o2", "h1"]),
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        lasting=st.sampled_from([None, None, 1, 2]),
+        between=st.sampled_from(["", "", "", "pause", "shutdown", "join", "leave"]),
+        tries=st.lists(
+            st.tuples(
+                st.tuples(st.sampled_from(["dan", "dan", "cat"]), hows),
+                st.sampled_from("chat/cancel mcp/withdraw".split()),
+                st.lists(st.sampled_from(["o1", "o1", "o2", "h1", "o3"]), max_size=2)
+                | st.sampled_from([["o1"] * 16, ["o1"] * 17]),
+                st.sampled_from([None, {}, {}, {"reason": "x" * 64}, {"reason": "x" * 65}, {"reason": 1}])
+                | st.sampled_from([{"reason": "", "note": ""}, {"text": "hi"}]),
+                st.none() | st.lists(references, max_size=2),
+            ),
+            min_size=1,
+            max_size=5,
+        ),
+    )
+    def end_own_messages(self, said: Any, lasting: int | None, between: str, tries: Any) -> None:
+        """Participants that may say little end what they, or others, said. R36."""
+        for name in ("dan", "cat"):
+            self.enrol(name, [{"kind": "chat"}, {"kind": "mcp/proposal"}, {"kind": "mcp/request"}])
+        if lasting:
+            ending = [{"kind": "chat/*"}, {"kind": "mcp/withdraw"}]
+            payload = {"recipient": "dan", "capabilities": ending, "max_uses": lasting}
+            self.grants.append(self.send(("ann", "newest"), "capability/grant", payload))
+        for name, kind, id in said:
+            self.send((name, "newest"), kind, TOOL, mark=id)
+        if between in ("pause", "shutdown"):
+            self.send(("ann", "newest"), f"participant/{between}", to=["dan"])
+        elif between == "join":
+            self.join("dan", "")
+        elif between == "leave":
+            self.leave(len(self.model.here) - 1)
+        for speaker, kind, about, payload, to in tries:
+            addressed = None if to is None else [self.named(one) for one in to]
+            self.send(speaker, kind, payload, to=addressed, about=about)
 
     @rule(speaker=speakers, claim=references | st.just((GATEWAY, "name")))
     def claim_to_be(self, speaker: Any, claim: Any) -> None:

@@ -272,7 +272,8 @@ class Host:
             for key in self.keys.values():
                 logs.hide(key.token)
         await self._open(config, self._sinks.open)
-        if logs is not None:
+        if logs is not None and self.journal is not None:
+            self.journal.on_append = logs.wake
             await logs.start()
 
     def _peer_logs(self, file: SpaceFile, fault: Callable[[str], object]) -> PeerLogs | None:

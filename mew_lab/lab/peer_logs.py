@@ -1,7 +1,7 @@
 """Runs the process that writes the peers' log files beside a journal, and restarts it when it has ended.
 
-The gateway has no other part in these files. The process runs `log/follower.py`. It ends by itself when its stdin
-closes, after it has written everything that the journal holds.
+The gateway has no other part in these files than to wake the process when the journal has grown. The process runs
+`log/follower.py`. It ends by itself when its stdin closes, after it has written everything that the journal holds.
 
 Spec: §3.6.8.
 """
@@ -83,6 +83,7 @@ class PeerLogs:
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._process: Process | None = None
+        self._bell = (-1, -1)  # a pipe, from here to the process
         self._final = False  # the process has reported that a restart would not help
 
     @property
@@ -101,9 +102,25 @@ class PeerLogs:
         if os.name != "posix":
             self._fault(f"the log files of the peers are kept on Linux and macOS only{follower.HELP}")
             return
+        self._bell = os.pipe()
+        os.set_blocking(self._bell[1], False)
         begun = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep(begun))
+        self._task.add_done_callback(self._remove_bell)
         await begun.wait()
+
+    def wake(self) -> None:
+        """Wakes the process, because the journal has grown. Never waits; where no process runs, it does nothing."""
+        if self._bell[1] >= 0:
+            try:
+                os.write(self._bell[1], b"\n")
+            except BlockingIOError:  # the pipe is full: what it holds already wakes the process
+                pass
+
+    def _remove_bell(self, task: asyncio.Task[None]) -> None:
+        bell, self._bell = self._bell, (-1, -1)
+        for end in bell:
+            os.close(end)
 
     def hide(self, token: Token) -> None:
         """Masks one more token. Call it before the journal holds a message of its participant."""
@@ -161,12 +178,14 @@ class PeerLogs:
                 stderr=STDOUT,
                 start_new_session=True,  # an interrupt in a terminal must not reach it
                 env={**environment, "PYTHONPATH": str(PACKAGE)},
+                pass_fds=(self._bell[0],),
             )
         except (OSError, NotImplementedError) as fault:
             return f"cannot be started: {getattr(fault, 'strerror', None) or fault}"
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(self._orders).encode() + b"\n" + b"".join(map(_secret, self._secrets)))
+        orders = json.dumps({**self._orders, "bell": self._bell[0]}).encode() + b"\n"
+        process.stdin.write(orders + b"".join(map(_secret, self._secrets)))
         begun.set()
         if self._leave.is_set():
             process.stdin.close()

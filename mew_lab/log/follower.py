@@ -1,15 +1,18 @@
 """Keeps the log files of the peers up to date with a journal that is written, in a process of its own.
 
-The follower reads the journal, replays it, and appends the lines that result. The gateway only starts and watches it;
-it runs at a low priority. Its orders come as one line of JSON on stdin, which then stays open as long as the gateway
-lives. After the end of the gateway, it writes the rest of the journal and ends. It reports on stdout in lines of JSON.
+The follower reads the journal, replays it, and appends the lines that result. The gateway starts it, watches it, and
+wakes it by a byte in a pipe, its `bell`, after each batch of records. A few new records are written at once; for a
+backlog it lowers its priority. Its orders come as one line of JSON on stdin, which then stays open as long as the
+gateway lives. After the end of the gateway, it writes the rest of the journal and ends. It reports on stdout in lines of
+JSON.
 
 To continue after a stop, the follower keeps a small file beside the logs for each unfinished journal, its position. The
-position states up to which record all lines are written, and how many bytes each log then had. Lines are appended only
-to a log whose identity and size are in the position. So after a kill, the lines after that size are those of the next
-records; they are counted instead of written again, and a partial line is removed. The journal is replayed from its
-first record, without making earlier lines again. The gateway makes the position before its first message. If a follower
-was killed with its gateway, the next one writes the rest of that journal before its own.
+position states up to which record all lines are written, and how many bytes each log then had. It is written when the
+journal is quiet, and every few seconds. Lines are appended only to a log whose identity is in the position. So after a
+kill, the lines after that size are those of the next records; they are counted instead of written again, and a partial
+line is removed. The journal is replayed from its first record, without making earlier lines again. The gateway makes the
+position before its first message. If a follower was killed with its gateway, the next one writes the rest of that
+journal before its own.
 
 A log that has reached `ROTATE_AT` is renamed to `<name>.1`, the previous one to `.2`, up to `KEPT` of them.
 
@@ -27,6 +30,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -59,9 +64,10 @@ POSITION = ".peer-files"
 ROTATE_AT = 64 * 1024 * 1024  # bytes of a log
 KEPT = 4  # renamed logs of each name
 NICE = 10
-POLL = 0.05  # seconds between two reads of a journal that has grown lately
-CALM_POLL = 0.1  # seconds between two reads of any other
-CALM = 5.0  # seconds without new records after which the journal is read less often
+BACKLOG = 50  # records; so many at a time are written at a low priority
+POLL = 0.1  # seconds between two reads of a journal when the bell is silent
+KEEP = 5.0  # seconds between two positions while the journal grows; to write one may take milliseconds
+PATIENCE = 5.0  # seconds of waiting for another follower until that is reported
 CHUNK = 256 * 1024  # bytes of the journal that are read at a time
 BATCH = 1024 * 1024  # characters of lines that are written at a time; those of one event may be more
 GRACE = 60.0  # seconds to write the rest after the end of the gateway
@@ -158,7 +164,8 @@ class PeerLogFollower:
         history: Whether to write the envelope history.
         decisions: Whether to write the capability decisions.
         fault: Called with a sentence when a file cannot be read or written.
-        ended: Waits for so many seconds at most; returns whether the gateway has ended.
+        ended: Waits for so many seconds at most, less when the bell rings; returns whether the gateway has ended.
+        work: Does the work on a backlog, and returns when it is done.
     """
 
     def __init__(
@@ -171,6 +178,7 @@ class PeerLogFollower:
         decisions: bool = True,
         fault: Callable[[str], object],
         ended: Callable[[float], bool],
+        work: Callable[[Callable[[], None]], None] = lambda todo: todo(),
         rotate_at: int = ROTATE_AT,
         grace: float = GRACE,
     ) -> None:
@@ -179,6 +187,7 @@ class PeerLogFollower:
         self._positions = f"{folder}/{POSITION}"
         self._fault = fault
         self._ended = ended
+        self._work = work
         self._rotate_at = rotate_at
         self._grace = grace
         self._wanted = {"history": history, "decisions": decisions}
@@ -189,6 +198,8 @@ class PeerLogFollower:
         }
         self._path = journal  # the journal that is followed now
         self._position = Position(0)
+        self._written = Position(0)  # the position in its file, which may be older
+        self._kept_at = 0.0  # when it was written
         self._unkept = False  # the position could not be written
 
     def run(self) -> None:
@@ -233,8 +244,9 @@ class PeerLogFollower:
             try:
                 return self._pass(path, before, live=live)
             except JournalChanged:
-                pass
+                self._keep_latest()
             except (JournalError, ReplayMismatch):
+                self._keep_latest()
                 if again:
                     raise
                 again = True
@@ -252,17 +264,21 @@ class PeerLogFollower:
                 records = tail.read(CHUNK)
                 if records and lines is None:
                     lines = self._begin(path, records[0].detail, before)
-                if lines is not None:
+                if lines is not None and len(records) < BACKLOG:
                     self._take(lines, records)
+                elif lines is not None:
+                    self._work(partial(self._take, lines, records))
                 now = time.monotonic()
                 if records:
                     news = now
-                elif not live or deadline is not None:
+                if now - news >= POLL or now - self._kept_at >= KEEP:
+                    self._keep_latest()
+                if not records and (not live or deadline is not None):
                     return True
-                pause = 0.0 if records else POLL if now - news < CALM else CALM_POLL
-                if deadline is None and self._ended(pause):
+                if deadline is None and self._ended(0.0 if records else POLL):
                     deadline = now + self._grace
                 if deadline is not None and time.monotonic() > deadline:
+                    self._keep_latest()
                     self._fault(
                         f"the log files of the peers end with record {self._position.seq} of {path}: there was no time "
                         f"for more{HELP}"
@@ -288,6 +304,7 @@ class PeerLogFollower:
             self._position = Position(begun, epoch)
         else:
             self._position = before
+        self._written = self._position
         for name, log in self._logs.items():
             log.recount(self._position.places.get(name))
         return JournalLines(str(path), **self._wanted, after=self._position.seq)
@@ -326,15 +343,16 @@ class PeerLogFollower:
             return  # the log holds lines of later records: they are counted from the older position
         self._move_to(upto)
         for log in self._logs.values():
-            with contextlib.suppress(OSError):
-                if log.file.place().size >= self._rotate_at:
+            if log.expected is not None and log.expected.size >= self._rotate_at:
+                self._keep(self._position)  # lines after an older position would be in the renamed log
+                with contextlib.suppress(OSError):
                     log.file.shift(KEPT)
 
     def _announce(self, name: str, log: _PeerLogFile) -> None:
         """Writes the place of a log into the position before the first line is appended."""
         with contextlib.suppress(OSError):  # then the line is left out and reported
-            place = log.file.place()
-            if place != log.expected:
+            place, written = log.file.place(), self._written.places.get(name)
+            if place != log.expected or written is None or place[:2] != written[:2]:
                 self._keep(self._position._replace(places={**self._position.places, name: place}))
 
     def _move_to(self, seq: int) -> None:
@@ -344,16 +362,21 @@ class PeerLogFollower:
                 places[name] = log.expected = log.file.place()
             except OSError:
                 log.expected = None
-        self._keep(self._position._replace(seq=seq, places=places))
+        self._position = self._position._replace(seq=seq, places=places)
 
     # --- positions ---
 
+    def _keep_latest(self) -> None:
+        """Writes the position, where its file holds an older one."""
+        if self._position != self._written:
+            self._keep(self._position)
+
     def _keep(self, position: Position) -> None:
-        self._position = position
+        self._position, self._kept_at = position, time.monotonic()
         name = f"{self._positions}/{self._path.name}"
         try:
             replace_small(self._root, name, bytes(position))
-            self._unkept = False
+            self._written, self._unkept = position, False
         except OSError as fault:
             if not self._unkept:
                 self._unkept = True
@@ -403,10 +426,14 @@ def _is_written(path: Path) -> bool:
 
 
 class _Orders:
-    """The input of the gateway on stdin: one line of orders, then secrets to be masked; it ends with the gateway."""
+    """The input of the gateway on stdin: one line of orders, then secrets to be masked; it ends with the gateway.
+
+    The orders name the descriptor of the bell.
+    """
 
     def __init__(self, source: int) -> None:
         self._source = source
+        self._inputs = [source]
         self._rest = b""
         self._over = False
         self._parent = os.getppid()
@@ -420,27 +447,24 @@ class _Orders:
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         orders: dict[str, Any] = json.loads(line)
+        self._inputs.append(int(orders["bell"]))
         self._add_secrets(b"")
         return orders
 
     def ended(self, seconds: float) -> bool:
-        """Waits for `seconds` at most; returns whether the gateway has ended."""
+        """Waits for `seconds` at most, or until the bell rings; returns whether the gateway has ended."""
         if self._over:
             return True
-        deadline = time.monotonic() + seconds
-        while True:
-            left = max(0.0, deadline - time.monotonic())
-            if select.select([self._source], [], [], left)[0]:
-                data = os.read(self._source, 65536)
-                if not data:
-                    self._over = True
-                    return True
+        ready = select.select(self._inputs, [], [], seconds)[0]
+        for source in ready:
+            data = os.read(source, 65536)  # a record that is written later rings again
+            if not data:
+                self._inputs.remove(source)
+            elif source == self._source:
                 self._add_secrets(data)
-            elif os.getppid() != self._parent:  # a process that the gateway forked may hold stdin open
-                self._over = True
-                return True
-            if time.monotonic() >= deadline:
-                return False
+        # A process that the gateway forked may hold stdin open.
+        self._over = self._source not in self._inputs or (not ready and os.getppid() != self._parent)
+        return self._over
 
     def _add_secrets(self, data: bytes) -> None:
         *whole, self._rest = (self._rest + data).split(b"\n")
@@ -464,7 +488,7 @@ def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
         held = open_parent(root, f"{folder}/{POSITION}")
     except OSError:
         return True  # no log can be written there either, which is reported with the first line
-    report_at = time.monotonic() + CALM
+    report_at = time.monotonic() + PATIENCE
     while held is not None:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -482,18 +506,23 @@ def _lock(root: Path, folder: str, ended: Callable[[float], bool]) -> bool:
     return True
 
 
+def _lower_priority() -> None:
+    """Lowers the priority of this thread, on the disk too; on other systems than Linux, of the process."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(NICE)
+
+
 def main() -> None:
     """Reads the orders and carries them out; exits with 0 when all lines are written, 1 after a fatal fault."""
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)  # the end of stdin ends this process
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(NICE)  # lowers the priority on the disk too
     stdin = _Orders(0)
     orders = stdin.first()
     root, folder = Path(orders["root"]), str(orders["folder"])
     if not _lock(root, folder, stdin.ended):
         return
+    slow = ThreadPoolExecutor(1, initializer=_lower_priority)
     follower = PeerLogFollower(
         Path(orders["journal"]),
         root=root,
@@ -502,6 +531,7 @@ def main() -> None:
         decisions=bool(orders["decisions"]),
         fault=lambda sentence: _report(fault=sentence),
         ended=stdin.ended,
+        work=lambda todo: slow.submit(todo).result(),
         rotate_at=int(orders.get("rotate_at", ROTATE_AT)),
         grace=float(orders.get("grace", GRACE)),
     )

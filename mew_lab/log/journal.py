@@ -30,7 +30,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,7 +185,7 @@ class Journal:
 
     The first line is an `opened` with format, epoch and vantage. It is the first appended record where that is one,
     else it is made here. Every later file begins with a copy of it that names the previous file. `paths` lists the
-    files, the current one last.
+    files, the current one last. `on_append` is called after each batch is written; it must neither wait nor raise.
 
     Args:
         path: The file to make; it must not exist yet. Missing folders are made.
@@ -210,6 +210,7 @@ class Journal:
         first = Path(path)
         self.rotate_at = rotate_at
         self.paths: tuple[Path, ...] = (first,)
+        self.on_append: Callable[[], object] = lambda: None
         self._about = {"format": FORMAT, "epoch": epoch, "vantage": vantage}
         self._opened = Record(0, datetime.min, "opened", space, detail=compact(self._about))
         self._size = 0
@@ -241,6 +242,7 @@ class Journal:
         self = cls.__new__(cls)
         self.rotate_at = rotate_at
         self.paths = paths
+        self.on_append = lambda: None
         self._about = {}
         self._opened = opened
         self._torn = self._cut = False
@@ -308,6 +310,7 @@ class Journal:
             self._rotate(lines, seq, batch[0].now)
         else:
             self._write(lines, seq)
+        self.on_append()
 
     def free_space(self) -> int:
         """Free bytes on the disk of the journal; a very large number where the system does not report them."""

@@ -73,7 +73,7 @@ class Tail:
             status = os.fstat(self._fd)
             if status.st_size < self._offset or not status.st_nlink:
                 raise JournalChanged
-            records = self._records(most)
+            records = self._records(most) if status.st_size > self._offset else []
             if not records and self._goes_on():
                 records = self._records(most)  # records written before the journal continued in the next file
                 if not records:
@@ -84,7 +84,8 @@ class Tail:
         return records
 
     def _records(self, most: int) -> list[Record]:
-        data = os.pread(self._fd, most, self._offset)
+        # Room for `most` bytes costs more than the read itself where there is little to read.
+        data = os.pread(self._fd, min(most, self.unread), self._offset)
         cut = data.rfind(b"\n") + 1
         if not cut and len(data) == most:  # the end of a long line
             data = os.pread(self._fd, max(most, LINE_LIMIT), self._offset)

@@ -53,9 +53,26 @@ class Row(NamedTuple):
 class Child:
     """A process that serves, and tells its processor time when asked."""
 
-    def __init__(self, what: str, loop: str, *, participants: int = 0, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        loop: str,
+        *,
+        participants: int = 0,
+        journal: Path | None = None,
+        followed: bool = False,
+    ) -> None:
+        command = [
+            sys.executable,
+            str(HERE / "served.py"),
+            what,
+            loop,
+            str(participants),
+            str(journal or "-"),
+        ]
+        self._followed = followed
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "served.py"), what, loop, str(participants), str(journal or "-")],
+            [*command, "followed"] if followed else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # the relay complains of sockets that hang up
@@ -78,7 +95,8 @@ class Child:
         return said
 
     def end(self) -> None:
-        self._process.kill()
+        if not self._followed:  # else it ends at the end of its input, after the process that it has started
+            self._process.kill()
         self._process.communicate()
 
 
@@ -119,10 +137,18 @@ async def fan_out(server: Child, *, receivers: int, messages: int, window: int =
 
 
 def measure(
-    what: str, loop: str, *, receivers: int, messages: int, window: int = WINDOW, journaled: bool = True
+    what: str,
+    loop: str,
+    *,
+    receivers: int,
+    messages: int,
+    window: int = WINDOW,
+    journaled: bool = True,
+    followed: bool = False,
 ) -> Cost:
     participants = 0 if what == "relay" else receivers + 1
-    with child(what, loop, participants=participants, journaled=journaled and what != "relay") as server:
+    journaled = journaled and what != "relay"
+    with child(what, loop, participants=participants, journaled=journaled, followed=followed) as server:
         warm = fan_out(server, receivers=receivers, messages=max(messages // 5, 10), window=window)
         uvloop.run(warm)
         return uvloop.run(fan_out(server, receivers=receivers, messages=messages, window=window))

@@ -61,16 +61,41 @@ def steps(pattern: Node | None, size: int = REFERENCE, *, seen: Candidates = ONE
     match pattern:
         case Glob():
             each = Budget.AFFIX if pattern.is_affix else Budget.GLOB
-            return seen.values + characters // each
+            guarded = characters // Budget.GUARDED if pattern.guard else 0
+            spelled = pattern.spelling_cost(seen.values, characters, Budget) if pattern.spells_unsafe else 0
+            return seen.values + characters // each + guarded + spelled
         case Regex():
             return seen.values + Budget.expression(characters, seen.values, pattern.program_size)
         case Negation():
-            return steps(pattern.inner, size, seen=seen)
+            guarded = characters // Budget.GUARDED if pattern.guard else 0
+            return guarded + steps(pattern.inner, size, seen=seen)
         case AnyOf():
             return sum(seen.values + steps(alternative, size, seen=seen) for alternative in pattern.others)
         case ObjectPattern():
-            return sum(_member(member, size, seen) for member in pattern.members)
+            named = 0 if pattern.free is None else _naming(pattern, size, seen)
+            return named + sum(_member(member, size, seen) for member in pattern.members)
     return 0
+
+
+def _naming(pattern: Node, size: int, seen: Candidates) -> int:
+    """The cost to find out whether closed objects, anywhere below `pattern` too, have a member that it does not name.
+
+    A part of a pattern looks at each member of a message at most once by itself, and once below a key that is a glob.
+    """
+    names = _children(size, seen)
+    cost = 4 * seen.values + names.values + 16
+    if isinstance(pattern, AnyOf):
+        return cost + sum(_naming(alternative, size, seen) for alternative in pattern.others)
+    if isinstance(pattern, ObjectPattern):
+        cost += len(pattern.members) * seen.values
+        for member in pattern.members:
+            if isinstance(member, Field):
+                continue
+            if isinstance(member.selector, KeyGlob):
+                cost += 3 * (names.values + steps(member.selector.glob, size, seen=names))
+            cost += 3 * names.values + _naming(member.pattern, size, names)
+        return min(MOST, cost)
+    return cost
 
 
 def _member(member: Any, size: int, seen: Candidates) -> int:

@@ -6,10 +6,11 @@ aside.
 
 Literals, globs, lists, nested objects, numbers, booleans and null are decided. A regular expression, a negation and a
 key that selects many (a glob, `**` or a JSONPath) are covered by the equal pattern, or where the wider pattern demands
-nothing at their place. Objects in a list are not known to cover together an object that none of them covers. `id`,
-`description` and `x-…` are ignored.
+nothing at their place. Objects in a list are not known to cover together an object that none of them covers. A closed
+capability covers no open one, and a closed one only where it names everything that the other names. `id`, `description`
+and any other `x-…` are ignored.
 
-Spec: §3.6.8, §4.1.
+Spec: §3.6.8, §4.1, rulings R33 and R34.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import Literal as OneOf
 from mew_lab.protocol.inclusion import find, holds
 from mew_lab.protocol.miss import quote, spell
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node, OverBudget
-from mew_lab.protocol.pattern import AnyOf, Constant, Field, ObjectPattern, Selection
-from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.pattern import ANYTHING, AnyOf, Constant, Field, KeyGlob, ObjectPattern, Selection
+from mew_lab.protocol.permit import NARROW, Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex, StringNode
 from mew_lab.protocol.witness import ANY_OBJECT, STEPS, witness
 
@@ -52,15 +53,17 @@ class Coverage:
 _YES: Final = Coverage("yes")
 
 
-def covers(wider: Capability | Mapping[str, Any], narrower: Capability | Mapping[str, Any]) -> Coverage:
-    """Whether everything that `narrower` permits is permitted by `wider`.
+def covers(
+    wider: Capability | Mapping[str, Any], narrower: Capability | Mapping[str, Any], *, edition: int = NARROW
+) -> Coverage:
+    """Whether everything that `narrower` permits is permitted by `wider`; patterns are read by the rules of `edition`.
 
     Raises:
         ConfigError: when one of them is no capability.
 
     Spec: §3.6.8, §4.1.
     """
-    return possesses((_compiled(wider),), _compiled(narrower))
+    return possesses((_compiled(wider, edition),), _compiled(narrower, edition))
 
 
 def possesses(held: Iterable[Capability], wanted: Capability, *, meter: Meter | None = None) -> Coverage:
@@ -115,11 +118,13 @@ def disjoint(
 ) -> bool:
     """Whether it is proved that no message is permitted by both; with `meter` the cost is also charged there.
 
+    Patterns are read by the rules before NARROW, so that a revoke takes no less than before (R33).
+
     Raises:
         ConfigError: when one of them is no capability.
         OverBudget: when `meter` ends before the answer is found.
     """
-    left, right = _compiled(a), _compiled(b)
+    left, right = _compiled(a, 0).loose, _compiled(b, 0).loose
     own = _allowed(meter)
     try:
         return (
@@ -218,14 +223,50 @@ class _Proof:
         if not isinstance(wider, ObjectPattern):
             return False
         self.meter.spend(1 + len(narrower.members) // 2)
-        fields = {field.name: field.pattern for field in narrower.members if isinstance(field, Field)}
+        fields = narrower.fields
         for member in wider.members:
             if isinstance(member, Field):
                 if not self._node(member.pattern, fields.get(member.name), (*path, member.name)):
                     return False
             elif not any(_same_member(member, other, self.meter) for other in narrower.members):
                 return self._fails((*path, member.selector.text), member.pattern, None)
+        return wider.free is None or self._closed(wider, narrower, path)
+
+    def _closed(self, wider: ObjectPattern, narrower: ObjectPattern, path: tuple[str, ...]) -> bool:
+        """Whether a closed pattern, whose members cover those of another one, names all that the other may hold."""
+        free, fields, globs = wider.free or {}, wider.fields, _key_globs(wider)
+        if narrower.free is None:
+            return self._surplus(path, "may have any other members")
+        self.meter.spend(len(narrower.members))
+        for name, pattern in narrower.fields.items():
+            if name in fields:
+                continue
+            if name in free:
+                if free[name] is not ANYTHING and not self._node(free[name], pattern, (*path, name)):
+                    return False
+                continue
+            naming = [member for glob, member in globs if holds(glob, name, self.meter)]
+            # An object there may have no member that one of these keys leaves unnamed.
+            if not naming or (
+                _may_be_object(pattern)
+                and not all(self._node(member.pattern, pattern, (*path, name)) for member in naming)
+            ):
+                return self._surplus((*path, name), "is another member")
+        for member in narrower.members:
+            if isinstance(member, Selection) and not any(
+                _same_member(member, other, self.meter) for _, other in globs
+            ):
+                return self._surplus((*path, member.selector.text), "may be another member")
         return True
+
+    def _surplus(self, path: tuple[str, ...], what: str) -> bool:
+        depth = len(path) + 1
+        if depth > self._depth:
+            self._depth = depth
+            self.gap = (
+                f"{quote('.'.join(path))[1:-1]} {what}, and a closed capability allows only what it names"
+            )
+        return False
 
     def _fails(self, path: tuple[str, ...], wider: Node, narrower: Node | None) -> bool:
         depth = len(path) + (path[0] != "kind")
@@ -283,14 +324,16 @@ def _alternatives_within(pattern: Node, meter: Meter) -> Sequence[Node] | None:
     meter.spend()
     if isinstance(pattern, AnyOf):
         return pattern.alternatives
-    members = pattern.members if isinstance(pattern, ObjectPattern) else ()
+    members, free = (pattern.members, pattern.free) if isinstance(pattern, ObjectPattern) else ((), None)
     for at, member in enumerate(members):
+        if isinstance(member, Selection) and member.beside is not None:
+            continue  # one alternative may match, and another name the members of what else is selected
         inner = _alternatives_within(member.pattern, meter)
         if inner is not None:
             meter.spend(len(inner) * len(members))
             before, behind = members[:at], members[at + 1 :]
             return [
-                ObjectPattern.of([*before, replace(member, pattern=alternative), *behind])
+                ObjectPattern.of([*before, replace(member, pattern=alternative), *behind], free=free)
                 for alternative in inner
             ]
     return None
@@ -317,10 +360,28 @@ def _same(left: Node, right: Node, meter: Meter) -> bool:
         )
     if isinstance(left, ObjectPattern) and isinstance(right, ObjectPattern):
         members = zip(sorted(left.members, key=_key), sorted(right.members, key=_key), strict=False)
-        return len(left.members) == len(right.members) and all(_same_member(*pair, meter) for pair in members)
+        return (
+            len(left.members) == len(right.members)
+            and left.free == right.free
+            and all(_same_member(*pair, meter) for pair in members)
+        )
     if isinstance(left, Constant) and isinstance(right, Constant):
         return left.holds(right.value, meter)
     return left == right
+
+
+def _key_globs(pattern: ObjectPattern) -> list[tuple[Glob | AnyString, Selection]]:
+    return [
+        (member.selector.glob, member)
+        for member in pattern.members
+        if isinstance(member, Selection) and isinstance(member.selector, KeyGlob)
+    ]
+
+
+def _may_be_object(pattern: Node) -> bool:
+    if isinstance(pattern, AnyOf):
+        return any(map(_may_be_object, pattern.others))
+    return isinstance(pattern, ObjectPattern)
 
 
 def _key(member: Field | Selection) -> str:
@@ -335,5 +396,5 @@ def _wanted(narrower: Node | None) -> str:
     return spell(narrower)
 
 
-def _compiled(capability: Capability | Mapping[str, Any]) -> Capability:
-    return capability if isinstance(capability, Capability) else Capability.of(capability)
+def _compiled(capability: Capability | Mapping[str, Any], edition: int) -> Capability:
+    return capability if isinstance(capability, Capability) else Capability.of(capability, edition=edition)

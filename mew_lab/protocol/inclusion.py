@@ -4,7 +4,10 @@ The string is a witness that the other patterns do not cover the first ones; its
 patterns to avoid, its absence proves that the patterns have no string in common. The search supports literals, globs
 and their negations, but no regular expressions.
 
-Spec: §4.1.
+It runs the automata that `permit` runs, so a guarded glob (R33) means the same in both. A guarded negation does not
+match an unsafe text. So a text escapes such a negation in two ways: it matches what is negated, or it is unsafe.
+
+Spec: §4.1, ruling R33.
 """
 
 from __future__ import annotations
@@ -16,7 +19,21 @@ from itertools import product
 from typing import Final
 
 from mew_lab.protocol.node import Meter, Node
-from mew_lab.protocol.strings import ANY_STRING, AnyString, Automaton, Glob, Literal, Negation
+from mew_lab.protocol.strings import (
+    ANY_STRING,
+    DOT,
+    DOTS,
+    GUARD_PATH,
+    SLASH,
+    START,
+    AnyString,
+    Automaton,
+    Glob,
+    Literal,
+    Negation,
+    follow,
+    is_control,
+)
 
 __all__ = ["Plain", "Word", "find", "holds"]
 
@@ -24,6 +41,9 @@ Plain = Literal | Glob | AnyString
 Word = Plain | Negation
 
 _READABLE: Final = "xyzabcdefghijklmnopqrstuvw0123456789"
+_CONTROLS: Final = "\n\t\r" + "".join(map(chr, range(1, 9)))
+_WAITING: Final = (0, 0)
+"""Of a track: the text is to become unsafe, and need not match the glob."""
 # What is paid for in the unit of `Meter`, here about a microsecond.
 _STEP: Final = 5
 _BITS_PER_STEP: Final = 1_000
@@ -55,9 +75,12 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     The empty string is returned only where no other fits, as a kind or a name is never empty. The search is charged to
     `meter`, as some globs take too long: OverBudget is raised to the owner of the meter.
     """
-    all_of: list[Plain] = [word for word in inside if not isinstance(word, Negation)]
-    all_of += [word.inner for word in outside if isinstance(word, Negation)]
-    none_of: list[Plain] = [word.inner for word in inside if isinstance(word, Negation)]
+    tracks = [_Track.of(word) for word in inside if not isinstance(word, Negation)]
+    tracks += [
+        _Track.of(word.inner, released_by=word.guard) for word in outside if isinstance(word, Negation)
+    ]
+    tracks = tracks or [_Track.of(ANY_STRING)]
+    none_of: list[Plain] = [_unguarded(word.inner) for word in inside if isinstance(word, Negation)]
     meter.spend(len(outside) // 2)
     for word in outside:
         # A literal that is not inside can be left out; a list may well hold a thousand of them.
@@ -65,81 +88,149 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
             isinstance(word, Literal) and all(holds(some, word.text, meter) for some in inside)
         ):
             none_of.append(word)
-    characters = sum(len(word.source) for word in (*all_of, *none_of))
+    characters = sum(len(word.source) for word in (*inside, *none_of)) + sum(
+        len(track.tokens) for track in tracks
+    )
     meter.spend(_STEP + characters * (1 + characters // _BITS_PER_STEP) // _CHARACTERS_READ_PER_STEP)
-    tracks = [_GlobTrack.of(word.tokens) for word in all_of or (ANY_STRING,)]
-    avoided = Automaton.of(word.tokens for word in none_of)
-    surely = avoided.final & avoided.loops_over_slash  # whatever follows here is matched
+    avoided = Automaton.of((word.tokens, _guard(word)) for word in none_of)
+    surely = avoided.final & avoided.loops_over_slash & ~avoided.guarded  # whatever follows here is matched
     step_cost = _STEP + avoided.final.bit_length() // _BITS_PER_STEP  # a thousand globs weigh more than one
-    fresh = _fresh({token for track in tracks for token in track.tokens} | avoided.wants.keys())
-    at = (0,) * len(tracks)
-    end = tuple(len(track.tokens) for track in tracks)
-    only_empty = at == end and not avoided.start & avoided.final
+    alphabet = _Alphabet.of(tracks, avoided)
+    kept_safe = max((word.guard for word in inside if isinstance(word, Negation)), default=0)
+    released_by = max(track.released_by for track in tracks)
+    # The place in the text is followed where a guard of paths depends on it.
+    places = GUARD_PATH in (kept_safe, released_by, *[track.guard for track in tracks]) or avoided.paths
     # The fewer positions `avoided` is in, the more strings escape it: of two such sets at the same place in
     # `tracks`, only the smaller has to be followed.
-    reached: dict[tuple[int, ...], list[int]] = {}
-    waiting = deque([(at, avoided.start, "")])
+    reached: dict[tuple[tuple[tuple[int, int], ...], int, int], list[tuple[int, int]]] = {}
+    waiting = deque(
+        (at, START, 0, avoided.start, avoided.spelled_at_start, "")
+        for at in product(*[track.starts for track in tracks])
+    )
+    only_empty = not avoided.start & avoided.final and any(
+        all(track.ends(some, START, 0) for track, some in zip(tracks, at, strict=True)) for at, *_ in waiting
+    )
     while waiting:
-        at, states, text = waiting.popleft()
-        for character in _characters(tracks, at, fresh):
+        at, place, harm, states, spelled, text = waiting.popleft()
+        for character in alphabet.at(tracks, at, place, kept_safe):
             meter.spend(step_cost)
-            after = avoided.step(states, character)
+            after, after_spelled = avoided.advance(states, spelled, place, character)
             if after & surely:
                 continue
+            then_harm = max(harm, _harm(place, character)) if released_by or kept_safe else 0
+            if kept_safe and then_harm >= 3 - kept_safe:
+                continue
+            then_place = follow(place, character) if places else START
+            escapes = not avoided.ends(after, after_spelled, then_place)
+            if kept_safe == GUARD_PATH and then_place in (DOT, DOTS):
+                escapes = False
             for then in product(
-                *[track.moves(position, character) for track, position in zip(tracks, at, strict=True)]
+                *[track.moves(some, place, character) for track, some in zip(tracks, at, strict=True)]
             ):
-                if then == end and not after & avoided.final:
+                if escapes and all(
+                    track.ends(some, then_place, then_harm) for track, some in zip(tracks, then, strict=True)
+                ):
                     return text + character
-                known = reached.setdefault(then, [])
+                known = reached.setdefault((then, then_place, then_harm), [])
                 meter.spend(len(known) // _COMPARED_PER_STEP)
-                if not any(fewer & ~after == 0 for fewer in known):
-                    known.append(after)
-                    waiting.append((then, after, text + character))
+                if not any(fewer & ~after == 0 and less & ~after_spelled == 0 for fewer, less in known):
+                    known.append((after, after_spelled))
+                    waiting.append((then, then_place, then_harm, after, after_spelled, text + character))
     return "" if only_empty else None
 
 
-@dataclass(frozen=True, slots=True)
-class _GlobTrack:
-    """A glob as a row of positions: position n is reached after n consuming tokens have matched; a star is
-    a loop at a position."""
+def _guard(word: Plain) -> int:
+    return word.guard if isinstance(word, Glob) else 0
 
+
+def _unguarded(word: Plain) -> Plain:
+    return word.unguarded if isinstance(word, Glob) else word
+
+
+def _harm(place: int, character: str) -> int:
+    """What a character makes of a text: 1 where it is then unsafe for a path, 2 where also for any guarded glob."""
+    if character == "\\":
+        return 2
+    return int(SLASH <= place <= DOTS if character == "/" else is_control(character))
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    """A glob to be matched. Its states are pairs of one position and of whether the present segment is spelled out
+    there, both as bits of the automaton.
+
+    With `released_by`, the guard of a negation to be avoided, the glob need not match where the text is unsafe for it.
+    """
+
+    automaton: Automaton
     tokens: tuple[str, ...]
-    loops: tuple[str, ...]
+    guard: int
+    released_by: int
 
     @classmethod
-    def of(cls, glob: Iterable[str]) -> _GlobTrack:
-        tokens: list[str] = []
-        loops = [""]
-        for token in glob:
-            if token not in ("*", "**"):
-                tokens.append(token)
-                loops.append("")
-            elif loops[-1] != "**":
-                loops[-1] = token
-        return cls(tuple(tokens), (*loops,))
+    def of(cls, word: Plain, *, released_by: int = 0) -> _Track:
+        guard = 0 if released_by else _guard(word)
+        tokens = tuple(token for token in word.tokens if token not in ("*", "**"))
+        return cls(Automaton.of([(word.tokens, guard)]), tokens, guard, released_by)
 
-    def moves(self, at: int, character: str) -> tuple[int, ...]:
-        """The positions after one more character."""
-        stays = self.loops[at] == "**" or (self.loops[at] == "*" and character != "/")
-        if at == len(self.tokens):
-            goes = False
-        else:
-            goes = self.tokens[at] == character or (self.tokens[at] == "?" and character != "/")
-        return (at,) * stays + (at + 1,) * goes
+    @property
+    def starts(self) -> tuple[tuple[int, int], ...]:
+        start = (1, self.automaton.spelled_at_start)
+        return (start, _WAITING) if self.released_by else (start,)
+
+    def moves(self, at: tuple[int, int], place: int, character: str) -> tuple[tuple[int, int], ...]:
+        """The states after one more character."""
+        if at == _WAITING:
+            return (at,)
+        states, spelled = self.automaton.advance(*at, place, character)
+        lower = states & -states
+        return tuple((bit, spelled & bit) for bit in (lower, states ^ lower) if bit)
+
+    def ends(self, at: tuple[int, int], place: int, harm: int) -> bool:
+        """Whether a text that ends here is matched, or released."""
+        if at == _WAITING:
+            return harm >= 3 - self.released_by or (self.released_by == GUARD_PATH and place in (DOT, DOTS))
+        return self.automaton.ends(*at, place)
 
 
-def _characters(tracks: Sequence[_GlobTrack], at: Sequence[int], fresh: str) -> Iterable[str]:
-    """One character of each relevant class: one that no pattern names, those that are named at these positions, and
-    the slash. Characters that are named elsewhere only help the patterns to avoid."""
-    named: list[str] = []
-    for track, position in zip(tracks, at, strict=True):
-        token = track.tokens[position] if position < len(track.tokens) else ""
-        if not track.loops[position] and token != "?":
-            return (token,) * bool(token)
-        if token and token != "?":
-            named.append(token)
-    return dict.fromkeys((fresh, *named, "/"))
+@dataclass(frozen=True, slots=True)
+class _Alphabet:
+    """One character of each relevant class."""
+
+    fresh: str
+    control: str
+    escapes: int
+    """The guard for which something unsafe helps a text to escape what is avoided."""
+
+    @classmethod
+    def of(cls, tracks: Sequence[_Track], avoided: Automaton) -> _Alphabet:
+        used = {token for track in tracks for token in track.tokens} | avoided.wants.keys()
+        control = next((character for character in _CONTROLS if character not in used), _CONTROLS[0])
+        guard = GUARD_PATH if avoided.paths else min(avoided.guarded, 1)
+        return cls(_fresh(used), control, max(guard, *(track.released_by for track in tracks), 0))
+
+    def at(
+        self, tracks: Sequence[_Track], at: Sequence[tuple[int, int]], place: int, kept_safe: int
+    ) -> Iterable[str]:
+        """The characters to try: one that no pattern names, those that are named at these positions, the slash, and
+        those that are unsafe where a wildcard may match them. Characters that are named elsewhere only help the
+        patterns to avoid."""
+        named: list[str] = []
+        guard = kept_safe
+        for track, some in zip(tracks, at, strict=True):
+            if some == _WAITING:
+                continue
+            position = some[0].bit_length() - 1
+            token = track.tokens[position] if position < len(track.tokens) else ""
+            if not track.automaton.loops & some[0] and token != "?":
+                return (token,) * bool(token)
+            if token and token != "?":
+                named.append(token)
+            guard = max(guard, track.guard)
+        unsafe = "\\" * (self.escapes > 0 and guard == 0)
+        if self.escapes == GUARD_PATH and guard < GUARD_PATH:
+            unsafe += self.control + "." * (place <= DOT)
+        return dict.fromkeys((self.fresh, *named, "/", *unsafe))
 
 
 def _fresh(used: set[str]) -> str:

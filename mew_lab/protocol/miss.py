@@ -10,7 +10,7 @@ import json
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node
-from mew_lab.protocol.pattern import AnyOf, Field, ObjectPattern, Selection
+from mew_lab.protocol.pattern import AnyOf, Field, ObjectPattern, Selection, loosened
 
 __all__ = ["QUOTED", "Miss", "miss", "quote", "spell"]
 
@@ -59,7 +59,12 @@ def spell(pattern: Node) -> str:
 
 def _miss(pattern: Node, value: object, path: str, meter: Meter) -> Miss:
     if not isinstance(pattern, ObjectPattern):
-        return Miss(0, f"wants {path} {_wanted(pattern)}, got {quote(value)}")
+        wants = f"wants {path} {_wanted(pattern)}, got {quote(value)}"
+        if isinstance(value, str) and loosened(pattern).holds(value, meter):
+            wants += (
+                "; no wildcard matches a part '.' or '..', an empty part, a control character or a backslash"
+            )
+        return Miss(0, wants)
     if not isinstance(value, dict):
         return Miss(0, f"wants {path} to be an object, got {quote(value)}")
     matched = 0
@@ -69,7 +74,12 @@ def _miss(pattern: Node, value: object, path: str, meter: Meter) -> Miss:
             matched += 1
         elif first is None:
             first = _member_miss(member, value, path, meter)
-    return Miss(matched + first.matched, first.sentence) if first else Miss(matched, f"wants {path} as it is")
+    if first:
+        return Miss(matched + first.matched, first.sentence)
+    more = None if pattern.free is None else pattern.surplus(value, meter)
+    if more is None:
+        return Miss(matched, f"wants {path} as it is")
+    return Miss(matched, f"wants nothing else in {path}, got {quote(more)}")
 
 
 def _member_miss(member: Field | Selection, value: dict[str, Any], path: str, meter: Meter) -> Miss:

@@ -38,6 +38,10 @@ class Meter:
     """Characters that a glob of several wildcards reads for one step."""
     AFFIX = 512
     """Characters that a glob of one star reads for one step."""
+    GUARDED = 512
+    """Characters that are searched for something unsafe for one step (R33)."""
+    SPELLED = 16
+    """Characters for one step to find out whether what is unsafe is spelled out."""
     REGEX = 32_768
     """Instructions x characters that an expression works through for one step."""
     COMPARED = MEMBERS = 1 << 62
@@ -73,6 +77,8 @@ class Budget(Meter):
 
     GLOB = 4
     AFFIX = 8_192
+    GUARDED = 64
+    SPELLED = 1
     REGEX = 64
     FEW_INSTRUCTIONS = 16
     FEW = 64  # characters that such an expression reads for one step

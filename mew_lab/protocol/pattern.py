@@ -4,14 +4,19 @@ Patterns and values are JSON; the module handles neither capabilities nor envelo
 type, or too costly to judge does not match. A negation needs a string, too. The tree is kept (`ObjectPattern.members`,
 `AnyOf.alternatives`, `Glob.tokens` …), so that patterns can be compared.
 
-Spec: §4.1 (Capability Matching), §4.2.
+A pattern is read by the rules of an edition: since edition 4 globs judge paths (R33, `strings`), and a payload may be
+closed (R34). A closed object has no member that its pattern does not name, by a literal key or by a glob. `loosened`
+reads a compiled pattern by the rules before that.
+
+Spec: §4.1 (Capability Matching), §4.2, rulings R33 and R34.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from mew_lab.errors import ConfigError
@@ -31,10 +36,13 @@ from mew_lab.protocol.strings import (
 )
 
 __all__ = [
+    "ANYTHING",
     "BUDGET",
     "AnyOf",
     "AnyString",
+    "Anything",
     "Anywhere",
+    "Closed",
     "Constant",
     "Field",
     "Glob",
@@ -50,10 +58,13 @@ __all__ = [
     "Selection",
     "compile_pattern",
     "compile_strings",
+    "loosened",
     "warnings",
 ]
 
 MAX_DEPTH: Final = 64
+_LONGEST_TOKEN: Final = 64
+_NAMES_PER_STEP: Final = 4
 _META: Final = frozenset(r".^$*+?{}[]\|()")
 
 
@@ -71,6 +82,35 @@ class Constant(Node):
         if self.value is None or isinstance(self.value, bool):
             return value is self.value
         return isinstance(value, (int, float)) and not isinstance(value, bool) and value == self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Anything(Node):
+    """Any value: of a member that a closed object may have beside those that its pattern names."""
+
+    @property
+    def source(self) -> object:
+        return {}
+
+    def holds(self, value: object, meter: Meter) -> bool:
+        return True
+
+
+ANYTHING: Final = Anything()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressToken(Node):
+    """A token of progress in `_meta`: a number or a short text."""
+
+    @property
+    def source(self) -> object:
+        return {}
+
+    def holds(self, value: object, meter: Meter) -> bool:
+        if isinstance(value, str):
+            return len(value) <= _LONGEST_TOKEN
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +189,21 @@ class Selection:
 
     Under a negation at least one string must be selected, and none of them may match the negated pattern. The reading
     "some value is not x" would be met by any second value.
+
+    In a closed object `beside` are the members that stand there by a literal key, else it is None. No other selected
+    object may then have members that the pattern does not name, whether it is the one that matches or not.
     """
 
     selector: KeyGlob | Anywhere | JSONPath
     pattern: Node
+    beside: frozenset[str] | None = None
 
     def holds(self, value: dict[str, object], meter: Meter) -> bool:
         alternatives = self.pattern.alternatives if isinstance(self.pattern, AnyOf) else (self.pattern,)
-        return any(self._one_holds(alternative, value, meter) for alternative in alternatives)
+        return any(
+            self._one_holds(alternative, value, meter) and self._one_names(alternative, value, meter)
+            for alternative in alternatives
+        )
 
     def _one_holds(self, pattern: Node, value: dict[str, object], meter: Meter) -> bool:
         selected = self.selector.select(value, meter)
@@ -170,25 +217,47 @@ class Selection:
                     return False
         return some_string
 
+    def _one_names(self, pattern: Node, value: dict[str, object], meter: Meter) -> bool:
+        if self.beside is None:
+            return True
+        meter.spend(len(value) // _NAMES_PER_STEP)
+        others = {name: item for name, item in value.items() if name not in self.beside}
+        return all(_names_all(pattern, item, meter) for item in self.selector.select(others, meter))
+
+    def names_all(self, value: dict[str, object], meter: Meter) -> bool:
+        """Whether no object that it selects has members that the pattern of a closed one does not name."""
+        return self._one_names(self.pattern, value, meter)
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectPattern(Node):
-    """An object, member by member; what it does not name is unconstrained, so `{}` matches any object."""
+    """An object, member by member; what it does not name is unconstrained, so `{}` matches any object.
+
+    A closed one has `free`: the members that may stand there without being named, with what their values have to
+    match. Any other that no key names is refused, so a closed `{}` matches only an object without members.
+    """
 
     members: tuple[Field | Selection, ...]
+    free: Mapping[str, Node] | None = field(hash=False)
+    _named: frozenset[str] = field(repr=False, compare=False)
     _exact: tuple[tuple[str, str], ...] = field(repr=False, compare=False)
     _rest: tuple[Field | Selection, ...] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, members: list[Field | Selection]) -> ObjectPattern:
+    def of(
+        cls, members: Iterable[Field | Selection], *, free: Mapping[str, Node] | None = None
+    ) -> ObjectPattern:
         """Orders the members by cost: literals (which cause most refusals), other fields, searches."""
+        members = tuple(members)
         exact = [
             member for member in members if isinstance(member, Field) and isinstance(member.pattern, Literal)
         ]
         fields = [member for member in members if isinstance(member, Field) and member not in exact]
         searches = [member for member in members if isinstance(member, Selection)]
         return cls(
-            tuple(members),
+            members,
+            free,
+            frozenset(member.name for member in members if isinstance(member, Field)),
             tuple((member.name, str(member.pattern.source)) for member in exact),
             (*fields, *searches),
         )
@@ -200,22 +269,94 @@ class ObjectPattern(Node):
             for member in self.members
         }
 
+    @property
+    def fields(self) -> dict[str, Node]:
+        """The patterns of the members that it names by a literal key."""
+        return {member.name: member.pattern for member in self.members if isinstance(member, Field)}
+
     def holds(self, value: object, meter: Meter) -> bool:
         if not isinstance(value, dict):
             return False
         for name, text in self._exact:
             if value.get(name) != text:
                 return False
-        for member in self._rest:  # noqa: SIM110 — a generator would cost half of the check
+        for member in self._rest:
             if not member.holds(value, meter):
                 return False
+        return self.free is None or self.surplus(value, meter) is None
+
+    def surplus(self, value: dict[str, object], meter: Meter) -> str | None:
+        """The first member of `value` that a closed object must not have; None where it has none."""
+        free = self.free or {}
+        meter.spend(1 + (len(value) + len(self.members)) // _NAMES_PER_STEP)
+        unnamed = [name for name in value if name not in self._named]
+        if not unnamed:
+            return None
+        globs = [
+            member.selector.glob
+            for member in self.members
+            if isinstance(member, Selection) and isinstance(member.selector, KeyGlob)
+        ]
+        for name in unnamed:
+            if name in free and free[name].holds(value[name], meter):
+                continue
+            for glob in globs:
+                meter.spend()
+                if glob.accepts(name, meter):
+                    break
+            else:
+                return name
+        return None
+
+
+def _names_all(pattern: Node, value: object, meter: Meter) -> bool:
+    """Whether `value` is no object, or one without members, at any depth, that a closed pattern does not name."""
+    meter.spend()
+    if not isinstance(value, dict) or not value:
         return True
+    if isinstance(pattern, AnyOf):
+        return any(_names_all(alternative, value, meter) for alternative in pattern.alternatives)
+    if not isinstance(pattern, ObjectPattern) or pattern.surplus(value, meter) is not None:
+        return False
+    return all(
+        _names_all(member.pattern, value.get(member.name), meter)
+        if isinstance(member, Field)
+        else member.names_all(value, meter)
+        for member in pattern.members
+    )
 
 
-def compile_pattern(pattern: object, *, key: str = "", depth: int = 0) -> Node:
+def loosened(node: Node) -> Node:
+    """A compiled pattern by the rules before edition 4: no glob is guarded, no object is closed."""
+    if isinstance(node, Glob):
+        return node.unguarded
+    if isinstance(node, Negation):
+        return Negation(node.inner.unguarded) if node.guard and isinstance(node.inner, Glob) else node
+    if isinstance(node, AnyOf):
+        others = tuple(map(loosened, node.others))
+        if all(new is old for new, old in zip(others, node.others, strict=True)):
+            return node
+        return AnyOf.of(tuple(map(loosened, node.alternatives)))
+    if isinstance(node, ObjectPattern):
+        inner = [loosened(member.pattern) for member in node.members]
+        if node.free is None and all(
+            new is member.pattern for new, member in zip(inner, node.members, strict=True)
+        ):
+            return node
+        return ObjectPattern.of(
+            Field(member.name, new) if isinstance(member, Field) else Selection(member.selector, new)
+            for member, new in zip(node.members, inner, strict=True)
+        )
+    return node
+
+
+def compile_pattern(
+    pattern: object, *, key: str = "", depth: int = 0, paths: bool = True, closed: Closed | None = None
+) -> Node:
     """Compiles any pattern that may stand in a payload.
 
-    `key` is the path to the pattern, for the error; `depth` is its depth of nesting.
+    `key` is the path to the pattern, for the error; `depth` is its depth of nesting. Without `paths` its globs are not
+    guarded, as by the rules before edition 4. `closed` is the place of a pattern that is closed.
 
     Raises:
         ConfigError: with the key path of the part that is no pattern.
@@ -225,15 +366,19 @@ def compile_pattern(pattern: object, *, key: str = "", depth: int = 0) -> Node:
     if depth > MAX_DEPTH:
         raise ConfigError(f"a pattern is nested more than {MAX_DEPTH} deep; no message is", key=key)
     if isinstance(pattern, str):
-        return compile_string(pattern, key=key)
+        return compile_string(pattern, key=key, paths=paths)
     if isinstance(pattern, (list, tuple)):
         return _any_of(
-            compile_pattern(alternative, key=f"{key}[{at}]", depth=depth + 1)
+            compile_pattern(alternative, key=f"{key}[{at}]", depth=depth + 1, paths=paths, closed=closed)
             for at, alternative in enumerate(pattern)
         )
     if isinstance(pattern, Mapping):
-        members = [_member(name, part, key=key, depth=depth) for name, part in pattern.items()]
-        return ObjectPattern.of(members)
+        beside = None if closed is None else frozenset(str(name) for name in pattern if not _selects(name))
+        members = [
+            _member(name, part, key=key, depth=depth, paths=paths, closed=closed, beside=beside)
+            for name, part in pattern.items()
+        ]
+        return ObjectPattern.of(members, free=None if closed is None else _free(closed, pattern))
     if (
         pattern is None
         or isinstance(pattern, (bool, int))
@@ -293,21 +438,69 @@ def _any_of(nodes: Iterator[Node]) -> AnyOf:
     return AnyOf.of(tuple(flat))
 
 
-def _member(name: object, pattern: object, *, key: str, depth: int) -> Field | Selection:
+def _member(
+    name: object,
+    pattern: object,
+    *,
+    key: str,
+    depth: int,
+    paths: bool,
+    closed: Closed | None,
+    beside: frozenset[str] | None,
+) -> Field | Selection:
     path = _below(key, name)
     if not isinstance(name, str):
         raise ConfigError(
             f"the key {name!r} is a {type(name).__name__}; a member's name is a string", key=path
         )
-    compiled = compile_pattern(pattern, key=path, depth=depth + 1)
+    if closed is not None and (name.startswith("$") or name == "**"):
+        raise ConfigError(
+            f"the key '{name}' selects at any depth, so it cannot tell which members a closed capability allows: name "
+            "them, or leave x-closed out",
+            key=path,
+        )
+    within = None if closed is None else closed.below(name)
+    compiled = compile_pattern(pattern, key=path, depth=depth + 1, paths=paths, closed=within)
     if name.startswith("$"):
         return Selection(JSONPath.of(name, key=path), compiled)
     if name == "**":
         return Selection(Anywhere(), compiled)
-    if is_glob(name):
+    if _selects(name):
         # An expression or a negation has no meaning in a key: only the wildcards are read.
-        return Selection(KeyGlob(ANY_STRING if name == "*" else Glob.of(name)), compiled)
+        return Selection(KeyGlob(ANY_STRING if name == "*" else Glob.of(name)), compiled, beside)
     return Field(name, compiled)
+
+
+def _selects(name: object) -> bool:
+    return isinstance(name, str) and (name.startswith("$") or is_glob(name))
+
+
+class Closed(Enum):
+    """The place of a closed pattern: a payload, its `params`, their `_meta`, or anything else below `params`."""
+
+    PAYLOAD = "payload"
+    PARAMS = "params"
+    META = "_meta"
+    BELOW = "below"
+
+    def below(self, name: str) -> Closed | None:
+        """The place of a member; None where it is not closed."""
+        if self is Closed.PAYLOAD:
+            return Closed.PARAMS if name == "params" else None
+        return Closed.META if self is Closed.PARAMS and name == "_meta" else Closed.BELOW
+
+
+_CLOSED_META: Final = ObjectPattern.of((), free={"progressToken": ProgressToken()})
+_FREE: Final[Mapping[Closed, Mapping[str, Node]]] = {
+    Closed.PAYLOAD: {"jsonrpc": ANYTHING, "id": ANYTHING},
+    Closed.PARAMS: {"_meta": _CLOSED_META, "arguments": ObjectPattern.of((), free={})},
+    Closed.META: _CLOSED_META.free or {},
+    Closed.BELOW: {},
+}
+
+
+def _free(closed: Closed, pattern: Mapping[object, object]) -> Mapping[str, Node]:
+    return {name: node for name, node in _FREE[closed].items() if name not in pattern}
 
 
 def _below(key: str, name: object) -> str:

@@ -11,9 +11,11 @@ is everything that one participant holds. `CapabilitySet.permit` finds its answe
 
 Each step is charged to a `Meter`. A message that costs more than the budget is not allowed, and the verdict states that.
 
-The gateway, `can_send` and the analysis of logs use this module. The space checks reserved kinds, pauses and shutdowns.
+A pattern is read by the rules of an edition, which `Capability.of` is given: by default the present ones. Before NARROW
+a glob did not judge paths (R33), and `x-closed` was a remark (R34). The gateway, `can_send` and the analysis of logs use
+this module. The space checks reserved kinds, pauses and shutdowns.
 
-Spec: §4.1, §4.2, §5.4.
+Spec: §4.1, §4.2, §5.4, rulings R33 and R34.
 """
 
 from __future__ import annotations
@@ -21,24 +23,51 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.cost import Candidates, steps
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import miss, quote, spell
 from mew_lab.protocol.node import SET_BUDGET, TOO_COSTLY, Budget, Meter, Node
-from mew_lab.protocol.pattern import AnyOf, Literal, compile_pattern, compile_strings
+from mew_lab.protocol.pattern import (
+    AnyOf,
+    Closed,
+    Literal,
+    ObjectPattern,
+    compile_pattern,
+    compile_strings,
+    loosened,
+)
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import utf8_size
 
-__all__ = ["PROFILES", "Capability", "CapabilitySet", "Verdict", "permit", "read_capabilities"]
+__all__ = [
+    "CLOSED",
+    "NARROW",
+    "PATTERNS",
+    "PROFILES",
+    "Capability",
+    "CapabilitySet",
+    "Verdict",
+    "edition_of",
+    "permit",
+    "read_capabilities",
+]
+
+NARROW: Final = 4
+"""The first edition of a space's rules by which globs judge paths (R33) and a capability may be closed (R34)."""
+PATTERNS: Final = ("closed", "paths")
+"""What a welcome calls the additions of edition NARROW to the pattern language."""
+CLOSED: Final = "x-closed"
+"""The member by which a capability permits the arguments that it names and no others."""
 
 KIND = 64
 ADDRESSEES = 16
 """Of a message that every set must be able to judge: the characters of its kind, and how many it addresses."""
 _PARTS = ("kind", "payload", "to")
 _REMARKS = ("id", "description")
+_CLOSED_KINDS = ("mcp/request", "mcp/proposal")
 _TOO_COSTLY = "it costs more to judge this message than one message may"
 _LOOKED_AT = 50
 """Capabilities that the search for the nearest looks at: a refusal must not cost more than its cause."""
@@ -72,6 +101,17 @@ class Capability:
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
+    def closed(self) -> bool:
+        """Whether it permits nothing but what it names."""
+        return isinstance(self.payload, ObjectPattern) and self.payload.free is not None
+
+    @property
+    def loose(self) -> Capability:
+        """The same capability by the rules before NARROW, which permits no less."""
+        loose: Capability = self._known.get("loose", self)
+        return loose
+
+    @property
     def text(self) -> str:
         """The pattern as compact JSON, written once."""
         if "text" not in self._known:
@@ -98,11 +138,12 @@ class Capability:
         return cost
 
     @classmethod
-    def of(cls, pattern: Mapping[str, Any], *, key: str = "") -> Capability:
-        """Compiles `pattern`: `{"kind": P, "payload": {…}?, "to": P?}`.
+    def of(cls, pattern: Mapping[str, Any], *, key: str = "", edition: int = NARROW) -> Capability:
+        """Compiles `pattern`: `{"kind": P, "payload": {…}?, "to": P?, "x-closed": true?}`.
 
-        `id`, `description` and `x-…` are kept and ignored. Any other member is refused: a misspelt `paylod` must not
-        permit everything. `key` is the path to the pattern, for the error.
+        `id`, `description` and any other `x-…` are kept and ignored. Any other member is refused: a misspelt `paylod`
+        must not permit everything, nor a misspelt `x-closed`. `key` is the path to the pattern, for the error;
+        `edition` numbers the rules by which it is read.
 
         Raises:
             ConfigError: with the key path of the fault.
@@ -120,6 +161,8 @@ class Capability:
                 and not (isinstance(name, str) and name.startswith("x-"))
             ):
                 raise ConfigError(_unknown(name), key=_path(key, str(name)))
+        narrow = edition >= NARROW
+        closed = narrow and _is_closed(pattern, key)
         if "kind" not in pattern:
             raise ConfigError("a capability needs a kind, such as 'chat' or 'mcp/*'", key=_path(key, "kind"))
         payload = None
@@ -128,10 +171,31 @@ class Capability:
                 raise ConfigError(
                     "the payload of a capability is an object of patterns", key=_path(key, "payload")
                 )
-            payload = compile_pattern(pattern["payload"], key=_path(key, "payload"))
+            payload = compile_pattern(
+                pattern["payload"],
+                key=_path(key, "payload"),
+                paths=narrow,
+                closed=Closed.PAYLOAD if closed else None,
+            )
         to = compile_strings(pattern["to"], key=_path(key, "to")) if "to" in pattern else None
         kind = compile_strings(pattern["kind"], key=_path(key, "kind"), kind=True)
-        return cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
+        made = cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
+        before = payload if payload is None else loosened(payload)
+        if before is not payload:  # made here, once, because what a revoke may cost does not allow for it
+            made._known["loose"] = cls(made.pattern, kind, before, to)
+        return made
+
+    @classmethod
+    def kept(cls, pattern: Mapping[str, Any], *, edition: int) -> Capability:
+        """Compiles a capability that an earlier edition may have accepted; what these rules refuse keeps its meaning.
+
+        Raises:
+            ConfigError: when no edition accepts it.
+        """
+        try:
+            return cls.of(pattern, edition=edition)
+        except ConfigError:
+            return cls.of(pattern, edition=0)
 
     def permits(self, kind: str, to: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> bool:
         """Whether a holder of this capability may send a message of this kind to these addressees with this payload."""
@@ -160,6 +224,7 @@ class CapabilitySet:
     Args:
         patterns: Capabilities of a configuration, a grant or a welcome.
         key: The path to them, for the error.
+        edition: The number of the rules by which they are read.
 
     Raises:
         ConfigError: with the key path, such as `[2].payload.params`.
@@ -167,8 +232,12 @@ class CapabilitySet:
 
     __slots__ = ("_by_kind", "_numbers", "_others", "_verdicts", "capabilities", "patterns")
 
-    def __init__(self, patterns: Iterable[Mapping[str, Any]] = (), *, key: str = "") -> None:
-        self._index(Capability.of(pattern, key=f"{key}[{at}]") for at, pattern in enumerate(patterns))
+    def __init__(
+        self, patterns: Iterable[Mapping[str, Any]] = (), *, key: str = "", edition: int = NARROW
+    ) -> None:
+        self._index(
+            Capability.of(pattern, key=f"{key}[{at}]", edition=edition) for at, pattern in enumerate(patterns)
+        )
 
     @classmethod
     def compiled(cls, capabilities: Iterable[Capability]) -> CapabilitySet:
@@ -298,17 +367,23 @@ class CapabilitySet:
         return sentence
 
 
-def read_capabilities(patterns: Iterable[Mapping[str, Any]]) -> tuple[CapabilitySet, list[ConfigError]]:
+def edition_of(patterns: Iterable[str]) -> int:
+    """The edition by which a gateway reads patterns whose welcome names these additions to the pattern language."""
+    return NARROW if set(PATTERNS) <= set(patterns) else 0
+
+
+def read_capabilities(
+    patterns: Iterable[Mapping[str, Any]], *, edition: int = NARROW
+) -> tuple[CapabilitySet, list[ConfigError]]:
     """Returns the set of the patterns that can be read, and the errors of the others, which permit nothing."""
-    readable, faults = [], []
+    readable: list[Capability] = []
+    faults: list[ConfigError] = []
     for pattern in patterns:
         try:
-            CapabilitySet([pattern])
+            readable.append(Capability.of(pattern, key=f"[{len(readable) + len(faults)}]", edition=edition))
         except ConfigError as fault:
             faults.append(fault)
-        else:
-            readable.append(pattern)
-    return CapabilitySet(readable), faults
+    return CapabilitySet.compiled(readable), faults
 
 
 def permit(
@@ -317,8 +392,9 @@ def permit(
     *,
     to: Sequence[str] = (),
     payload: Mapping[str, Any] | None = None,
+    edition: int = NARROW,
 ) -> Verdict:
-    """Decides whether a holder of `capabilities` may send the message.
+    """Decides whether a holder of `capabilities` may send the message, by the rules of an edition.
 
     It compiles the patterns for one answer. For many answers keep a `CapabilitySet`.
 
@@ -327,7 +403,55 @@ def permit(
 
     Spec: §4.2.
     """
-    return CapabilitySet(capabilities).permit(kind, to, payload)
+    return CapabilitySet(capabilities, edition=edition).permit(kind, to, payload)
+
+
+def _is_closed(pattern: Mapping[str, Any], key: str) -> bool:
+    """Whether a capability is closed.
+
+    Raises:
+        ConfigError: where `x-closed` is misspelt, neither true nor false, or stands where nothing could be closed.
+    """
+    for name in pattern:
+        if name.startswith("x-") and name != CLOSED and _is_near(name, CLOSED):
+            raise ConfigError(
+                f"a capability has no key '{name}'; did you mean '{CLOSED}'?", key=_path(key, name)
+            )
+    closed = pattern.get(CLOSED, False)
+    if not isinstance(closed, bool):
+        raise ConfigError(f"{CLOSED} is true or false, not {quote(closed)}", key=_path(key, CLOSED))
+    if not closed:
+        return False
+    kinds = pattern.get("kind")
+    for kind in kinds if isinstance(kinds, (list, tuple)) and kinds else (kinds,):
+        if kind not in _CLOSED_KINDS:
+            raise ConfigError(
+                f"{CLOSED} closes the arguments of calls, so its kind is {' or '.join(_CLOSED_KINDS)}, not "
+                f"{quote(kind)}",
+                key=_path(key, CLOSED),
+            )
+    payload = pattern.get("payload")
+    if not isinstance(payload, Mapping) or "params" not in payload:
+        raise ConfigError(
+            f"{CLOSED} needs a payload that names params: without it nothing would be permitted",
+            key=_path(key, CLOSED),
+        )
+    return True
+
+
+def _is_near(name: str, word: str) -> bool:
+    """Whether at most two characters have to be inserted, removed or replaced to turn one into the other."""
+    if abs(len(name) - len(word)) > 2:
+        return False
+    row = list(range(len(word) + 1))
+    for at, character in enumerate(name, 1):
+        before, row[0] = row[0], at
+        for column, other in enumerate(word, 1):
+            before, row[column] = (
+                row[column],
+                min(row[column] + 1, row[column - 1] + 1, before + (character != other)),
+            )
+    return row[-1] <= 2
 
 
 def _copied(value: Any) -> Any:

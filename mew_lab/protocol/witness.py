@@ -1,10 +1,10 @@
 """Searches a message that one capability permits and others do not. `permits` confirms it before it is returned.
 
 The message is made from the pattern, with a shortest string for every string in it. If another capability permits it,
-the search changes its places one after the other to avoid that. A message that is returned is certain; without one
-nothing is proved.
+the search changes its places one after the other to avoid that. A closed capability that permits it is avoided by one
+member more, where the pattern allows it. A message that is returned is certain; without one nothing is proved.
 
-Spec: §4.1, §4.2.
+Spec: §4.1, §4.2, ruling R34.
 """
 
 from __future__ import annotations
@@ -39,10 +39,21 @@ def witness(
 ) -> dict[str, Any] | None:
     """A message `{kind, to, payload}` that `permitting` permits and none of `others` does, None if none was
     found. The search is paid from `meter`, or from a budget of STEPS."""
+    closed = () if permitting.closed else [other for other in others if other.closed]
+    rest = [other for other in others if not other.closed] if closed else others
     try:
-        message = _WitnessSearch(meter or Meter(STEPS)).message(permitting, others)
+        message = _WitnessSearch(meter or Meter(STEPS)).message(permitting, rest)
     except TOO_COSTLY:
         return None
+    if closed and message is not None and any(other.permits(**message) for other in closed):
+        message = next(
+            (
+                more
+                for more in _with_one_more(message)
+                if permitting.permits(**more) and not any(other.permits(**more) for other in closed)
+            ),
+            None,
+        )
     if (
         message is None
         or any(other.permits(**message) for other in others)
@@ -50,6 +61,25 @@ def witness(
     ):
         return None
     return message
+
+
+def _with_one_more(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The message with one argument more, else with one more member of `params` or of its payload."""
+    payload = message["payload"]
+    params = payload.get("params")
+    if isinstance(params, dict):
+        arguments = params.get("arguments", {})
+        if isinstance(arguments, dict):
+            yield {**message, "payload": {**payload, "params": {**params, "arguments": _more(arguments)}}}
+        yield {**message, "payload": {**payload, "params": _more(params)}}
+    yield {**message, "payload": _more(payload)}
+
+
+def _more(members: dict[str, Any]) -> dict[str, Any]:
+    number = 1
+    while f"more{number}" in members:
+        number += 1
+    return {**members, f"more{number}": True}
 
 
 class _WitnessSearch:

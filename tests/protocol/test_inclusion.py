@@ -21,6 +21,7 @@ from ..conftest import examples
 slow_string: Any = runpy.run_path(str(Path(__file__).with_name("slow_matcher.py")))["slow_string"]
 
 SHORT = ["".join(one) for length in range(6) for one in itertools.product("ab/", repeat=length)]
+HOSTILE = ["".join(one) for length in range(6) for one in itertools.product("a./\\\n", repeat=length)]
 PLENTY = 1_000_000
 
 
@@ -63,6 +64,44 @@ def test_what_is_found_is_one_and_where_nothing_is_found_there_is_none(
         assert not others or len(text) <= len(others[0])
     else:
         assert others == []
+
+
+paths = st.text("a./*?", max_size=5) | st.text("a./*\\\n", max_size=4)
+paths = paths.filter(lambda one: not (len(one) > 2 and one[0] == one[-1] == "/"))
+path_patterns = paths | paths.filter(bool).filter(lambda one: one[0] != "/").map(lambda one: "!" + one)
+
+
+@pytest.mark.threat(20)
+@settings(max_examples=examples(600), deadline=None)
+@given(
+    inside=st.lists(path_patterns, max_size=2),
+    outside=st.lists(path_patterns, max_size=3),
+    guarded=st.sampled_from([("inside", "outside"), ("inside",), ("outside",)]),
+)
+@example(inside=["*"], outside=["**/**", "?*", "!**."], guarded=("inside", "outside"))
+@example(inside=["!a/**"], outside=["!a*"], guarded=("inside", "outside"))
+@example(inside=["**"], outside=["a**", "**/**", "!a/**"], guarded=("outside",))
+def test_guarded_globs_are_searched_as_they_are_judged(
+    inside: list[str], outside: list[str], guarded: tuple[str, ...]
+) -> None:
+    def all_of(texts: list[str], which: str) -> list[Word]:
+        words = [compile_string(one, key="", paths=which in guarded) for one in texts]
+        return [word for word in words if isinstance(word, Word)]
+
+    text = find(all_of(inside, "inside"), all_of(outside, "outside"), meter=Meter(PLENTY))
+
+    def fits(some: str) -> bool:
+        return all(slow_string(one, some, paths="inside" in guarded) for one in inside) and not any(
+            slow_string(one, some, paths="outside" in guarded) for one in outside
+        )
+
+    others = (one for one in HOSTILE if one and fits(one))
+    if text is None:
+        assert next(others, None) is None and not fits("")
+        return
+    assert fits(text)
+    first = next(others, None)
+    assert (first is None or len(text) <= len(first)) if text else first is None
 
 
 @pytest.mark.parametrize(

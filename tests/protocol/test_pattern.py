@@ -119,6 +119,38 @@ VALUES: list[tuple[Any, Any, bool, str]] = [
     ("??*", "ab", True, "? and *"),
     ("??*", "a", False, "? and *"),
     ("a?", "a\N{GRINNING FACE}", True, "? is one character, also beyond the first plane"),
+    # paths (R33)
+    ("src/**", "src/a/b.py", True, "an ordinary path"),
+    ("src/**", "src/.git/..a/a..", True, "dots that are no whole segment"),
+    ("src/**", "src/a/", True, "a trailing empty segment"),
+    ("**/a", "/a", True, "a leading empty segment"),
+    ("src/**", "src/../secrets/k.key", False, "a segment .."),
+    ("src/**", "src/..", False, "a segment .. at the end"),
+    ("src/**", "src/./a", False, "a segment ."),
+    ("src/**", "src//a", False, "an empty segment"),
+    ("src/**", "src/a\nb", False, "a control character"),
+    ("src/**", "src/a\x85b", False, "a control character of the second block"),
+    ("src/**", "src/a\x7fb", False, "delete"),
+    ("src/**", "src/a\\b", False, "a backslash"),
+    ("src/*", "src/..", False, "* is no segment .."),
+    ("src/??", "src/..", False, "nor is ?"),
+    ("**.key", "../a.key", False, "a segment .. at the start"),
+    ("src/../**", "src/../a", True, "a segment that is spelled out"),
+    ("src/../**", "src/../../a", False, "another is not"),
+    ("releases/*.*.*/notes", "releases/../notes", False, "*.*.* does not spell .. out"),
+    ("https://h/**", "https://h/a", True, "an empty segment that is spelled out"),
+    ("https://h/**", "https://h//a", False, "another is not"),
+    ("c:\\src\\*", "c:\\src\\a", True, "backslashes that are spelled out"),
+    ("c:\\src\\*", "c:\\src\\..\\a", False, "another is not"),
+    ("*.py", "a\\b.py", False, "a backslash is unsafe for every glob"),
+    ("*.py", "a\nb.py", True, "a control character only for paths"),
+    ("*", "..\\\n//", True, "a whole * is any string"),
+    ("**", "..\\\n//", True, "a whole ** is any string"),
+    ("!**/etc/**", "/a/../etc/b", False, "nor the negation"),
+    ("!**/etc/**", "/a/./b", False, "an unsafe text satisfies neither"),
+    ("!**/etc/**", "/a/b", True, "a safe one satisfies the negation"),
+    ("!a/b", "a/./b", True, "a literal is no glob"),
+    (["!src/**", "b"], "src/../a", False, "in a list"),
     # **
     ("/home/**", "/home/a/b", True, "** is .*"),
     ("/home/**", "/home/", True, "** is .*"),
@@ -130,7 +162,7 @@ VALUES: list[tuple[Any, Any, bool, str]] = [
     ("**", 3, False, "type mismatch: no match"),
     ("***", "a/b", True, "** and *"),
     ("a**b", "ab", True, "** is .*"),
-    ("a**b", "a/\n/b", True, "** is everything"),
+    ("a**b", "a/é/b", True, "** is everything"),
     ("**a/*", "b/a/c", True, "** and *"),
     ("**a/*", "b/a/c/d", False, "** and *: what the last star may not cross"),
     ("*/**", "a/b/c", True, "* and **"),
@@ -308,13 +340,15 @@ def test_the_table_is_as_long_as_promised() -> None:
 
 # Small alphabets, so that about as many pairs match as do not.
 names = st.sampled_from(["a", "b", "ab", "a/b", "*"])
-texts = st.text("ab/", max_size=5)
+texts = st.text("ab/", max_size=5) | st.text("a/.\\\n", max_size=6)
 values = st.recursive(
     st.one_of(texts, st.sampled_from([0, 1, 1.0, 0.5, True, False, None, BIG, float(BIG)])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=8,
 )
-globs = st.text("ab/*?", max_size=6).filter(lambda text: not (len(text) > 2 and text[0] == text[-1] == "/"))
+globs = (st.text("ab/*?", max_size=6) | st.text("a/.*?\\\n", max_size=7)).filter(
+    lambda text: not (len(text) > 2 and text[0] == text[-1] == "/")
+)
 negations = globs.filter(bool).map(lambda text: "!" + text)
 expressions = st.sampled_from(["/a+/", "/(a|b)*/", "/a?b/", "/[^\\/]*/", "/.*/", "/b\\/a/"])
 keys = st.sampled_from(
@@ -346,8 +380,22 @@ def test_fast_and_slow_agree(pattern: Any, value: Any) -> None:
 @pytest.mark.req("P-4.2-2")
 @settings(max_examples=examples(500), deadline=None)
 @given(pattern=globs | negations, text=texts)
+@example(pattern="a/*.*.*", text="a/..")
+@example(pattern="**../a", text="a/../a")
+@example(pattern="a/..*", text="a/..")
+@example(pattern="a//**", text="a///a")
+@example(pattern="a/?./..", text="a/a./..")
 def test_fast_and_slow_globs_agree(pattern: str, text: str) -> None:
-    assert compile_pattern(pattern).matches(text) is slow_match(pattern, text)
+    for paths in (True, False):
+        judged = compile_pattern(pattern, paths=paths).matches(text)
+        assert judged is slow_match(pattern, text, paths=paths)
+
+
+@pytest.mark.threat(21)
+@settings(max_examples=examples(1000), deadline=None)
+@given(pattern=patterns, value=values | objects)
+def test_no_value_matches_that_earlier_rules_refused(pattern: Any, value: Any) -> None:
+    assert compile_pattern(pattern, paths=False).matches(value) or not compile_pattern(pattern).matches(value)
 
 
 @settings(max_examples=examples(300), deadline=None)

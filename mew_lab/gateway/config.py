@@ -29,7 +29,7 @@ from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.shares import JournalLimits
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.filename import MAX_SPACE, is_space_id
-from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.permit import CLOSED, Capability
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.protocol.visible import visible
 from mew_lab.settings.faults import Fault, NestedFaults
@@ -93,6 +93,7 @@ def _faults_of(pattern: Mapping[str, Any]) -> Iterator[ConfigError]:
             judged.add(fault.key)
             if fault.key == "kind":
                 rest["kind"] = "any"
+                rest.pop(CLOSED, None)  # it depends on the kind
             else:
                 _take_out(rest, fault.key)
         else:

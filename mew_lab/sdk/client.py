@@ -43,7 +43,7 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_wel
 from mew_lab.protocol import frames
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
-from mew_lab.protocol.permit import CapabilitySet, read_capabilities
+from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
 from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -414,7 +414,8 @@ class MEWClient:
             self._admit(welcome, envelope.payload)
 
     def _admit(self, welcome: Welcome, payload: dict[str, Any]) -> None:
-        self.capabilities, faults = read_capabilities(welcome.patterns)
+        edition = edition_of(welcome.extension.get("patterns", ()))
+        self.capabilities, faults = read_capabilities(welcome.patterns, edition=edition)
         for fault in faults:
             self._errors(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
         self.extension = welcome.extension

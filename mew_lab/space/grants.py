@@ -104,7 +104,10 @@ def enrol(turn: Turn, event: Enrolled) -> None:
     owner = state.runtime_owners.get(name.casefold(), name)
     if owner != name and not is_free(turn, name, owner):
         raise ValueError(f"{name!r} cannot be enrolled: the name belongs to participant {owner!r}")
-    capabilities = [Capability.of(pattern, key=f"[{at}]") for at, pattern in enumerate(event.capabilities)]
+    capabilities = [
+        Capability.of(pattern, key=f"[{at}]", edition=state.edition)
+        for at, pattern in enumerate(event.capabilities)
+    ]
     configured = state.configured_rights(capabilities)
     configured_size([*capabilities, *state.baseline], "", state.limits)
     turn.record(
@@ -136,7 +139,7 @@ def grant(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     within(state, giver, state.taken[share], state.limits.grants, "grants")
     end = read_end(envelope, recipient=recipient.name, now=turn.now) if state.edition else End(recipient.name)
     rights_of_giver = standing(state, giver.name, turn.now, meter=turn.meter)
-    capabilities = capabilities_in(envelope, "capabilities", meter=turn.meter)
+    capabilities = capabilities_in(envelope, "capabilities", edition=state.edition, meter=turn.meter)
     try:
         for capability in capabilities:
             coverage = possession(rights_of_giver.capabilities, capability, turn.meter)
@@ -187,7 +190,7 @@ def revoke(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
                 "invalid_request", f"{envelope.kind} by patterns requires a recipient in its payload"
             )
         try:
-            patterns = capabilities_in(envelope, "capabilities", meter=turn.meter)
+            patterns = capabilities_in(envelope, "capabilities", edition=0, meter=turn.meter)
         except Refusal as refusal:
             if refusal.code != "limit_exceeded":
                 raise
@@ -329,12 +332,13 @@ def _held_under(turn: Turn, grant_id: str, recipient: Member | None) -> list[tup
 
 def _overlap(turn: Turn, patterns: list[Capability], held: Capability) -> str:
     """Whether a held capability falls under the patterns: `all` of it, a `part`, or nothing (``)."""
-    # An undecided right is revoked: it is safer to take too much than too little.
+    # An undecided right is revoked: it is safer to take too much than too little. Both are read by the rules before
+    # NARROW, so that no revoke takes less than it did by them (R33).
     try:
         touching = [capability for capability in patterns if not disjoint(capability, held, meter=turn.meter)]
         if not touching:
             return ""
-        return "part" if possesses(touching, held, meter=turn.meter).answer == "no" else "all"
+        return "part" if possesses(touching, held.loose, meter=turn.meter).answer == "no" else "all"
     except OverBudget:
         return "all"
 

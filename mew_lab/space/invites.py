@@ -65,7 +65,7 @@ def invite(turn: Turn, sender: Sender, envelope: Envelope) -> Outcome:
     share = ("invites", state.root(sender.member.name))
     within(state, sender.member, state.taken[share], state.limits.invites, "invites")
     wanted = (
-        capabilities_in(envelope, "initial_capabilities", empty=True, meter=turn.meter)
+        capabilities_in(envelope, "initial_capabilities", edition=state.edition, empty=True, meter=turn.meter)
         if "initial_capabilities" in envelope.payload
         else list(_STARTER.capabilities)
     )
@@ -120,7 +120,7 @@ def _granted(
     """The rights of a requested capability: those in the starter profile stand by themselves."""
     giver = sender.member
     granted = []
-    for single in _singles(capability):
+    for single in _singles(capability, turn.state.edition):
         starter = possession(_STARTER, single, turn.meter).answer == "yes"
         if not starter:
             coverage = possession(rights.capabilities, single, turn.meter)
@@ -136,11 +136,11 @@ def _granted(
     )
 
 
-def _singles(capability: Capability) -> list[Capability]:
+def _singles(capability: Capability, edition: int) -> list[Capability]:
     kind = capability.pattern["kind"]
     if not isinstance(kind, list):
         return [capability]
-    return [Capability.of({**capability.pattern, "kind": single}) for single in kind]
+    return [Capability.of({**capability.pattern, "kind": single}, edition=edition) for single in kind]
 
 
 def _without_email(envelope: Envelope) -> Envelope | None:

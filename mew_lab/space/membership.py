@@ -13,6 +13,7 @@ from typing import Any
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import EXTENSION
 from mew_lab.protocol.own import OWN
+from mew_lab.protocol.permit import PATTERNS
 from mew_lab.space.events import LOG_SINK, Close, Joined, Left
 from mew_lab.space.shares import admissible
 from mew_lab.space.state import LiveConnection, Member, is_participant_id
@@ -105,7 +106,7 @@ def _extension(turn: Turn) -> dict[str, Any]:
     return {
         "edition": state.edition,
         "own": list(OWN),
-        "patterns": [],
+        "patterns": list(PATTERNS),
         "message_bytes": state.message_bytes,
     }
 

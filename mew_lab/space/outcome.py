@@ -78,9 +78,9 @@ def too_costly(sender: Sender, envelope: Envelope, what: str) -> Refusal:
 
 
 def capabilities_in(
-    envelope: Envelope, key: str, *, empty: bool = False, meter: Meter | None = None
+    envelope: Envelope, key: str, *, edition: int, empty: bool = False, meter: Meter | None = None
 ) -> list[Capability]:
-    """The capability patterns of a payload, compiled; the cost is charged to `meter` beforehand.
+    """The capability patterns of a payload, read by the rules of `edition`; the cost is charged to `meter` beforehand.
 
     Raises:
         Refusal: with the key path of the fault, or `limit_exceeded`.
@@ -103,6 +103,9 @@ def capabilities_in(
                 "messages, or with fewer expressions and shorter repetitions",
             ) from None
     try:
-        return [Capability.of(pattern, key=f"payload.{key}[{at}]") for at, pattern in enumerate(value)]
+        return [
+            Capability.of(pattern, key=f"payload.{key}[{at}]", edition=edition)
+            for at, pattern in enumerate(value)
+        ]
     except ConfigError as fault:
         raise Refusal("invalid_capability", f"{envelope.kind}: {fault}", key=fault.key or "") from None

@@ -57,7 +57,7 @@ def restore(space: Space, text: str) -> None:
         for name in snapshot:
             if name not in known or name in OPENED:
                 raise ValueError(f"a space knows no {name[:40]!r}")
-        values = {name: _make(value) for name, value in snapshot.items()}
+        values = {name: _make(value, snapshot.get("edition", 0)) for name, value in snapshot.items()}
         for name, value in values.items():
             before = known[name]
             if before is not None and type(before) is not type(value):
@@ -110,13 +110,13 @@ MAKERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _make(value: Any) -> Any:
+def _make(value: Any, edition: int) -> Any:
     if isinstance(value, dict):
-        return Capability.of(value[""])
+        return Capability.kept(value[""], edition=edition)
     if not isinstance(value, list):
         return value
     name, *parts = value
     for kind, called in MAPPINGS.items():
         if name == called:
-            return kind({_make(key): _make(entry) for key, entry in parts})
-    return MAKERS[name](*map(_make, parts))
+            return kind({_make(key, edition): _make(entry, edition) for key, entry in parts})
+    return MAKERS[name](*(_make(part, edition) for part in parts))

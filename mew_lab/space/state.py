@@ -44,8 +44,9 @@ its last inviter.
 2: a grant by a right of limited uses stood by any other right of its granter when these uses were spent, and a
 participant that was invited by a last use kept its dependent rights.
 
-3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`), and a withdraw of an own
-proposal, or a cancel of an own chat message, needed a capability.
+3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`), a withdraw of an own proposal, or
+a cancel of an own chat message, needed a capability, a glob matched any part of a path (R33), and `x-closed` was a
+remark (R34).
 """
 OWN_CHATS, CHATS = 1000, 20_000
 """The ids of chat messages that are remembered: of one participant, and of all."""
@@ -218,7 +219,7 @@ class State:
         self.owner = owner  # the participant that cannot be revoked or kicked
         self.message_bytes = limit  # bytes of the longest message
         self.limits = limits
-        self.baseline = tuple(Capability.of(pattern) for pattern in baseline)
+        self.baseline = tuple(Capability.of(pattern, edition=edition) for pattern in baseline)
         self.members: dict[str, Member] = {}
         self.connections: dict[str, LiveConnection] = {}  # in order of arrival: the order of delivery
         self.sinks: dict[str, LiveConnection] = {}
@@ -251,8 +252,17 @@ class State:
         return Rights(Held(capability) for capability in (*capabilities, *self.baseline))
 
     def advance(self, edition: int) -> None:
-        """Switches to the rules of a later edition, and to its limits where the journal has none."""
+        """Switches to the rules of a later edition, and to its limits where the journal has none.
+
+        All capabilities are read by them. One that they refuse keeps its meaning.
+        """
         self.edition = edition
+        self.baseline = tuple(Capability.kept(held.pattern, edition=edition) for held in self.baseline)
+        for member in self.members.values():
+            member.rights = Rights(
+                held._replace(capability=Capability.kept(held.capability.pattern, edition=edition))
+                for held in member.rights.held
+            )
         bounds = {name: getattr(LIMITS, name) for name in UNBOUNDED}
         set_names = {name for name, none in UNBOUNDED.items() if getattr(self.limits, name) != none}
         self.limits = self.limits._replace(

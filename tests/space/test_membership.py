@@ -312,6 +312,11 @@ def test_a_welcome_says_what_the_gateway_does_beyond_the_specification_from_edit
 ) -> None:
     space = Space("demo", epoch=1, participants={"bot": []}, limit=4096, edition=edition)
     welcome = Step(space.step(Joined("c1", "bot", "bot", "websocket"), START)).said("system/welcome")
-    told = {"edition": 4, "own": ["mcp/withdraw", "chat/cancel"], "patterns": [], "message_bytes": 4096}
+    told = {
+        "edition": 4,
+        "own": ["mcp/withdraw", "chat/cancel"],
+        "patterns": ["closed", "paths"],
+        "message_bytes": 4096,
+    }
     assert welcome.payload.get("x-mew-lab") == (told if edition >= 4 else None)
     assert welcome.raw == compact(welcome.members)

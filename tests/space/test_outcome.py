@@ -26,11 +26,13 @@ def test_a_text_that_is_required_is_a_string_with_something_in_it(value: object)
 
 
 def test_capabilities_are_compiled_and_a_fault_is_named_by_its_path() -> None:
-    [one] = capabilities_in(envelope(can=[{"kind": "chat"}]), "can")
+    [one] = capabilities_in(envelope(can=[{"kind": "chat"}]), "can", edition=4)
     assert one.permits("chat")
-    assert capabilities_in(envelope(can=[]), "can", empty=True) == []
+    assert capabilities_in(envelope(can=[]), "can", edition=4, empty=True) == []
     with pytest.raises(Refusal) as refused:
-        capabilities_in(envelope(can=[{"kind": "chat"}, {"kind": "chat", "payload": {"a": "/(/"}}]), "can")
+        capabilities_in(
+            envelope(can=[{"kind": "chat"}, {"kind": "chat", "payload": {"a": "/(/"}}]), "can", edition=4
+        )
     assert (refused.value.code, refused.value.payload["key"]) == (
         "invalid_capability",
         "payload.can[1].payload.a",

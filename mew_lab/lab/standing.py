@@ -100,7 +100,7 @@ def classify(session: Session, standing: ParticipantStanding) -> ParticipantKind
 
 @lru_cache(maxsize=2000)
 def _classify(texts: tuple[str, ...]) -> ParticipantKind:
-    held, _ = read_capabilities([json.loads(text) for text in texts])
+    held, _ = read_capabilities([json.loads(text) for text in texts], edition=0)
     may = {
         kind for kind in _TELLING if any(capability.kind.matches(kind) for capability in held.capabilities)
     }

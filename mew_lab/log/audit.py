@@ -138,6 +138,7 @@ class _RecordedGrant(NamedTuple):
     record: Record
     conferred: tuple[Held, ...]
     held: tuple[Held, ...] | None
+    edition: int = 0
 
 
 class RecordMatches:
@@ -260,14 +261,15 @@ def _read_grant(id: str, history: StateHistory) -> _RecordedGrant | None:
         return None
     record = history.record(what)
     try:
-        members = history.restore(record.seq).state.members
+        state = history.restore(record.seq).state
     except JournalError:
         return _RecordedGrant(record, (), None)
+    members = state.members
     conferred = tuple(
         right for member in members.values() for right in member.rights.held if right.grant == id
     )
     held = tuple(right for right in members[record.participant].rights.held if right.grant != id)
-    return _RecordedGrant(record, conferred, held)
+    return _RecordedGrant(record, conferred, held, state.edition)
 
 
 def _trace_origins(right: AuditedRight, history: StateHistory) -> tuple[GrantOrigin, ...]:
@@ -301,16 +303,16 @@ def _trace_grant(right: AuditedRight, grant: _RecordedGrant | None) -> GrantOrig
         record.participant,
         str(recipient),
         AuditedRight.of(record),
-        None if grant.held is None else _find_cover(right, grant.conferred, grant.held),
+        None if grant.held is None else _find_cover(right, grant.conferred, grant.held, grant.edition),
     )
 
 
 def _find_cover(
-    right: AuditedRight, conferred: Sequence[Held], held: Sequence[Held]
+    right: AuditedRight, conferred: Sequence[Held], held: Sequence[Held], edition: int
 ) -> tuple[AuditedRight, ...] | None:
     """A small subset of the held capabilities that covers the right; None where the pattern cannot be read."""
     try:
-        wanted = Capability.of(read_members(right.pattern) or {})
+        wanted = Capability.kept(read_members(right.pattern) or {}, edition=edition)
     except ConfigError:
         return None
     if any(own.rooted and own.capability.pattern == wanted.pattern for own in conferred):

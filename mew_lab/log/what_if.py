@@ -29,7 +29,7 @@ from mew_lab.log.state_replay import LineHeader, StateReplay, top_level
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import HANDLES
 from mew_lab.protocol.own import OWN
-from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.permit import CLOSED, NARROW, Capability, CapabilitySet
 from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import count_of, parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
@@ -94,6 +94,8 @@ class WhatIf:
         unknown: How many refused messages could not be judged, because only their beginning is kept.
         exact: Whether consequences were followed.
         snapshot: Whether only those behind the snapshot with which the journal begins were followed.
+        edition: The edition of the rules at the end of the log.
+        closed: Whether closed capabilities were supposed, which rules before NARROW read as open ones.
     """
 
     def __init__(
@@ -104,12 +106,16 @@ class WhatIf:
         unknown: int,
         exact: bool,
         snapshot: bool = False,
+        edition: int = NARROW,
+        closed: bool = False,
     ) -> None:
         self.rows = tuple(rows)
         self.judged = judged
         self.unknown = unknown
         self.exact = exact
         self.snapshot = snapshot
+        self.edition = edition
+        self.closed = closed
 
     @property
     def allowed(self) -> tuple[OtherVerdict, ...]:
@@ -139,6 +145,13 @@ class WhatIf:
         )
 
     @property
+    def remark(self) -> str:
+        """A sentence where the rules of the log ignore a part of what is supposed; empty where they do not."""
+        if not self.closed or self.edition >= NARROW:
+            return ""
+        return f"The rules of this log (edition {self.edition}) ignore {CLOSED}: other arguments counted as allowed."
+
+    @property
     def frame(self) -> pd.DataFrame:
         """The messages as a table, both verdicts side by side, with its columns also where it has no rows."""
         import pandas as pd
@@ -155,7 +168,8 @@ class WhatIf:
             text += (
                 f"; {count_of(self.unknown, 'refused message')} not known, since only the beginning is kept"
             )
-        return f"{text}. {self.about}"
+        ignored = f" {self.remark}" if self.remark else ""
+        return f"{text}. {self.about}{ignored}"
 
     def __repr__(self) -> str:
         return f"<WhatIf: {self}>"
@@ -199,21 +213,28 @@ class OtherRights:
                 "nothing is supposed: give capabilities={participant: […]}, more={participant: […]} or grants={id: […]}"
             )
 
+    @property
+    def closed(self) -> bool:
+        """Whether one of them is closed."""
+        every = (*self.configured.values(), *self.more.values(), *self.grants.values())
+        return any(capability.closed for capabilities in every for capability in capabilities)
+
     def of(self, space: Space, member: Member) -> Rights:
-        """The rights that the member would hold where it holds its present ones."""
+        """The rights that the member would hold where it holds its present ones, by the rules of the space."""
         name, held = member.name, member.rights.held
+        edition = space.state.edition
         if name in self.configured:
-            configured = space.state.configured_rights(self.configured[name]).held
+            configured = space.state.configured_rights(_read(self.configured[name], edition)).held
         else:
             configured = tuple(right for right in held if not right.grant)
-        own = [*configured, *(Held(capability) for capability in self.more.get(name, ()))]
+        own = [*configured, *(Held(capability) for capability in _read(self.more.get(name, ()), edition))]
         for right in held:
             if right.grant and right.grant not in self.grants:
                 own.append(right)
         for id, capabilities in self.grants.items():
             given = next((right for right in held if right.grant == id), None)
             if given is not None:
-                own += [given._replace(capability=capability) for capability in capabilities]
+                own += [given._replace(capability=capability) for capability in _read(capabilities, edition)]
         return Rights(own)
 
     def concerns(self, member: Member) -> bool:
@@ -265,6 +286,10 @@ class OtherRights:
                 raise ConfigError(
                     f"no grant {one_line(id, 60)!r} is in this log; log.at(seq).grants lists those of a point"
                 )
+
+
+def _read(capabilities: Iterable[Capability], edition: int) -> tuple[Capability, ...]:
+    return tuple(Capability.kept(capability.pattern, edition=edition) for capability in capabilities)
 
 
 def _compile_all(given: object, argument: str) -> dict[str, tuple[Capability, ...]]:
@@ -479,7 +504,14 @@ class _Judge:
         if space is None:
             raise JournalError("it holds no record, so nothing can be supposed about it")
         self._rights.check_names(space.state.members, self._grants)
-        return WhatIf(self._rows, judged=self._judged, unknown=self._unknown, exact=False)
+        return WhatIf(
+            self._rows,
+            judged=self._judged,
+            unknown=self._unknown,
+            exact=False,
+            edition=space.state.edition,
+            closed=self._rights.closed,
+        )
 
 
 def _named(record: Record) -> tuple[bytes, str]:
@@ -669,5 +701,11 @@ class _ChangedReplay:
         self._participants.update(self._space.state.members)
         self._rights.check_names(self._participants - {""}, self._grants)
         return WhatIf(
-            self._rows, judged=self._judged, unknown=self._unknown, exact=True, snapshot=self._snapshot
+            self._rows,
+            judged=self._judged,
+            unknown=self._unknown,
+            exact=True,
+            snapshot=self._snapshot,
+            edition=self._space.state.edition,
+            closed=self._rights.closed,
         )

@@ -354,7 +354,13 @@ def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:
     if proposal is None:
         return False
     return any(
-        permit(capabilities, "mcp/request", to=proposal.to, payload=proposal.payload).allowed
+        permit(
+            capabilities,
+            "mcp/request",
+            to=proposal.to,
+            payload=proposal.payload,
+            edition=participant.client.pattern_edition,
+        ).allowed
         for name, capabilities in tuple(participant.client.participants.items())
         if name not in session.seats
     )

@@ -169,6 +169,11 @@ class MEWClient:
     # --- joining and leaving ---
 
     @property
+    def pattern_edition(self) -> int:
+        """The edition by whose rules the gateway reads patterns, as far as its welcome says (R33, R34)."""
+        return edition_of(self.extension.get("patterns", ()))
+
+    @property
     def state(self) -> State:
         """`disconnected`, `connecting`, `connected` (link open), `joined` (join sent) or `ready` (welcomed)."""
         return self._connection.state
@@ -414,11 +419,10 @@ class MEWClient:
             self._admit(welcome, envelope.payload)
 
     def _admit(self, welcome: Welcome, payload: dict[str, Any]) -> None:
-        edition = edition_of(welcome.extension.get("patterns", ()))
-        self.capabilities, faults = read_capabilities(welcome.patterns, edition=edition)
+        self.extension = welcome.extension
+        self.capabilities, faults = read_capabilities(welcome.patterns, edition=self.pattern_edition)
         for fault in faults:
             self._errors(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
-        self.extension = welcome.extension
         self._connection.ready(self.id)
         self._welcomes(payload)
 

@@ -442,7 +442,8 @@ class Discovery:
 def may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
     return any(
-        capability.kind.matches("mcp/response") for capability in read_capabilities(patterns)[0].capabilities
+        capability.kind.matches("mcp/response")
+        for capability in read_capabilities(patterns, edition=0)[0].capabilities
     )
 
 

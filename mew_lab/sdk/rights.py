@@ -24,6 +24,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange, GrantLedger, Revocation
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.payload import CapabilityPattern
+from mew_lab.protocol.permit import CLOSED, NARROW
 from mew_lab.protocol.text import write_rfc3339
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.sender import MessageSender
@@ -119,8 +120,11 @@ class OwnCapabilities:
 
         Raises:
             CapabilityViolation: this participant may not grant.
-            LocalProtocolError: it is no envelope, or `expires_at` has no time zone.
+            LocalProtocolError: it is no envelope, `expires_at` has no time zone, or a capability is closed and the
+                gateway would give it as an open one.
         """
+        capabilities = tuple(capabilities)
+        self.require_closed(capabilities)
         payload: dict[str, Any] = {
             "recipient": recipient,
             "capabilities": [dict(pattern) for pattern in capabilities],
@@ -137,6 +141,22 @@ class OwnCapabilities:
         if max_uses is not None:
             payload["max_uses"] = max_uses
         return self._sender.complete("capability/grant", payload, to=recipient)
+
+    def require_closed(self, capabilities: Iterable[Mapping[str, Any]]) -> None:
+        """Checks that the gateway knows closed capabilities, where one of these is closed.
+
+        Raises:
+            LocalProtocolError: it does not, so it would give more than they say.
+
+        Spec: ruling R34.
+        """
+        client = self._sender.client
+        if client.pattern_edition < NARROW and any(pattern.get(CLOSED) is True for pattern in capabilities):
+            raise LocalProtocolError(
+                f"Cannot give a closed capability as {client.id!r}: the gateway of this space ignores {CLOSED}, so any "
+                "other arguments would be allowed too; leave it out if you want to allow them",
+                section="§3.6.1",
+            )
 
     async def revoke(
         self,

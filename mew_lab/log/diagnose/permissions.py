@@ -158,7 +158,8 @@ class PermissionRules(RuleFamily):
             return ""
         held = self._sets.get(member.name)
         if held is None or held[0] is not member.capabilities:
-            held = member.capabilities, read_capabilities(member.capabilities)[0]
+            # A log of ours has its reason; those of others are judged by the language that they know.
+            held = member.capabilities, read_capabilities(member.capabilities, edition=0)[0]
             self._sets[member.name] = held
         verdict = held[1].permit(kind, entry.to if entry else (), entry.payload if entry else None)
         return one_line(verdict.nearest, MAX_NEAREST)
@@ -194,7 +195,7 @@ def _compile(text: str) -> Node | None:
     """The pattern over the payload of a capability as JSON; None where it has none or cannot be read."""
     payload = (read_members(text) or {}).get("payload")
     try:
-        return compile_pattern(payload, key="payload") if isinstance(payload, dict) else None
+        return compile_pattern(payload, key="payload", paths=False) if isinstance(payload, dict) else None
     except MewError:
         return None
 

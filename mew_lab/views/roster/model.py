@@ -312,7 +312,7 @@ _WORDS: Final[Sequence[tuple[str, str]]] = (
 @lru_cache(maxsize=2000)
 def summarize(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The permissions in one or two words each, the strongest first; a permission with conditions on tools says so."""
-    held, _ = read_capabilities([json.loads(pattern) for pattern in patterns])
+    held, _ = read_capabilities([json.loads(pattern) for pattern in patterns], edition=0)
     words = []
     for kind, word in _WORDS:
         matching = [capability for capability in held.capabilities if capability.kind.matches(kind)]
@@ -424,6 +424,8 @@ async def invite(
     """
     payload: dict[str, Any] = {"participant_id": name}
     if capabilities is not None:
+        capabilities = tuple(capabilities)
+        inviter.rights.require_closed(capabilities)
         payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
     if reason:
         payload["reason"] = reason

@@ -8,14 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from looking import eventually, sent
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.grant_preview import OPEN_WORLD, GrantOffer, GrantOffers, literal, narrowest
+from mew_lab.lab.decisions.alike import AlikeCalls
+from mew_lab.lab.decisions.grant_preview import (
+    JUDGED_HERE,
+    NOTHING_ELSE,
+    OPEN_WORLD,
+    GrantOffer,
+    GrantOffers,
+    literal,
+    narrowest,
+)
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
-from mew_lab.protocol.permit import permit
+from mew_lab.protocol.difference import differences
+from mew_lab.protocol.permit import CapabilitySet, permit
+from mew_lab.space import membership
+from mew_lab.views.roster.model import invite
+
+from ..conftest import examples
 
 Adding = Callable[[int, int], Any]
 
@@ -52,8 +68,9 @@ def test_threat_22_the_proposal_is_approved_and_exactly_what_was_shown_is_grante
         "kind": "mcp/request",
         "to": "notebook",
         "payload": {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}},
+        "x-closed": True,
     }
-    assert (narrow.to, narrow.matches.count, narrow.remarks) == ("bot", 1, (OPEN_WORLD,))
+    assert (narrow.to, narrow.matches.count, narrow.remarks) == ("bot", 1, (NOTHING_ELSE,))
     wide = offer(lab, offers, pending.id, values=False, limit="10 min")
     assert wide.matches.count == 3 and "arguments" not in json.dumps(wide.pattern)
     assert wide.digest != narrow.digest
@@ -142,6 +159,114 @@ def test_an_offer_says_when_it_ends_only_with_this_notebook(
     assert ENDS_HERE not in offer(lab, offers, pending.id, limit="no end").remarks
 
 
+@pytest.fixture
+def plain_lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab in a space whose gateway does not know closed capabilities."""
+    monkeypatch.setattr(membership, "PATTERNS", ())
+    return up()
+
+
+@pytest.mark.ruling("R34")
+@pytest.mark.threat(22)
+def test_where_the_gateway_ignores_closed_alike_calls_are_approved_in_this_lab(plain_lab: Lab) -> None:
+    lab = plain_lab
+
+    @lab.tool
+    def add(a: int, b: int, force: bool = False) -> int:
+        "Sum of two numbers."
+        return a + b
+
+    offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
+    first = bot.call("notebook/add", {"a": 1, "b": 2})
+    made = offer(lab, offers, first.id, limit="10 uses")
+    assert made.here and made.pattern["x-closed"] is True and not made.ask
+    assert NOTHING_ELSE in made.remarks and JUDGED_HERE in made.remarks and ENDS_HERE not in made.remarks
+    allowed = take(lab, offers, first.id, digest=card(lab, first.id).digest, offer=made.digest)
+    assert first.result(10).structured == {"result": 3}
+    assert "alike calls of bot are approved in this lab (10 uses)" in str(allowed)
+    assert "Alike calls of bot are approved in this lab" in lab.decisions.banner()
+    for _ in range(2):
+        assert bot.call("notebook/add", {"a": 1, "b": 2}).result(10).structured == {"result": 3}
+    [rule] = lab.decisions.alike.standing
+    assert rule.left == 8
+    others = [
+        bot.call("notebook/add", arguments)
+        for arguments in ({"a": 1, "b": 2, "force": True}, {"a": 1, "b": 3}, {"a": 1})
+    ]
+    cat = lab.join("cat", can="proposer").call("notebook/add", {"a": 1, "b": 2})
+    assert {one.id for one in lab.decisions.pending()} == {one.id for one in (*others, cat)}
+    notes = [json.loads(one.detail) for one in lab.log.held if one.event == "decided"]
+    assert [one["by"] for one in notes] == ["human", *["policy alike calls (alike-1)"] * 2]
+    assert all(one["digest"] for one in notes)
+    assert not any("x-closed" in (one.raw or "") for one in lab.log.held)
+    assert "no longer approved here" in str(lab.undo())
+    last = bot.call("notebook/add", {"a": 1, "b": 2})
+    assert last.id in {one.id for one in lab.decisions.pending()} and not lab.decisions.banner()
+
+
+@pytest.mark.ruling("R34")
+@pytest.mark.threat(22)
+def test_there_the_open_grant_is_given_only_after_a_second_press_that_says_so(plain_lab: Lab) -> None:
+    lab = plain_lab
+
+    @lab.tool
+    def add(a: int, b: int) -> int:
+        "Sum of two numbers."
+        return a + b
+
+    offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
+    pending = bot.call("notebook/add", {"a": 1, "b": 2})
+    asking = offer(lab, offers, pending.id, opened=True)
+    assert asking.ask == "This gateway ignores 'nothing else'" and OPEN_WORLD in asking.remarks
+    digest = card(lab, pending.id).digest
+    with pytest.raises(MewError, match="offer is not known"):
+        take(lab, offers, pending.id, digest=digest, offer=asking.digest)
+    aware = offer(lab, offers, pending.id, opened=True, aware=True)
+    assert not aware.ask and "x-closed" not in aware.pattern
+    assert take(lab, offers, pending.id, digest=digest, offer=aware.digest)
+    [grant] = sent(lab, "capability/grant")
+    assert grant["payload"]["capabilities"] == [aware.pattern]
+
+
+@pytest.mark.ruling("R34")
+def test_no_verb_sends_a_closed_capability_to_a_gateway_that_ignores_it(plain_lab: Lab) -> None:
+    lab = plain_lab
+    lab.join("bot", can="proposer")
+    closed = narrowest(("notebook",), call(a=1), values=True, closed=True)
+    with pytest.raises(MewError, match="ignores x-closed"):
+        lab.loop.submit(lab.granting.grant("bot", [closed])).result(10)
+    with pytest.raises(MewError, match="ignores x-closed"):
+        lab.loop.submit(invite(lab.me.participant, "eve", [closed])).result(10)
+    assert sent(lab, "capability/grant") == [] and sent(lab, "space/invite") == []
+
+
+def test_a_rule_for_alike_calls_ends_by_time_by_uses_and_with_its_tool() -> None:
+    now = 0.0
+    alike = AlikeCalls(clock=lambda: now)
+    pattern = narrowest(("git",), call(repo="."), values=True, closed=True)
+
+    def find(**arguments: Any) -> Any:
+        return alike.find("bot", ("git",), call(**arguments), warnings=["odd"])
+
+    alike.allow("bot", pattern, warnings=["odd"], minutes=1, uses=None)
+    assert find(repo=".") and not find(repo=".", force=True)
+    assert not alike.find("bot", ("git",), call(repo="."), warnings=["odd", "its description has changed"])
+    now = 60.0
+    assert not find(repo=".") and alike.standing == ()
+    alike.allow("bot", pattern, warnings=["odd"], minutes=None, uses=1)
+    rule = find(repo=".")
+    alike.count(rule, 1)
+    alike.count(rule, -1)  # it was not sent
+    assert find(repo=".") is rule
+    alike.count(rule, 1)
+    assert not find(repo=".")
+    alike.allow("bot", pattern, warnings=["odd"], minutes=None, uses=None)
+    alike.end_of_tool("git", "git_push")
+    assert find(repo=".")
+    alike.end_of_tool("git", "git_log")
+    assert not find(repo=".")
+
+
 def call(tool: str = "git_log", **arguments: Any) -> dict[str, Any]:
     return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
@@ -171,6 +296,55 @@ def test_with_the_values_each_argument_has_to_have_its_own() -> None:
         assert not permit(held, "mcp/request", to=["git"], payload=other).allowed
     assert not permit(held, "mcp/request", to=["files"], payload=call(repo=".", n=3)).allowed
     assert not permit(held, "mcp/request", payload=call(repo=".", n=3)).allowed
+
+
+VALUES = st.recursive(
+    st.text("a/.*?!\\\n$é", max_size=6) | st.integers(-3, 3) | st.booleans() | st.none() | st.floats(-2, 2),
+    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=2),
+    max_leaves=5,
+)
+ARGUMENTS = st.dictionaries(st.sampled_from(["a", "b", "path", "name", "arguments"]), VALUES, max_size=3)
+
+
+@pytest.mark.ruling("R34")
+@pytest.mark.threat(22)
+@settings(max_examples=examples(500), deadline=None)
+@given(asked=ARGUMENTS, other=ARGUMENTS, more=st.sampled_from(["_meta", "x", "task"]))
+def test_what_a_preview_names_is_what_it_permits(
+    asked: dict[str, Any], other: dict[str, Any], more: str
+) -> None:
+    held = CapabilitySet([narrowest(("git",), call(**asked), values=True, closed=True)])
+    assert held.permit("mcp/request", ("git",), {"jsonrpc": "2.0", "id": 7, **call(**asked)}).allowed
+    same = not differences(asked, other)  # 1 and 1.0 are one number
+    assert held.permit("mcp/request", ("git",), call(**other)).allowed is same
+    for name in asked:
+        assert not held.permit("mcp/request", ("git",), call(**{**asked, f"{name}2": 1})).allowed
+        rest = {key: value for key, value in asked.items() if key != name}
+        assert not held.permit("mcp/request", ("git",), call(**rest)).allowed
+    widened = call(**asked)
+    widened["params"][more] = {"force": True}
+    assert not held.permit("mcp/request", ("git",), widened).allowed
+    assert not held.permit("mcp/request", ("git",), {**call(**asked), more: 1}).allowed
+
+
+@pytest.mark.parametrize(
+    ("payload", "params"),
+    [
+        (call(), {"name": "git_log"}),
+        (call(opts={}), {"name": "git_log", "arguments": {"opts": {}}}),
+        ({"method": "resources/read", "params": {"uri": "a://b"}}, {"uri": "a://b"}),
+        (
+            {"method": "tools/call", "params": {"name": "a", "_meta": {"progressToken": 1, "t": "x"}}},
+            {"name": "a", "_meta": {"t": "x"}},
+        ),
+    ],
+)
+def test_a_closed_pattern_names_all_that_the_call_has(
+    payload: dict[str, Any], params: dict[str, Any]
+) -> None:
+    pattern = narrowest((), payload, values=True, closed=True)
+    assert pattern["payload"]["params"] == params
+    assert permit([pattern], "mcp/request", payload=payload).allowed
 
 
 @pytest.mark.threat(22)

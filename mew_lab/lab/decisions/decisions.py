@@ -7,7 +7,9 @@ it has shown. Every decision then goes through `carry_out`:
 1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
 2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
 3. A note of the decision goes into the journal, before anything is sent (R29).
-4. The request is built from the proposal that the participant's ledger holds, never from a view's message.
+4. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
+   is in force.
+5. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
 is no lock; `decide` and the readers may be called from any thread.
@@ -17,7 +19,6 @@ Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import time
 from collections.abc import Callable, Mapping
@@ -26,11 +27,13 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
+from mew_lab.ledger.calls import shown
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, write_value
@@ -38,6 +41,7 @@ from mew_lab.sdk.request_rows import TO, Rows, write_value
 __all__ = ["HumanDecisions"]
 
 Note = Callable[[str, dict[str, Any]], None]
+MOST_NAMED = 3
 
 
 class HumanDecisions(CardQueue):
@@ -64,6 +68,7 @@ class HumanDecisions(CardQueue):
         self._loop = loop
         self._note = note
         self._policy: Policy | None = None
+        self.alike = AlikeCalls(clock=clock)
 
     # --- what a view asks ---
 
@@ -73,9 +78,13 @@ class HumanDecisions(CardQueue):
         return sorted(name for name in tuple(self._me.client.participants) if name != me)
 
     def banner(self) -> str:
-        """The policy in force, as one sentence; empty when there is none."""
+        """What decides here instead of the human, as one sentence; empty when nothing does."""
         if self._policy is None or not self._policy.decides:
-            return ""
+            names = list(dict.fromkeys(rule.proposer for rule in self.alike.standing))
+            who = ", ".join(names[:MOST_NAMED]) + (" and others" if len(names) > MOST_NAMED else "")
+            return (
+                f"Alike calls of {who} are approved in this lab; lab.undo() ends the newest." if names else ""
+            )
         return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
 
     def rows(self, proposal: str, digest: str) -> Rows | None:
@@ -275,9 +284,14 @@ class HumanDecisions(CardQueue):
         return f", edited; the changes were sent to {card.proposer}"
 
     def _judge(self, card: Card) -> None:
-        """Lets the policy in force decide an open card."""
-        policy = self._policy
-        if policy is None or card.state != "open":
+        """Lets the policy in force decide an open card, or a rule for alike calls where there is none."""
+        if card.state != "open":
+            return
+        policy, rule = self._policy, None
+        if policy is None:
+            rule = self._find_alike(card)
+            policy = None if rule is None else rule.policy
+        if policy is None:
             return
         try:
             decision = policy.judge(card)
@@ -294,8 +308,11 @@ class HumanDecisions(CardQueue):
         if decision is None or (decision.decision == "approve" and not card.to):
             return
 
+        if rule is not None:
+            self.alike.count(rule, 1)  # before it is sent, so that no more are approved than were allowed
+
         async def act() -> None:
-            with contextlib.suppress(MewError):  # another decision came first: the card names its author
+            try:
                 await self.carry_out(
                     card.id,
                     digest=card.digest,
@@ -303,5 +320,20 @@ class HumanDecisions(CardQueue):
                     reason=decision.reason,
                     policy=policy,
                 )
+            except MewError:  # another decision came first: the card names its author
+                if rule is not None:
+                    self.alike.count(rule, -1)
 
         self._loop.submit(act())
+
+    def _find_alike(self, card: Card) -> AlikeRule | None:
+        """The rule that approves a card here."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or not card.to or not self.alike.standing:
+            return None
+        try:
+            payload = shown(proposal.envelope)["payload"]
+        except MewError:
+            return None
+        proposer, to = self._logical(card.proposer), tuple(map(self._logical, card.to))
+        return self.alike.find(proposer, to, payload, warnings=card.warnings)

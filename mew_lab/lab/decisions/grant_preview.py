@@ -6,11 +6,15 @@ The proposal is approved first: where that fails nothing is granted. Where the g
 the result says why.
 
 Text from a peer must not widen the grant: a tool or addressee called `*`, or an argument like a wildcard, is escaped so
-that it matches itself alone. Where the pattern language cannot express a value, nothing is offered. An object pattern
-does not restrict members that it does not name, so `{}` matches any object. A list of patterns matches any of them, so
-no pattern matches one whole list.
+that it matches itself alone. Where the pattern language cannot express a value, nothing is offered. A list of patterns
+matches any of them, so no pattern matches one whole list.
 
-Spec: §3.2.1, §3.6.1, §4.1, rulings R11, R12; threats 14, 20, 22.
+An offer for the values of a proposal is closed (R34): these arguments and no others. Where the gateway of the space
+ignores `x-closed`, the closed capability is judged here (`alike.py`), or the open one is granted after the person was
+told that other arguments stay free. An object pattern of an open one does not restrict members that it does not name,
+so `{}` matches any object there.
+
+Spec: §3.2.1, §3.6.1, §4.1, rulings R11, R12, R34; threats 14, 20, 22.
 """
 
 from __future__ import annotations
@@ -24,10 +28,12 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.cards import Click
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants, Matches
 from mew_lab.lab.session import Session
+from mew_lab.lab.standing import logical
 from mew_lab.ledger.calls import shown
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.pattern import Literal, compile_pattern, compile_strings
+from mew_lab.protocol.permit import CLOSED
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMITS", "SESSION", "Allowed", "GrantOffer", "GrantOffers", "literal", "narrowest"]
@@ -36,11 +42,13 @@ __all__ = ["LIMITS", "SESSION", "Allowed", "GrantOffer", "GrantOffers", "literal
 _MANY = ("$", "*", "?")
 
 
-def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
+def narrowest(
+    to: Sequence[str], payload: Mapping[str, Any], *, values: bool, closed: bool = False
+) -> dict[str, Any]:
     """The pattern of an `mcp/request` with this method, this tool and these addressees.
 
-    With `values` each argument must have its present value; other arguments stay free, because no pattern can forbid
-    them. Without `values` all arguments are free.
+    With `values` each argument must have its present value. Other arguments are refused by a `closed` pattern, and stay
+    free in any other one. Without `values` all arguments are free.
 
     Raises:
         MewError: The pattern language cannot express it; the message names the place.
@@ -54,19 +62,45 @@ def narrowest(to: Sequence[str], payload: Mapping[str, Any], *, values: bool) ->
             "Cannot grant it: the request names no tool, and a pattern without one means every tool"
         )
     inner: dict[str, Any] = {"name": literal(tool, "the tool's name")} if isinstance(tool, str) else {}
-    if values:
+    if values and closed:
+        if not isinstance(payload.get("params"), Mapping):
+            raise MewError("Cannot allow exactly this: the request has no params, so nothing could be closed")
+        inner |= _exact_params(params)
+        wanted |= {
+            _key(name): _value(value, name)
+            for name, value in payload.items()
+            if name not in ("jsonrpc", "id", "method", "params")
+        }
+    elif values:
         arguments = params.get("arguments")
         if not isinstance(arguments, Mapping) or not arguments:
             raise MewError("Cannot grant exactly this: a pattern without arguments means any arguments")
         inner["arguments"] = {_key(name): _value(value, name) for name, value in arguments.items()}
-    if inner:
+    closed = values and closed
+    if inner or closed:
         wanted["params"] = inner
     pattern: dict[str, Any] = {"kind": "mcp/request"}
     if to:
         addressees = [literal(id, "an addressee") for id in to]
         pattern["to"] = addressees[0] if len(to) == 1 else addressees
         compile_strings(pattern["to"], key="to")
-    return pattern | {"payload": wanted}
+    return pattern | {"payload": wanted} | ({CLOSED: True} if closed else {})
+
+
+def _exact_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of `params` beside the tool's name, as a closed pattern names them."""
+    exact: dict[str, Any] = {}
+    for name, value in params.items():
+        if name == "name" and isinstance(value, str):
+            continue
+        if name == "arguments" and value == {}:
+            continue  # a closed pattern without arguments allows none
+        if name == "_meta" and isinstance(value, Mapping):
+            value = {key: inner for key, inner in value.items() if key != "progressToken"}
+            if not value:
+                continue
+        exact[_key(name)] = _value(value, name, closed=True)
+    return exact
 
 
 def literal(text: str, what: str) -> str:
@@ -101,11 +135,11 @@ def _key(name: object) -> str:
     return text
 
 
-def _value(value: Any, name: object) -> Any:
+def _value(value: Any, name: object, *, closed: bool = False) -> Any:
     if isinstance(value, str):
         return literal(value, f"the value of {one_line(str(name), 40)}")
-    if isinstance(value, Mapping) and value:
-        return {_key(key): _value(inner, f"{name}.{key}") for key, inner in value.items()}
+    if isinstance(value, Mapping) and (value or closed):
+        return {_key(key): _value(inner, f"{name}.{key}", closed=closed) for key, inner in value.items()}
     if isinstance(value, Mapping | list):
         kind = "an empty object" if isinstance(value, Mapping) else "a list"
         raise MewError(
@@ -118,7 +152,13 @@ SESSION = "this session"  # the limit that also ends when the lab goes down
 ENDS_WITH_SESSION = "It ends when this lab goes down, and after 8 h at the latest."
 MOST_TOOLS = 50
 MAX_OFFERS = 100
-OPEN_WORLD = "Other arguments stay free: no pattern can forbid them."
+OPEN_WORLD = "Other arguments stay free: the gateway of this space has no way to forbid them."
+NOTHING_ELSE = "These arguments and no others."
+JUDGED_HERE = (
+    "It is judged in this lab: each call is approved in your name, with its own receipt, while the lab is up."
+)
+IGNORES_CLOSED = "This gateway ignores 'nothing else'"
+TEXT_ALONE = "Paths are compared as text: links, %2e and ~ are up to the participant that runs the call."
 
 # The limits of a grant: minutes, uses.
 LIMITS: Mapping[str, tuple[float | None, int | None]] = {
@@ -135,7 +175,8 @@ LIMITS: Mapping[str, tuple[float | None, int | None]] = {
 class GrantOffer:
     """A grant to be confirmed; `digest` identifies it, `proposed` is the proposal's own digest.
 
-    `remarks` are sentences about calls that it also allows.
+    `remarks` are sentences about calls that it also allows. `here` is whether it is judged in this lab. `ask` is a
+    question to be confirmed before the offer can be taken; empty where there is none.
     """
 
     proposal: str
@@ -146,15 +187,21 @@ class GrantOffer:
     limit: str
     matches: Matches
     remarks: tuple[str, ...]
+    here: bool = False
+    ask: str = ""
 
 
 class Allowed(NamedTuple):
-    """An approval with a permission: a sentence about both, the holder, the limit and the id of the grant."""
+    """An approval with a permission: a sentence about both, the holder, the limit and the id of the grant.
+
+    `here` is whether no grant was given, and alike calls are approved in this lab.
+    """
 
     sentence: str
     to: str
     limit: str
     grant: str
+    here: bool = False
 
     def __str__(self) -> str:
         return self.sentence
@@ -176,6 +223,8 @@ class GrantOffers:
         limit: str,
         target: tuple[str, ...] = (),
         read_only: bool = False,
+        opened: bool = False,
+        aware: bool = False,
     ) -> GrantOffer:
         """Offers a grant for the proposer of a proposal, with the number of logged envelopes that would match.
 
@@ -184,6 +233,9 @@ class GrantOffers:
             limit: One of `LIMITS`.
             target: The participant that runs the tool, where the proposal names none.
             read_only: Whether all tools of the target that it lists as read-only are allowed, rather than this one.
+            opened: Whether the values are granted at a gateway that leaves other arguments free, rather than judged
+                here. It has no effect where the gateway knows closed capabilities.
+            aware: Whether the person was told so; without it the offer has a question and cannot be taken.
 
         Raises:
             MewError: There is no such proposal or limit, the tool is not listed as read-only, or no pattern can
@@ -197,20 +249,28 @@ class GrantOffers:
         to = proposed.to or target
         if not to:
             raise MewError("Cannot grant it: choose who runs it first")
+        exact, knows_closed = values and not read_only, self._granting.knows_closed
+        closed = exact and (knows_closed or not opened)
+        here = closed and not knows_closed
+        payload = shown(proposed.envelope)["payload"]
         if read_only:
             pattern = self._read_only_pattern(proposed.tool, to)
         else:
-            pattern = narrowest(to, shown(proposed.envelope)["payload"], values=values)
-        remarks: tuple[str, ...] = (
-            (OPEN_WORLD,)
-            if values and not read_only
-            else ("Any arguments are allowed, including other paths and other targets.",)
-        )
+            pattern = narrowest(to, payload, values=values, closed=closed)
+        remarks: tuple[str, ...] = ("Any arguments are allowed, including other paths and other targets.",)
+        if exact:
+            remarks = (NOTHING_ELSE if closed else OPEN_WORLD,)
+            if _has_path(payload.get("params")):
+                remarks = (*remarks, TEXT_ALONE)
+        if here:
+            if not proposed.to:
+                raise MewError("Cannot approve alike calls here: the proposal leaves open who runs it")
+            remarks = (*remarks, JUDGED_HERE)
         if read_only:
             remarks = (f"These tools are read-only by the word of {one_line(to[0], 60)} alone.", *remarks)
         if limit == SESSION:
             remarks = (*remarks, ENDS_WITH_SESSION)
-        if any(LIMITS[limit]) and not self._granting.kept:
+        if any(LIMITS[limit]) and not self._granting.kept and not here:
             remarks = (*remarks, ENDS_HERE)
         key = digest(
             {"proposal": proposed.digest, "to": proposed.proposer, "pattern": pattern, "limit": limit}
@@ -225,8 +285,11 @@ class GrantOffers:
             limit=limit,
             matches=matches,
             remarks=remarks,
+            here=here,
+            ask=IGNORES_CLOSED if exact and not closed and not aware else "",
         )
-        self._offers[key] = offer
+        if not offer.ask:
+            self._offers[key] = offer
         return offer
 
     def _read_only_pattern(self, tool: str, to: Sequence[str]) -> dict[str, Any]:
@@ -258,10 +321,14 @@ class GrantOffers:
             raise MewError(
                 "Nothing was approved or granted: this offer is not known here; open the preview again"
             )
+        card = self._session.decisions.card(proposal)
+        warnings = card.warnings if card is not None else ()
         approved = await self._session.decisions.carry_out(
             proposal, digest=digest, decision="approve", click=click, target=target
         )
         minutes, uses = LIMITS[shown.limit]
+        if shown.here:
+            return self._allow_here(shown, approved, warnings)
         try:
             id = await self._granting.grant(
                 shown.to,
@@ -273,6 +340,29 @@ class GrantOffers:
             )
         except MewError as refusal:
             raise MewError(f"{approved}; but nothing was granted to {shown.to[:64]}: {refusal}") from refusal
-        del self._offers[offer]
+        self._offers.pop(offer, None)
         sentence = f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"
         return Allowed(sentence, shown.to, shown.limit, id)
+
+    def _allow_here(self, shown: GrantOffer, approved: str, warnings: Sequence[str]) -> Allowed:
+        """Approves alike calls in this lab from now on."""
+        minutes, uses = LIMITS[shown.limit]
+        proposer = logical(self._session, shown.to)
+        try:
+            id = self._session.decisions.alike.allow(
+                proposer, shown.pattern, warnings=warnings, minutes=minutes, uses=uses
+            )
+        except MewError as refusal:
+            raise MewError(f"{approved}; but no alike call will be approved here: {refusal}") from refusal
+        self._offers.pop(shown.digest, None)
+        sentence = (
+            f"{approved}; alike calls of {proposer[:64]} are approved in this lab ({shown.limit}), rule {id}"
+        )
+        return Allowed(sentence, proposer, shown.limit, id, here=True)
+
+
+def _has_path(value: Any) -> bool:
+    """Whether a text in it has parts, as a path has."""
+    if isinstance(value, Mapping):
+        return any(map(_has_path, value.values()))
+    return isinstance(value, str) and ("/" in value or "\\" in value)

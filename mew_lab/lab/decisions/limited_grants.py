@@ -35,7 +35,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe, reword_refusal
-from mew_lab.protocol.permit import Capability, CapabilitySet
+from mew_lab.protocol.permit import NARROW, Capability, CapabilitySet
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 
@@ -216,8 +216,13 @@ class LimitedGrants:
         return tuple(self._given.values())
 
     def __contains__(self, id: object) -> bool:
-        """Whether the grant was given here and is still recorded."""
-        return id in self._given
+        """Whether the grant, or the rule for alike calls, was given here and is still recorded."""
+        return id in self._given or id in self._session.decisions.alike
+
+    @property
+    def knows_closed(self) -> bool:
+        """Whether the gateway of the space gives closed capabilities as closed ones (R34)."""
+        return self._session.me.participant.client.pattern_edition >= NARROW
 
     @property
     def kept(self) -> bool:
@@ -330,13 +335,15 @@ class LimitedGrants:
             self._unanswered -= 1
 
     async def revoke(self, grant_id: str, *, reason: str = "") -> None:
-        """Revokes a grant of any granter.
+        """Revokes a grant of any granter, or ends a rule for alike calls of this lab.
 
         Raises:
             MewError: No such grant was seen in this space; or as `OwnCapabilities.revoke`.
 
         Spec: §3.6.2.
         """
+        if self._session.decisions.alike.end(grant_id) is not None:
+            return
         known, grant = self._session.me.participant.rights.grants.get(grant_id), self._given.get(grant_id)
         recipient = grant.to if grant else known.recipient if known else None
         if recipient is None:
@@ -345,7 +352,7 @@ class LimitedGrants:
         self._end(grant_id, reason or "revoked by you")
 
     async def undo(self) -> str:
-        """Revokes the newest grant that was given here and is in force; returns one sentence about it.
+        """Ends the newest grant, or rule for alike calls, that was given here and is in force; returns one sentence.
 
         Raises:
             MewError: None is in force; or as `revoke`.
@@ -353,6 +360,13 @@ class LimitedGrants:
         Spec: §3.6.2.
         """
         grant = next((grant for grant in reversed(self.given) if grant.state == "stands"), None)
+        rule = next(reversed(self._session.decisions.alike.standing), None)
+        if rule is not None and (grant is None or rule.since >= grant.since):
+            await self.revoke(rule.id)
+            return one_line(
+                f"alike calls of {rule.proposer} are no longer approved here: {phrase(rule.capability.pattern)}",
+                600,
+            )
         if grant is None:
             raise MewError(
                 "There is nothing to undo: no permission that you gave is in force; %mew grants lists all of them"
@@ -376,10 +390,11 @@ class LimitedGrants:
         return await count_matches(self._session.log, pattern, sender=sender)
 
     def on_changed_tool(self, participant: str, tool: str, how: str) -> None:
-        """Revokes the grants given here for a tool whose description has changed.
+        """Revokes the grants given here, and ends the rules, for a tool whose description has changed.
 
         The change is also recorded for the grants of others, which only they end. Spec: threat 41.
         """
+        self._session.decisions.alike.end_of_tool(participant, tool)
         key = (participant, tool)
         self._changed_tools[key] = self._clock().timestamp()
         for grant in self.given:

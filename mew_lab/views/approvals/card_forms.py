@@ -35,6 +35,11 @@ class CardForms:
         self._granting = granting
         self._offers = GrantOffers(session, granting)
 
+    @property
+    def knows_closed(self) -> bool:
+        """Whether the gateway gives closed permissions as closed ones."""
+        return self._granting.knows_closed
+
     def acts(self) -> Mapping[str, Act]:
         """The acts of the forms, by name."""
         return {
@@ -85,27 +90,34 @@ class CardForms:
 
     def _offer(self, params: Mapping[str, Any]) -> Future[ActResult]:
         values, limit, target = params.get("values"), params.get("limit"), params.get("target", "")
-        read_only = params.get("readOnly", False)
-        malformed = not isinstance(values, bool) or not isinstance(read_only, bool)
+        flags = {
+            "read_only": params.get("readOnly", False),
+            "opened": params.get("opened", False),
+            "aware": params.get("aware", False),
+        }
+        malformed = not all(isinstance(flag, bool) for flag in (values, *flags.values()))
         if malformed or not isinstance(limit, str) or not isinstance(target, str):
             raise MewError("The view requested a malformed grant, so nothing was done. Run its cell again.")
 
         async def offer() -> ActResult:
             to = (target,) if target else ()
             grant = await self._offers.offer(
-                _id(params), values=bool(values), limit=limit, target=to, read_only=bool(read_only)
+                _id(params), values=bool(values), limit=limit, target=to, **flags
             )
             return ActResult("This would be granted.", _pack_offer(grant))
 
         return self._session.loop.submit(offer())
 
     def _take_back(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        """Revokes a permission that was given here; the approval stands."""
+        """Revokes a permission, or ends a rule for alike calls, that was given here; the approval stands."""
         id = params.get("grant")
         if not isinstance(id, str) or id not in self._granting:
             raise MewError("That permission was not given here, so nothing was revoked.")
 
         async def take_back() -> ActResult:
+            if id in self._session.decisions.alike:
+                await self._granting.revoke(id)
+                return ActResult("Alike calls wait for you again. The approval itself was sent and stands.")
             await self._granting.revoke(id)
             return ActResult("The permission is revoked. The approval itself was sent and stands.")
 
@@ -180,4 +192,6 @@ def _pack_offer(offer: GrantOffer) -> dict[str, Any]:
         "of": matches.looked_at,
         "examples": [visible(text) for text in examples],
         "remarks": [visible(remark) for remark in offer.remarks],
+        "here": offer.here,
+        "ask": visible(offer.ask),
     }

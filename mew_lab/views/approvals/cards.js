@@ -583,14 +583,14 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
   if (requireRunner(card) || card.sent) return;
   const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
   addHeading(face, "Approve, and allow it from now on");
-  let chosen = scope ?? (card.data.arguments.length ? "values" : "any"), offer = null, requests = 0;
+  let chosen = scope ?? "values", offer = null, requests = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
   const choice = (text, value) => make("label", {}, make("input", { type: "radio", name, checked: chosen === value, onchange: () => { chosen = value; ask(); } }), ` ${text}`);
   const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name, selected: name === wanted })));
-  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is allowed" }, choice("only these values", "values"), choice("any arguments", "any"));
+  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is allowed" }, ...(card.desk.knowsClosed() ? [choice("only these values, nothing else", "values")] : [choice("approve alike calls in this lab", "values"), choice("only these values, and any others beside them", "open")]), choice("any arguments", "any"));
   if (card.data.readOnly) choices.append(choice(`all read-only tools of ${card.data.readOnly}`, "read-only"));
   choices.append(limit);
-  async function ask() {
+  async function ask(aware = false) {
     offer = null;
     requests += 1;
     const mine = requests;
@@ -598,22 +598,26 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
     shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
-    const made = await card.desk.act(card, "offer", { id: card.data.id, values: chosen === "values", readOnly: chosen === "read-only", limit: limit.value, target });
+    const made = await card.desk.act(card, "offer", { id: card.data.id, values: chosen === "values" || chosen === "open", readOnly: chosen === "read-only", opened: chosen === "open", aware, limit: limit.value, target });
     if (mine !== requests || !isOpen(card.data)) return;
     if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "This cannot be allowed. Choose other options, or approve the proposal alone." }));
     offer = made.value;
+    // An offer with a question cannot be taken: the press on the question asks for one that can.
+    const question = offer.ask ? [make("button", { type: "button", class: "mew-aware", text: offer.ask, onclick: () => ask(true) })] : [];
+    const does = offer.here ? ` may have these calls approved in this lab (${offer.limit}):` : ` may send by itself (${offer.limit}):`;
     const matches = offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;
     shown.replaceChildren(
-      make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), ` may send by itself (${offer.limit}):`),
+      make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), does),
       make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The permission that is given", text: offer.pattern }),
       make("div", { class: "mew-why" }, `Of the last ${countOf(offer.of, "message")} it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
-      ...offer.remarks.map((text) => make("div", { class: "mew-why", text })));
+      ...offer.remarks.map((text) => make("div", { class: "mew-why", text })), ...question);
+    if (offer.ask) return rearm(face);
     face.watch = [readerOf(shown.querySelector("pre"), "what is allowed"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
     rearm(face);
   }
   for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);
-  face.needs = () => (offer ? "" : "Wait for what this would allow");
+  face.needs = () => (!offer ? "Wait for what this would allow" : offer.ask ? `Confirm first: ${offer.ask}` : "");
   face.primary = decider(face, "Approve and allow", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve and allow: ${card.says}` });
   face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), face.hint, face.primary));
   show(card, face);

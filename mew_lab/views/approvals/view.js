@@ -49,7 +49,7 @@ function render({ model, el }) {
   const announce = announcer(root), toast = makeToaster(root);
 
   const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
+  let nonce = null, known = { targets: [], reasons: [], limits: [], closed: true, more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -91,6 +91,7 @@ function render({ model, el }) {
     isOff: () => link.isOff(),
     reasons: () => known.reasons,
     limits: () => known.limits,
+    knowsClosed: () => known.closed,
     more: () => known.limits.length > 0,
     act: (card, name, choices) => link.act(name, choices, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
     offer(picker) {

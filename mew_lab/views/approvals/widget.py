@@ -225,6 +225,7 @@ class ApprovalsView(ActingWidget):
             "reasons": [list(pair) for pair in REASONS.items()],
             "waiting": self._waiting > 0,
             "limits": limits() if self._forms else [],
+            "closed": self._forms is not None and self._forms.knows_closed,
             "only": bool(self._only),
             "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
@@ -405,6 +406,8 @@ class ApprovalsView(ActingWidget):
             self._report_failure(proposal, error)
         elif isinstance(done := future.result(), Allowed):
             text = f"Approved, and allowed for {one_line(done.to, 64)} ({done.limit})."
+            if done.here:
+                text = f"Approved; alike calls of {one_line(done.to, 64)} are approved here ({done.limit})."
             self.post({"t": "granted", "view": view, "grant": done.grant, "text": text})
 
     def _report_failure(self, proposal: str, error: BaseException) -> None:

@@ -27,7 +27,7 @@ from mew_lab.gateway.config import (
     SpaceName,
     SpaceSettings,
 )
-from mew_lab.protocol.pattern import warnings
+from mew_lab.protocol.pattern import search_remarks, warnings
 from mew_lab.protocol.token import LEAST_TOKEN, Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file
@@ -184,6 +184,7 @@ def _switches(environ: Mapping[str, str]) -> tuple[dict[str, bool], list[Fault]]
 def _remarks(document: object) -> Iterator[str]:
     for key, patterns in _capability_lists(document):
         yield from warnings(patterns, key=key)
+        yield from search_remarks(patterns, key=key)
     for name, participant in _participants(document).items():
         tokens = participant.get("tokens")
         for at, token in enumerate(tokens if isinstance(tokens, list) else ()):

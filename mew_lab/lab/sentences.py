@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mew_lab.protocol.permit import CLOSED
 from mew_lab.protocol.strings import is_expression, is_glob
 from mew_lab.protocol.visible import one_line
 
@@ -155,7 +156,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
     rest: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {}
     if kind in ("mcp/request", "mcp/proposal") and "method" in rest:
         method = rest["method"]
-        deed = _operation(kind, method, rest.get("params"))
+        deed = _operation(kind, method, rest.get("params"), closed=pattern.get(CLOSED) is True)
         if kind == "mcp/request" and all(name in _METHODS for name in _several(method)):
             weight = _WEIGHT[DEEDS["mcp/response"]]  # it only requests information
         rest = {key: value for key, value in rest.items() if key not in ("method", "params")}
@@ -165,7 +166,7 @@ def _narrow(kind: str, pattern: Mapping[str, Any]) -> tuple[str, int]:
     return one_line(f"{deed}{where}{to}", MOST), weight
 
 
-def _operation(kind: str, method: object, params: object) -> str:
+def _operation(kind: str, method: object, params: object, *, closed: bool) -> str:
     """An MCP request by its method, with the conditions on its parameters."""
     names = params if isinstance(params, Mapping) else {}
     if method == "tools/call":
@@ -175,11 +176,14 @@ def _operation(kind: str, method: object, params: object) -> str:
         conditions = list(_conditions(others, "params", DEEPEST))
         if isinstance(arguments, Mapping) and arguments:
             conditions += list(_conditions(arguments, "", DEEPEST))
-            deed += f" where {_join(conditions, 'and')}, with any other arguments"
+            others_too = "with no other arguments" if closed else "with any other arguments"
+            deed += f" where {_join(conditions, 'and')}, {others_too}"
         else:
             deed += f" where {_join(conditions, 'and')}" if conditions else ""
-            deed += " with any arguments"
-            if isinstance(arguments, Mapping):
+            # What is no object of patterns, such as a list of them, is not told in words.
+            none = closed and (arguments is None or isinstance(arguments, Mapping))
+            deed += " with no arguments" if none else " with any arguments"
+            if isinstance(arguments, Mapping) and not closed:
                 deed += " ({} states no condition, so it allows all)"
     else:
         several = _several(method)
@@ -190,6 +194,7 @@ def _operation(kind: str, method: object, params: object) -> str:
             deed = f"make {'the request' if plain else 'requests'} {_value(method)}"
         conditions = list(_conditions(names, "params", DEEPEST))
         deed += f" where {_join(conditions, 'and')}" if conditions else ""
+        deed += ", with nothing else in it" if closed else ""
     return deed if kind == "mcp/request" else f"propose to {deed}"
 
 

@@ -14,6 +14,7 @@ Spec: §4.1 (Capability Matching), §4.2, rulings R33 and R34.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,6 +25,7 @@ from mew_lab.protocol.jsonpath import JSONPath, descendants
 from mew_lab.protocol.node import BUDGET, Meter, Node, OverBudget
 from mew_lab.protocol.strings import (
     ANY_STRING,
+    GUARD_PATH,
     AnyString,
     Glob,
     Literal,
@@ -58,7 +60,9 @@ __all__ = [
     "Selection",
     "compile_pattern",
     "compile_strings",
+    "judges_paths",
     "loosened",
+    "search_remarks",
     "warnings",
 ]
 
@@ -326,6 +330,15 @@ def _names_all(pattern: Node, value: object, meter: Meter) -> bool:
     )
 
 
+def judges_paths(node: Node | None) -> bool:
+    """Whether a glob over paths is somewhere in a pattern."""
+    if isinstance(node, (Glob, Negation)):
+        return node.guard == GUARD_PATH
+    if isinstance(node, AnyOf):
+        return any(map(judges_paths, node.others))
+    return isinstance(node, ObjectPattern) and any(judges_paths(member.pattern) for member in node.members)
+
+
 def loosened(node: Node) -> Node:
     """A compiled pattern by the rules before edition 4: no glob is guarded, no object is closed."""
     if isinstance(node, Glob):
@@ -423,6 +436,51 @@ def warnings(pattern: object, *, key: str = "") -> list[str]:
             warning for name, part in pattern.items() for warning in warnings(part, key=_below(key, name))
         ]
     return []
+
+
+def search_remarks(pattern: object, *, key: str = "") -> list[str]:
+    """Sentences about expressions that other gateways read otherwise: they search an expression in a text, and here it
+    has to match the whole of it."""
+    if isinstance(pattern, str) and is_expression(pattern) and _META.intersection(pattern):
+        if all(_is_anchored(part) for part in _top_alternatives(pattern[1:-1])):
+            return []
+        return [
+            f"{key}: '{pattern}' has to match the whole text here, and other gateways search it anywhere in "
+            "it; write ^ and $ around it for the whole text everywhere, or .* where anything may stand"
+        ]
+    if isinstance(pattern, (list, tuple)):
+        return [
+            remark
+            for at, alternative in enumerate(pattern)
+            for remark in search_remarks(alternative, key=f"{key}[{at}]")
+        ]
+    if isinstance(pattern, Mapping):
+        return [
+            remark for name, part in pattern.items() for remark in search_remarks(part, key=_below(key, name))
+        ]
+    return []
+
+
+_PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+
+
+def _top_alternatives(expression: str) -> list[list[str]]:
+    """The alternatives of an expression that stand in no group, each by its parts."""
+    alternatives: list[list[str]] = [[]]
+    depth = 0
+    for part in _PART.findall(expression):
+        depth += (part == "(") - (part == ")")
+        if part == "|" and depth == 0:
+            alternatives.append([])
+        else:
+            alternatives[-1].append(part)
+    return alternatives
+
+
+def _is_anchored(parts: list[str]) -> bool:
+    """Whether a search for it finds no more texts than a match of the whole: both of its ends are fixed, or free."""
+    first = parts[:1] == ["^"] or parts[:1] == ["\\A"] or parts[:2] == [".", "*"]
+    return first and (parts[-1:] == ["$"] or parts[-1:] == ["\\z"] or parts[-2:] == [".", "*"])
 
 
 def _word(pattern: object, *, key: str, kind: bool) -> StringNode:

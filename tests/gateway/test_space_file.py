@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -282,6 +283,64 @@ def test_a_path_that_is_a_regular_expression_is_remarked_on() -> None:
     path, connect = file.remarks
     assert path.startswith("participants.a.capabilities[0].payload.path: '/tmp/' is a regular expression")
     assert connect == "participants.a.auto_connect: it does nothing without output_log"
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("/^(get|list)_/", True),
+        ("/get_.*/", True),
+        ("/^get_x|^list$/", True),
+        ("/^a\\$/", True),
+        ("/^(get|list)_.*$/", False),
+        ("/.*secret.*/", False),
+        ("/^get_.*|^list$/", False),
+        ("/^[$|(]$/", False),
+        ("get_*", False),
+    ],
+)
+def test_an_expression_that_other_gateways_search_anywhere_is_remarked_on(
+    expression: str, told: bool
+) -> None:
+    tools = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": [expression]}}}
+    file = parsed(yaml.safe_dump({"space": {"id": "s"}, "participants": {"a": {"capabilities": [tools]}}}))
+    if not told:
+        assert file.remarks == ()
+        return
+    [remark] = file.remarks
+    assert remark.startswith("participants.a.capabilities[0].payload.params.name[0]: ")
+    assert f"'{expression}' has to match the whole text here" in remark
+
+
+@pytest.mark.ruling("R34")
+def test_a_closed_capability_is_read_and_a_misspelt_or_misplaced_one_is_a_fault() -> None:
+    call = {"kind": "mcp/request", "payload": {"params": {"name": "a"}}}
+
+    def text(*capabilities: object) -> str:
+        return yaml.safe_dump(
+            {"space": {"id": "s"}, "participants": {"a": {"capabilities": list(capabilities)}}}
+        )
+
+    read = parsed(text({**call, "x-closed": True}, {**call, "x-closed": False, "x-note": "mine"}))
+    assert read.remarks == ()
+    told = faults(
+        text(
+            {**call, "x-close": True},
+            {**call, "x-closed": "yes"},
+            {"kind": "chat", "x-closed": True},
+            {**call, "payload": {"params": {"$.a": 1}}, "x-closed": True},
+        )
+    )
+    at = "participants.a.capabilities"
+    expected = {
+        f"{at}[0].x-close": "did you mean 'x-closed'",
+        f"{at}[1].x-closed": "true or false",
+        f"{at}[2].x-closed": "mcp/request or mcp/proposal",
+        f"{at}[3].payload.params.$.a": "at any depth",
+    }
+    assert set(told) == set(expected)
+    for key, words in expected.items():
+        assert words in told[key]
 
 
 @pytest.mark.parametrize(

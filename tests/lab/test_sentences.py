@@ -64,6 +64,20 @@ def test_who_holds_nothing_may_send_nothing() -> None:
             {**call(name="git_log"), "to": "git"},
             "call the tool git_log with any arguments, only to “git”",
         ),
+        (
+            {**call(name="read_file", arguments={"path": "docs/*"}), "x-closed": True},
+            "call the tool read_file where path is like “docs/*”, with no other arguments",
+        ),
+        ({**call(name="now"), "x-closed": True}, "call the tool now with no arguments"),
+        ({**call(name="now", arguments={}), "x-closed": True}, "call the tool now with no arguments"),
+        (
+            {
+                "kind": "mcp/request",
+                "payload": {"method": "resources/read", "params": {"uri": "a://b"}},
+                "x-closed": True,
+            },
+            "read resources where params.uri is “a://b”, with nothing else in it",
+        ),
         ({"kind": "mcp/proposal", "payload": {"method": "tools/call"}}, "propose to call any tool with any arguments"),
         ({"kind": "mcp/request", "payload": {"method": "tools/*"}}, "make requests like “tools/*”"),
         ({"kind": "mcp/request", "payload": {"method": "x/y"}}, "make the request “x/y”"),

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.decisions.grant_preview import TEXT_ALONE
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
@@ -25,8 +26,8 @@ from mew_lab.log.line import read_members
 from mew_lab.protocol.covers import possesses
 from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.pattern import warnings
-from mew_lab.protocol.permit import Capability, CapabilitySet, read_capabilities
+from mew_lab.protocol.pattern import judges_paths, warnings
+from mew_lab.protocol.permit import CLOSED, NARROW, Capability, CapabilitySet, read_capabilities
 from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
 from mew_lab.space.events import Record
@@ -97,10 +98,13 @@ def find_grant_obstacle(session: Session, pattern: Mapping[str, Any]) -> str:
     me = session.me
     if session.closed or me.participant.client.state != "ready":
         return "You are not connected to the space."
-    held = me.participant.client.capabilities
+    client = me.participant.client
+    held = client.capabilities
+    if pattern.get(CLOSED) is True and client.pattern_edition < NARROW:
+        return f"The gateway of this space ignores {CLOSED}, so any other arguments would be allowed too."
     if not held.permit("capability/grant", (), {"recipient": "somebody"}).allowed:
         return "You don't have permission to grant anything (capability/grant)."
-    wanted = Capability.of(pattern)
+    wanted = Capability.of(pattern, edition=client.pattern_edition)
     if kept := find_kept(held, wanted):
         return kept
     possession = possesses(held.capabilities, wanted)
@@ -123,8 +127,9 @@ async def probe(
     standing = next((standing for standing in standings(session) if standing.name == grantee), None)
     if standing is None:
         raise MewError(f"No participant of this space is called {one_line(grantee, 64)!r}")
-    held, _ = read_capabilities([dict(right.pattern) for right in standing.rights])
-    capability = Capability.of(pattern)
+    edition = session.me.participant.client.pattern_edition
+    held, _ = read_capabilities([dict(right.pattern) for right in standing.rights], edition=edition)
+    capability = Capability.of(pattern, edition=edition)
     adds = not possesses(held.capabilities, capability)
     await asyncio.sleep(0)
     smallest = witness(capability, held.capabilities) if adds else None
@@ -157,8 +162,13 @@ async def probe(
         examples=search.examples,
         smallest=_message(smallest) if smallest else "",
         barred=obstacle,
-        warnings=tuple(one_line(warning, 200) for warning in warnings(pattern))[:5],
+        warnings=(*(one_line(warning, 200) for warning in warnings(pattern)[:4]), *_tell_paths(capability)),
     )
+
+
+def _tell_paths(capability: Capability) -> tuple[str, ...]:
+    """What a glob over paths does not judge, where the capability has one."""
+    return (TEXT_ALONE,) if judges_paths(capability.payload) else ()
 
 
 class _Search:

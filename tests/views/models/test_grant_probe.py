@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.grant_preview import TEXT_ALONE
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import up
 from mew_lab.protocol.permit import permit
+from mew_lab.space import membership
 from mew_lab.space.events import Record
 from mew_lab.views.grants.probe import TURN, Probe, probe, read_pattern
 
@@ -193,3 +196,45 @@ def test_a_question_that_is_not_wanted_any_more_ends_early(lab: Lab) -> None:
 
     lab.loop.call(fill, timeout=60)
     assert ask(lab, CALL, wanted=lambda: False).looked_at < 20_000
+
+
+@pytest.mark.ruling("R33", "R34")
+@pytest.mark.threat(22)
+def test_threat_22_paths_and_closed_arguments_are_counted_as_the_gateway_judges_them(lab: Lab) -> None:
+    for arguments in (
+        {"path": "src/a"},
+        {"path": "src/../a"},
+        {"path": "src/b", "force": True},
+        {"path": "src/a\nb"},
+    ):
+        post(lab, "agent", "mcp/request", tool("write", **arguments))
+    params = {"name": "write", "arguments": {"path": "src/**"}}
+    pattern = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}}
+    opened, closed = ask(lab, pattern), ask(lab, {**pattern, "x-closed": True})
+    assert (opened.fresh, closed.fresh) == (2, 1)
+    assert TEXT_ALONE in opened.warnings and TEXT_ALONE in closed.warnings
+    assert "with no other arguments" in closed.phrase and not closed.barred
+    assert TEXT_ALONE not in ask(lab, CALL).warnings
+    lab.loop.submit(lab.granting.grant("agent", [{**pattern, "x-closed": True}])).result(20)
+    more = ask(lab, pattern)
+    assert more.adds and '"more1":true' in more.smallest
+    assert not ask(lab, {**pattern, "x-closed": True}).adds
+
+
+@pytest.mark.ruling("R34")
+def test_where_the_gateway_ignores_closed_nobody_is_told_that_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(membership, "PATTERNS", ())
+    lab = up()
+    lab.join("agent", can="agent")
+    params = {"name": "write", "arguments": {"path": "src/**"}}
+    pattern = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}}
+    assert "ignores x-closed" in ask(lab, {**pattern, "x-closed": True}).barred
+    assert not ask(lab, pattern).barred
+
+
+@pytest.mark.ruling("R34")
+def test_what_is_nearly_a_closed_pattern_is_none() -> None:
+    with pytest.raises(MewError, match="did you mean 'x-closed'"):
+        read_pattern(json.dumps({**CALL, "x-close": True}))

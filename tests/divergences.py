@@ -133,6 +133,18 @@ EXTENSIONS = (
         "journal_unavailable where the disk is nearly full",
     ),
     Extension(
+        "path_globs",
+        "R33",
+        "a wildcard in a pattern over paths matches no '..' and nothing else that could lead elsewhere, so such a call is "
+        "refused here that other gateways allow; a pattern that spells it out permits it",
+    ),
+    Extension(
+        "closed_capabilities",
+        "R34",
+        "a capability with x-closed permits no arguments beside those that it names; gateways that ignore it allow them, "
+        "and mew_lab sends none to such a gateway",
+    ),
+    Extension(
         "welcome_extension",
         "R34",
         "each welcome has a member x-mew-lab, which says what this gateway does beyond the specification; others ignore it",

@@ -385,3 +385,37 @@ def test_a_random_set_of_rights_never_ends_in_an_error(tmp_path: Path) -> None:
             told(live(stage.records).what_if(capabilities=supposed))
             == brute_force(stage.records, supposed)[0]
         )
+
+
+@pytest.mark.ruling("R33", "R34")
+@pytest.mark.threat(22)
+@pytest.mark.parametrize("edition", [3, 4])
+@pytest.mark.parametrize("exact", [False, True])
+def test_other_rights_are_read_by_the_rules_of_the_log(edition: int, exact: bool) -> None:
+    def write(id: str, **arguments: Any) -> Received:
+        payload = {"method": "tools/call", "params": {"name": "write", "arguments": arguments}}
+        return Received(says("mcp/request", id, payload), "c-bert")
+
+    stage = Stage(owner="anna", edition=edition).play(
+        Enrolled("anna", ({"kind": "*"},)),
+        Enrolled("bert", ({"kind": "chat"},)),
+        *(Joined(f"c-{name}", name, name, "memory") for name in ("anna", "bert")),
+        write("m-1", path="src/a"),
+        write("m-2", path="src/../a"),
+        write("m-3", path="src/a", force=True),
+        write("m-4", path="docs/a"),
+    )
+    params = {"name": "write", "arguments": {"path": "src/**"}}
+    opened = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}}
+    told = {
+        closed: live(stage.records).what_if(more={"bert": [opened | {"x-closed": closed}]}, exact=exact)
+        for closed in (False, True)
+    }
+    allowed = {closed: [row.id for row in found.allowed] for closed, found in told.items()}
+    if edition == 3:
+        assert allowed == {False: ["m-1", "m-2", "m-3"], True: ["m-1", "m-2", "m-3"]}
+    else:
+        assert allowed == {False: ["m-1", "m-3"], True: ["m-1"]}
+    ignored = "The rules of this log (edition 3) ignore x-closed: other arguments counted as allowed."
+    assert told[False].remark == "" and told[True].remark == (ignored if edition == 3 else "")
+    assert (ignored in str(told[True])) is (edition == 3)

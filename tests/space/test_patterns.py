@@ -40,6 +40,8 @@ def verdict(space: Space, sender: str, kind: str, payload: dict[str, Any]) -> st
     return record.verdict
 
 
+@pytest.mark.extension("path_globs", "closed_capabilities")
+@pytest.mark.ruling("R33", "R34")
 @pytest.mark.threat(6, 21)
 def test_a_grant_permits_what_it_shows_and_nothing_that_leads_elsewhere() -> None:
     stage = Stage(alice="*", bot=[], fs=[])

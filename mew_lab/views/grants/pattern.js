@@ -11,8 +11,9 @@ export const LIMITS = [
 ];
 
 // `tool` is `participant/tool`, `participant/*`, a tool of any participant, or empty for any tool. `fixed` is a JSON object
-// of arguments, or empty for any. Returns `{ pattern }` or `{ fault }`, a sentence.
-export function composePattern(method, tool = "", fixed = "") {
+// of arguments, or empty for any. `only` closes the pattern: no other arguments, where `fixed` is empty none at all. Returns
+// `{ pattern }` or `{ fault }`, a sentence.
+export function composePattern(method, tool = "", fixed = "", only = false) {
   const payload = { method }, name = tool.trim(), cut = name.indexOf("/");
   const owner = cut > 0 ? name.slice(0, cut) : "", wanted = cut > 0 ? name.slice(cut + 1) : name;
   if (method === "tools/call") {
@@ -30,9 +31,11 @@ export function composePattern(method, tool = "", fixed = "") {
       if (inexact) return { fault: `The number ${inexact} has too many digits for this form. Write the pattern under “Advanced”.` };
       if (Object.keys(values).length) params.arguments = values;
     }
+    if (only && !params.name) return { fault: "Pick one tool: only its arguments can be limited to these." };
     if (Object.keys(params).length) payload.params = params;
   }
-  return { pattern: { kind: "mcp/request", payload, ...(owner && owner !== "*" ? { to: owner } : {}) } };
+  const closed = only && method === "tools/call" ? { "x-closed": true } : {};
+  return { pattern: { kind: "mcp/request", payload, ...(owner && owner !== "*" ? { to: owner } : {}), ...closed } };
 }
 
 // The first number that the page would change, as it is written; empty where there is none.

@@ -88,7 +88,7 @@ def pack_answer(supposed: Supposition, answer: WhatIf) -> dict[str, Any]:
     return {
         "sentence": f"Of {count_of(answer.judged, 'message')} of {name} so far, {len(allowed)} more would have been "
         f"allowed, and {len(denied)} denied.{unknown}",
-        "about": "Each message is judged alone: what would have followed from it is not counted.",
+        "about": f"Each message is judged alone: what would have followed from it is not counted. {answer.remark}".strip(),
         "allowed": _pack_rows(allowed),
         "denied": _pack_rows(denied),
         "counts": [len(allowed), len(denied)],

@@ -242,7 +242,7 @@ function render({ model, el }) {
     const tool = make("input", { type: "text", maxlength: 200, "aria-label": "Tool", placeholder: "participant/tool, or any", list: `${own}tools`, oninput: () => compose(PAUSE) });
     const known = make("datalist", { id: `${own}tools` });
     const look = doer("Refresh", lookUp, { class: "mew-quiet", title: "Asks every participant for its tools", "aria-label": "Refresh the list of tools" });
-    const which = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["these", "these arguments"]));
+    const which = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["only", "these arguments only"]), option(["these", "these arguments and any others"]));
     const fixed = make("input", { type: "text", class: "mew-code", maxlength: 2000, "aria-label": "Arguments as JSON", placeholder: '{"repo_path": "."}', dir: "ltr", spellcheck: "false", hidden: true, oninput: () => compose(PAUSE) });
     const until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
     until.value = "u10";
@@ -340,14 +340,14 @@ function render({ model, el }) {
     form.tools.hidden = !asks;
     form.tool.placeholder = calls ? "participant/tool, or any" : "participant/, or any";
     form.args.hidden = !calls;
-    form.fixed.hidden = form.which.value !== "these";
+    form.fixed.hidden = form.which.value === "any";
   }
 
   function compose(after) {
     showChoices();
     const chosen = form.what.value;
     if (chosen === OWN_PATTERN) return;
-    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.which.value === "these" ? form.fixed.value : "");
+    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.which.value === "any" ? "" : form.fixed.value, form.which.value === "only");
     form.text.value = fault ? "" : JSON.stringify(pattern);
     probe(after);
     if (fault) form.answer.replaceChildren(make("div", { class: "mew-no", text: fault }));

@@ -15,6 +15,14 @@ for (const [tool, fixed, pattern] of [
   ["git/git_log", "{}", { ...call({ name: "git_log" }), to: "git" }],
 ]) test(`“${tool}” with ${fixed || "any arguments"}`, () => assert.deepEqual(composePattern("tools/call", tool, fixed).pattern, pattern));
 
+test("these arguments only is a closed pattern, and needs a tool", () => {
+  const only = (tool, fixed) => composePattern("tools/call", tool, fixed, true);
+  assert.deepEqual(only("git/git_log", '{"repo_path": "."}').pattern, { ...call({ name: "git_log", arguments: { repo_path: "." } }), to: "git", "x-closed": true });
+  assert.deepEqual(only("now", "").pattern, { ...call({ name: "now" }), "x-closed": true });
+  for (const tool of ["", "git/", "git/*"]) assert.match(only(tool, "").fault, /Pick one tool/);
+  assert.equal("x-closed" in composePattern("tools/list", "", "", true).pattern, false);
+});
+
 test("arguments that are no object are a fault, and never a wider pattern", () => {
   for (const fixed of ["{", "3", "[]", "null", '"x"']) {
     const { pattern, fault } = composePattern("tools/call", "git/git_log", fixed);

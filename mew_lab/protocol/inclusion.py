@@ -107,8 +107,9 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
         (at, START, 0, avoided.start, avoided.spelled_at_start, "")
         for at in product(*[track.starts for track in tracks])
     )
+    alone = len(tracks) == 1
     only_empty = not avoided.start & avoided.final and any(
-        all(track.ends(some, START, 0) for track, some in zip(tracks, at, strict=True)) for at, *_ in waiting
+        _all_end(tracks, at, START, 0) for at, *_ in waiting
     )
     while waiting:
         at, place, harm, states, spelled, text = waiting.popleft()
@@ -124,12 +125,9 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
             escapes = not avoided.ends(after, after_spelled, then_place)
             if kept_safe == GUARD_PATH and then_place in (DOT, DOTS):
                 escapes = False
-            for then in product(
-                *[track.moves(some, place, character) for track, some in zip(tracks, at, strict=True)]
-            ):
-                if escapes and all(
-                    track.ends(some, then_place, then_harm) for track, some in zip(tracks, then, strict=True)
-                ):
+            moves = [track.moves(some, place, character) for track, some in zip(tracks, at, strict=True)]
+            for then in zip(moves[0], strict=True) if alone else product(*moves):
+                if escapes and _all_end(tracks, then, then_place, then_harm):
                     return text + character
                 known = reached.setdefault((then, then_place, then_harm), [])
                 meter.spend(len(known) // _COMPARED_PER_STEP)
@@ -137,6 +135,13 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
                     known.append((after, after_spelled))
                     waiting.append((then, then_place, then_harm, after, after_spelled, text + character))
     return "" if only_empty else None
+
+
+def _all_end(tracks: Sequence[_Track], at: Sequence[tuple[int, int]], place: int, harm: int) -> bool:
+    for track, some in zip(tracks, at, strict=True):  # noqa: SIM110 — a generator would cost more than the check
+        if not track.ends(some, place, harm):
+            return False
+    return True
 
 
 def _guard(word: Plain) -> int:
@@ -205,9 +210,12 @@ class _Alphabet:
     @classmethod
     def of(cls, tracks: Sequence[_Track], avoided: Automaton) -> _Alphabet:
         used = {token for track in tracks for token in track.tokens} | avoided.wants.keys()
-        control = next((character for character in _CONTROLS if character not in used), _CONTROLS[0])
         guard = GUARD_PATH if avoided.paths else min(avoided.guarded, 1)
-        return cls(_fresh(used), control, max(guard, *(track.released_by for track in tracks), 0))
+        escapes = max(guard, *(track.released_by for track in tracks), 0)
+        control = ""
+        if escapes == GUARD_PATH:
+            control = next((character for character in _CONTROLS if character not in used), _CONTROLS[0])
+        return cls(_fresh(used), control, escapes)
 
     def at(
         self, tracks: Sequence[_Track], at: Sequence[tuple[int, int]], place: int, kept_safe: int

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mew_lab.errors import ConfigError
@@ -40,6 +40,7 @@ from mew_lab.protocol.pattern import (
     loosened,
 )
 from mew_lab.protocol.profiles import PROFILES
+from mew_lab.protocol.strings import is_glob
 from mew_lab.protocol.text import utf8_size
 
 __all__ = [
@@ -107,9 +108,18 @@ class Capability:
 
     @property
     def loose(self) -> Capability:
-        """The same capability by the rules before NARROW, which permits no less."""
-        loose: Capability = self._known.get("loose", self)
+        """The same capability by the rules before NARROW, which permits no less; made at the first use."""
+        if "loose" not in self._known:
+            payload = None if self.payload is None or self.is_loose else loosened(self.payload)
+            changed = payload is not None and payload is not self.payload
+            self._known["loose"] = replace(self, payload=payload) if changed else self
+        loose: Capability = self._known["loose"]
         return loose
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether it is known, without a look at its parts, that `loose` is the capability itself."""
+        return not self.closed and not is_glob(self.text)
 
     @property
     def text(self) -> str:
@@ -179,11 +189,7 @@ class Capability:
             )
         to = compile_strings(pattern["to"], key=_path(key, "to")) if "to" in pattern else None
         kind = compile_strings(pattern["kind"], key=_path(key, "kind"), kind=True)
-        made = cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
-        before = payload if payload is None else loosened(payload)
-        if before is not payload:  # made here, once, because what a revoke may cost does not allow for it
-            made._known["loose"] = cls(made.pattern, kind, before, to)
-        return made
+        return cls({name: _copied(part) for name, part in pattern.items()}, kind, payload, to)
 
     @classmethod
     def kept(cls, pattern: Mapping[str, Any], *, edition: int) -> Capability:

@@ -128,8 +128,12 @@ class Glob(StringNode):
     text: str
     tokens: tuple[str, ...]
     guard: int
+    is_affix: bool
+    """Whether it has one star and no other wildcard: then text is compared, not walked."""
     _run: _Affix | Automaton = field(repr=False, compare=False)
     _spelled: _Affix | Automaton | None = field(repr=False, compare=False)
+    _fixed: int = field(repr=False, compare=False)
+    """The place of the last slash before the first wildcard of a glob that spells something unsafe out."""
 
     @classmethod
     def of(cls, text: str, *, kind: bool = False, paths: bool = False) -> Glob:
@@ -142,18 +146,17 @@ class Glob(StringNode):
             guard = GUARD_PATH if "/" in text or "**" in text else GUARD_BACKSLASH
         affix = _Affix.of(tokens)
         spelled: _Affix | Automaton | None = None
+        fixed = 0
         if guard and (_SPELLED.search(text) if guard == GUARD_PATH else "\\" in text):
             spelled = affix or Automaton.of([(tokens, guard)])
-        return cls(text, tuple(tokens), guard, affix or Automaton.of([(tokens, UNGUARDED)]), spelled)
+            first = next(at for at, token in enumerate(tokens) if token in ("*", "**", "?"))
+            fixed = max(text.rfind("/", 0, first), 0)
+        run = affix or Automaton.of([(tokens, UNGUARDED)])
+        return cls(text, tuple(tokens), guard, affix is not None, run, spelled, fixed)
 
     @property
     def source(self) -> str:
         return self.text
-
-    @property
-    def is_affix(self) -> bool:
-        """Whether it has one star and no other wildcard: then text is compared, not walked."""
-        return type(self._run) is _Affix
 
     @property
     def spells_unsafe(self) -> bool:
@@ -163,16 +166,20 @@ class Glob(StringNode):
     @property
     def unguarded(self) -> Glob:
         """The same glob by the rules before edition 4."""
-        return Glob(self.text, self.tokens, UNGUARDED, self._run, None) if self.guard else self
+        if not self.guard:
+            return self
+        return Glob(self.text, self.tokens, UNGUARDED, self.is_affix, self._run, None, 0)
 
     def accepts(self, text: str, meter: Meter) -> bool:
-        meter.spend(1 + len(text) // (meter.AFFIX if self.is_affix else meter.GLOB))
+        size = len(text)
+        steps = 1 + size // (meter.AFFIX if self.is_affix else meter.GLOB)
+        meter.spend(steps + size // meter.GUARDED if self.guard else steps)
         if not self._run.accepts(text):
             return False
         if not self.guard:
             return True
-        meter.spend(len(text) // meter.GUARDED)
-        if not is_unsafe(text, self.guard):
+        # What is unsafe before `_fixed` stands in the glob itself.
+        if not is_unsafe(text[self._fixed :] if self._fixed else text, self.guard):
             return True
         if self._spelled is None:
             return False
@@ -350,10 +357,13 @@ def is_unsafe(text: str, guard: int) -> bool:
     """Whether `text` holds something that the wildcards of a glob with this guard do not match."""
     if "\\" in text:
         return True
-    return guard == GUARD_PATH and (
+    if guard != GUARD_PATH:
+        return False
+    # Most texts are printable, without a dot at the start of a part: searches in C say so.
+    return (
         "//" in text
-        or _CONTROL.search(text) is not None
-        or (("/." in text or text.startswith(".")) and _DOTS.search(text) is not None)
+        or (("/." in text or text[:1] == ".") and _DOTS.search(text) is not None)
+        or (not text.isprintable() and _CONTROL.search(text) is not None)
     )
 
 

@@ -23,6 +23,7 @@ from mew_lab.views.grants.probe import read_pattern
 
 __all__ = ["Playground", "Supposition", "pack_answer", "read_supposition"]
 
+ALONE = "Each message is judged alone: what would have followed from it is not counted."
 MOST_LISTED = 100  # messages of each list
 
 
@@ -88,7 +89,7 @@ def pack_answer(supposed: Supposition, answer: WhatIf) -> dict[str, Any]:
     return {
         "sentence": f"Of {count_of(answer.judged, 'message')} of {name} so far, {len(allowed)} more would have been "
         f"allowed, and {len(denied)} denied.{unknown}",
-        "about": f"Each message is judged alone: what would have followed from it is not counted. {answer.remark}".strip(),
+        "about": f"{ALONE} {answer.remark}".strip(),
         "allowed": _pack_rows(allowed),
         "denied": _pack_rows(denied),
         "counts": [len(allowed), len(denied)],

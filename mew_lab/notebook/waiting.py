@@ -3,8 +3,8 @@
 A click is a message to the kernel. Whether the kernel handles one while a cell waits depends on its version, on the
 front end, and on whether the cell awaits or blocks. A notebook without a person at it gets no click at all.
 `before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
-no proposal, and a refusal to wait leaves the proposal open. After the first second the cell shows the card of the
-proposal that it waits for, so that it can be decided there; and what a server asks about the call that it waits for.
+no proposal, and a refusal to wait leaves the proposal open. The cell shows the card of each proposal that it comes to
+wait for, one after another or several at once, and each question of a server, so that they can be decided there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import CannotWait
@@ -22,74 +22,87 @@ from mew_lab.protocol.permit import permit
 
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.cards import Card
-    from mew_lab.lab.decisions.questions import Question
     from mew_lab.lab.pending import Pending
     from mew_lab.lab.session import Session
     from mew_lab.views.approvals.widget import ApprovalsView
     from mew_lab.views.ui.live import ClickProbe
 
-__all__ = ["ApprovalsWatch", "QuestionWatch", "ServerQuestionWatch", "before_wait"]
+__all__ = ["ApprovalsWatch", "StoryWatch", "before_wait"]
 
 SILENCE = 3.0  # seconds without a message from a view before the waiting cell gives advice
 
 
-def before_wait(
-    pending: Pending, blocking: bool
-) -> ApprovalsWatch | QuestionWatch | ServerQuestionWatch | None:
+def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
     """Returns the watch over a wait, or None when the wait needs none.
 
     Raises:
         CannotWait: The proposal cannot be decided while this waits; it stays open.
     """
     shell = _shell()
-    if (
-        shell is None
-        or pending.state != "open"
-        or pending.kind not in ("mcp/proposal", "mcp/request", "chat")
-    ):
+    waits = {"mcp/proposal": ("open", "fulfilled"), "mcp/request": ("open",), "chat": ("open",)}
+    if shell is None or pending.state not in waits.get(pending.kind, ()):
         return None
     place = _session_of(pending)
-    if place is not None and pending.kind == "mcp/request":
-        return ServerQuestionWatch(place.session, pending.id, _Beginning(shell, place, blocking))
-    if place is None or _is_decided_elsewhere(place.session, pending):
+    if place is None:
         return None
-    begin = _Beginning(shell, place, blocking)
-    if pending.kind == "chat":  # only a proposal shows that the answer needs a decision
-        return QuestionWatch(place.session, pending, begin)
-    return begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
+    is_needed = pending.kind == "mcp/request" or not _is_decided_elsewhere(place.session, pending)
+    begin = _Beginning(shell, place, blocking, pending.id, is_needed)
+    watch = None
+    if (pending.kind, pending.state) == (
+        "mcp/proposal",
+        "open",
+    ):  # all else needs a person only if that turns out
+        watch = begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
+    return StoryWatch(place.session, pending, begin, watch)
 
 
 class _Beginning(NamedTuple):
-    """The start of a wait for a decision: the shell, the place of the decision, and whether it blocks."""
+    """The start of a wait for a decision: the shell, the place of the decision, whether it blocks, and what waits.
+
+    `is_needed` is whether nothing but a click here can decide. Otherwise a card is shown where it can be clicked, and a
+    wait is never refused.
+    """
 
     shell: Any
     place: _DecisionPlace
     blocking: bool
+    root: str
+    is_needed: bool
 
     def watch(self, what: str, *, id: str, answer: str = "") -> ApprovalsWatch | None:
-        """Checks that a click can decide `what`, and watches the approvals view and the card; None without both.
+        """Checks that a click can decide `what`, and watches the approvals view and the cards; None without both.
 
         `answer` is the command that decides it; `%mew approve ID` where empty.
 
         Raises:
             CannotWait: No click could be handled.
         """
+        is_main = threading.current_thread() is threading.main_thread()
+        try:
+            self._check(what, answer or f"%mew approve {id}", is_main)
+        except CannotWait:
+            if self.is_needed:
+                raise
+            return None
+        view = self.place.approvals()
+        if is_main:
+            return ApprovalsWatch(view, cards=_CardOutput(self.place, self.root))
+        return None if view is None else ApprovalsWatch(view)
+
+    def _check(self, what: str, answer: str, is_main: bool) -> None:
         kernel = getattr(self.shell, "kernel", None)
         if kernel is None:
             raise CannotWait(
                 f"{what} cannot be decided while this terminal waits; decide first "
-                f"({answer or f'%mew approve {id}'}), then wait, or set lab.decide = Policy.approve()"
+                f"({answer}), then wait, or set lab.decide = Policy.approve()"
             )
         if not _is_attended(kernel):
             raise CannotWait(
                 f"This notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
             )
-        if threading.current_thread() is threading.main_thread():
+        if is_main:
             _check_clicks(what, self.blocking)
-            return ApprovalsWatch(self.place.approvals(), card=_CardOutput(self.place, id))
-        view = self.place.approvals()
-        return None if view is None else ApprovalsWatch(view)
 
 
 def _check_clicks(what: str, blocking: bool) -> None:
@@ -106,50 +119,64 @@ _ADVICE = "Decide first, by its card or %mew approve ID, and run this in the nex
 
 
 class _CardOutput:
-    """The card of one proposal in the output of the cell that waits for it."""
+    """The cards of one wait in the output of the cell that waits, in one view."""
 
-    def __init__(self, place: _DecisionPlace, proposal: str) -> None:
+    def __init__(self, place: _DecisionPlace, root: str) -> None:
         self._place = place
-        self._proposal = proposal
-        self._card: ApprovalsView | None = None
+        self._root = root
+        self._ids: set[str] = set()
+        self._view: ApprovalsView | None = None
+
+    def follow(self, id: str) -> None:
+        """Shows the card of this proposal, and what servers ask about it or about this call."""
+        self._ids.add(id)
+        if self._view is not None:
+            self._view.follow(id)
 
     def show(self) -> None:
-        """Shows the card, once, if it or a question about it is open and this cell does not show all approvals."""
-        if self._card is not None:
-            return
-        session = self._place.session
-        cards = session.loop.call(session.decisions.pending)
-        is_open = self._proposal in (card.id for card in cards)
-        if not (is_open or _questions_about(session, self._proposal)) or _is_displayed_here(
-            self._place.approvals()
-        ):
+        """Displays the view, once, if a card or question is open and this cell does not show all approvals."""
+        if self._view is not None or not self._is_open() or _is_displayed_here(self._place.approvals()):
             return
         from IPython.display import display
 
-        self._card = self._place.card(self._proposal)
-        display(self._card)  # type: ignore[no-untyped-call]
+        self._view = self._place.card(self._root)
+        for id in self._ids:
+            self._view.follow(id)
+        display(self._view)  # type: ignore[no-untyped-call]
+
+    def _is_open(self) -> bool:
+        session = self._place.session
+        cards = session.loop.call(session.decisions.pending)
+        return any(card.id in self._ids for card in cards) or any(
+            not self._ids.isdisjoint(question.about) for question in session.asked.pending()
+        )
 
     def end(self) -> None:
-        """Lets the stored picture say what was decided, where the card was shown."""
-        if self._card is not None:
-            self._card.store_picture()
+        """Lets the stored picture say what was decided, where cards were shown."""
+        if self._view is not None:
+            self._view.store_picture()
 
 
 class ApprovalsWatch:
-    """Shows the card in the waiting cell, and prints advice once where no message of the approvals view arrives."""
+    """Shows the cards in the waiting cell, and prints advice once where no message of the approvals view arrives."""
 
-    def __init__(self, view: ApprovalsView | None, *, card: _CardOutput | None = None) -> None:
+    def __init__(self, view: ApprovalsView | None, *, cards: _CardOutput | None = None) -> None:
         self._view = view
-        self._card = card
+        self._cards = cards
         self._since = time.monotonic()
         self._has_warned = False
         self._waiting = contextlib.nullcontext() if view is None else view.waiting()
         self._waiting.__enter__()
 
+    def follow(self, id: str) -> None:
+        """Goes on with this proposal or call."""
+        if self._cards is not None:
+            self._cards.follow(id)
+
     def tick(self) -> None:
-        """Shows the card; prints one line when a shown view has sent no message for three seconds."""
-        if self._card is not None:
-            self._card.show()
+        """Shows the cards; prints one line when a shown view has sent no message for three seconds."""
+        if self._cards is not None:
+            self._cards.show()
         if self._has_warned or self._view is None or not self._view.has_view:
             return
         waited = time.monotonic() - self._since
@@ -165,46 +192,81 @@ class ApprovalsWatch:
     def end(self) -> None:
         """Ends the watch."""
         self._waiting.__exit__(None, None, None)
-        if self._card is not None:
-            self._card.end()
+        if self._cards is not None:
+            self._cards.end()
 
 
-class QuestionWatch:
-    """Watches a wait for a chat answer, which becomes a wait for a decision when the asked participant proposes.
+class StoryWatch:
+    """Watches a wait to its end: it becomes a wait for a person whenever a proposal or a question belongs to it.
 
-    The envelopes that a proposal names show whether it was made for the question. A proposal that names none may have
-    been. One that is older, or was made for another message or by another participant, was not.
+    A proposal belongs to what is waited for where the envelopes that it names lead there. Each of them must come from
+    the sender or an addressee of the one that it names. A proposal of an asked participant that names none may belong to
+    the question. A question of a server belongs to it by the calls that it names.
     """
 
-    def __init__(self, session: Session, pending: Pending, begin: _Beginning) -> None:
+    def __init__(
+        self, session: Session, pending: Pending, begin: _Beginning, watch: ApprovalsWatch | None
+    ) -> None:
         self._session = session
-        self._question = pending.id
+        self._root = pending.id
+        self._is_chat = pending.kind == "chat"
         self._sender = session.seats[pending.seat].participant.client.id
         self._begin = begin
-        self._watch: ApprovalsWatch | None = None
+        self._watch = watch
         self._judged: set[str] = set()
+        if watch is not None:
+            self._judged.add(pending.id)
+            watch.follow(pending.id)
 
     def tick(self) -> None:
-        """Looks for a proposal for the question.
+        """Looks for new proposals and questions that belong to the wait, and shows what is open.
 
         Raises:
-            CannotWait: There is one, and it cannot be decided while this waits; both stay open.
+            CannotWait: There is one, and it cannot be decided while this waits; all stay open.
         """
+        for what, id, answer in self._find_new():
+            self._watch = self._watch or self._begin.watch(what, id=id, answer=answer)
+            if self._watch is not None:
+                self._watch.follow(id)
         if self._watch is not None:
             self._watch.tick()
+
+    def _find_new(self) -> Iterator[tuple[str, str, str]]:
+        """Each new proposal or question: it in words, what to follow, and the command that decides it."""
+        cards = [
+            card
+            for card in self._session.loop.call(self._session.decisions.pending)
+            if card.id not in self._judged
+        ]
+        questions = [one for one in self._session.asked.pending() if one.id not in self._judged]
+        if not cards and not questions:
             return
-        cards = self._session.loop.call(self._session.decisions.pending)
-        new = [card for card in cards if card.id not in self._judged]
-        mentions = self._mentions() if new else None
-        for card in new:
+        mentions = self._mentions()
+        for card in cards:
             self._judged.add(card.id)
-            if waits := _relation(self._question, card, mentions):
+            if waits := self._relation(card, mentions):
                 what = f"the proposal {card.id} of {card.proposer}, for which the answer {waits}"
-                self._watch = self._begin.watch(what, id=card.id)
-                return
+                yield what, card.id, ""
+        for question in questions:
+            self._judged.add(question.id)
+            for id in question.about:
+                if id == self._root or (mentions and _trace(id, self._root, mentions) == "waits"):
+                    what = f"the question {question.id} of the server {question.server}"
+                    yield what, id, f"%mew answer {question.id}"
+                    break
+
+    def _relation(self, card: Card, mentions: dict[str, Mention] | None) -> str:
+        """The dependence of the answer on a proposal: `waits`, `may wait`, or empty when there is none."""
+        if card.id == self._root:
+            return "waits"
+        if mentions is None:
+            return "may wait" if self._is_chat else ""
+        relation = _trace(card.id, self._root, mentions) if card.id in mentions else ""
+        is_asked = self._is_chat and card.proposer in mentions[self._root].to
+        return relation if relation == "waits" or is_asked else ""
 
     def _mentions(self) -> dict[str, Mention] | None:
-        """The envelopes since the question, by id; None when the log no longer holds the question."""
+        """The envelopes since the beginning, by id; None when the log no longer holds that."""
         mentions: dict[str, Mention] = {}
         for record in reversed(self._session.log.held):
             members = read_members(record.raw) if record.raw is not None else None
@@ -212,7 +274,7 @@ class QuestionWatch:
                 continue
             id, mention = str(members.get("id")), Mention.of(members)
             mentions[id] = mention
-            if id == self._question and mention.sender == self._sender:
+            if id == self._root and mention.sender == self._sender:
                 return mentions
         return None
 
@@ -222,45 +284,13 @@ class QuestionWatch:
             self._watch.end()
 
 
-class ServerQuestionWatch:
-    """Watches a wait for a call, which becomes a wait for a person when its server asks about it."""
-
-    def __init__(self, session: Session, call: str, begin: _Beginning) -> None:
-        self._session = session
-        self._call = call
-        self._begin = begin
-        self._watch: ApprovalsWatch | None = None
-
-    def tick(self) -> None:
-        """Looks for a question about the call.
-
-        Raises:
-            CannotWait: There is one, and it cannot be answered while this waits; both stay open.
-        """
-        if self._watch is not None:
-            self._watch.tick()
-        elif asked := _questions_about(self._session, self._call):
-            what = f"the question {asked[0].id} of the server {asked[0].server}"
-            self._watch = self._begin.watch(what, id=self._call, answer=f"%mew answer {asked[0].id}")
-            if self._watch is not None:
-                self._watch.tick()
-
-    def end(self) -> None:
-        """Ends the watch."""
-        if self._watch is not None:
-            self._watch.end()
-
-
-def _questions_about(session: Session, id: str) -> list[Question]:
-    return [question for question in session.asked.pending() if id in question.about]
-
-
 class Mention(NamedTuple):
-    """An envelope: its sender, its addressees, and the ids of the envelopes that it names."""
+    """An envelope: its sender, its addressees, the ids of the envelopes that it names, and whether it is a request."""
 
     sender: str
     to: tuple[str, ...]
     names: tuple[str, ...]
+    is_request: bool
 
     @classmethod
     def of(cls, members: dict[str, Any]) -> Mention:
@@ -272,28 +302,34 @@ class Mention(NamedTuple):
             str(members.get("from")),
             tuple(map(str, to)) if isinstance(to, list) else (),
             tuple(id for id in named if isinstance(id, str) and id),
+            members.get("kind") == "mcp/request",
         )
 
+    def may_follow(self, other: Mention) -> bool:
+        """Whether it can have come from the other: its sender sent or received that one, or carries it out."""
+        return self.is_request or self.sender == other.sender or self.sender in other.to
 
-def _relation(question: str, card: Card, mentions: dict[str, Mention] | None) -> str:
-    """The dependence of the answer on a proposal: `waits`, `may wait`, or empty when there is none."""
-    if mentions is None:
-        return "may wait"
-    if card.id not in mentions or card.proposer not in mentions[question].to:
-        return ""
-    left, visited, elsewhere = [card.id], set[str](), False
+
+def _trace(id: str, root: str, mentions: dict[str, Mention]) -> str:
+    """Where the names of an envelope lead: `waits` for the root, `may wait` for nothing else, empty for elsewhere."""
+    proposer = mentions[id].sender if id in mentions else ""
+    left, visited, elsewhere = [id], set[str](), False
     while left:
         id = left.pop()
-        if id == question:
+        if id == root:
             return "waits"
         if id in visited:
             continue
         visited.add(id)
         mention = mentions.get(id)
-        if mention is None or not (mention.names or mention.sender == card.proposer):
-            elsewhere = True  # older than the question, or begun by another participant
-        else:
-            left.extend(mention.names)
+        if mention is None or not (mention.names or mention.sender == proposer):
+            elsewhere = True  # older than the root, or begun by another participant
+            continue
+        for name in mention.names:
+            if (named := mentions.get(name)) is None or mention.may_follow(named):
+                left.append(name)
+            else:
+                elsewhere = True  # a stranger's message, which anybody can name
     return "" if elsewhere else "may wait"
 
 
@@ -323,7 +359,7 @@ def _is_displayed_here(view: ApprovalsView | None) -> bool:
 
 
 class _DecisionPlace(NamedTuple):
-    """The session in which a proposal is decided, its approvals view if one was made, and the view of one card."""
+    """The session in which a proposal is decided, its approvals view if one was made, and the view of one wait."""
 
     session: Session
     approvals: Callable[[], ApprovalsView | None]

@@ -102,6 +102,22 @@ async def order(what: str, answer: Annotated[ElicitationResult[Order], Resolve(a
     )
 
 
+class Parcel(BaseModel):
+    """What a person is asked next."""
+
+    ribbons: int
+
+
+def ask_parcel(first: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> Elicit[Parcel]:
+    return Elicit(f"How many ribbons, after {first.action}?", Parcel)
+
+
+@server.tool()
+async def wrap(what: str, answer: Annotated[ElicitationResult[Parcel], Resolve(ask_parcel)]) -> str:
+    """Asks the person twice, one question after the other."""
+    return f"{what} with {answer.data.ribbons} ribbons" if answer.action == "accept" else answer.action
+
+
 def ask_model(text: str) -> Sample:
     content = types.TextContent(type="text", text=text)
     return Sample(

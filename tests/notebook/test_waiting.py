@@ -252,7 +252,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
         view=SimpleNamespace(
-            made=lambda name: view, card=lambda proposal: SimpleNamespace(store_picture=lambda: None)
+            made=lambda name: view,
+            card=lambda proposal: SimpleNamespace(store_picture=lambda: None, follow=lambda id: None),
         ),
     )
     shell = SimpleNamespace(
@@ -288,7 +289,7 @@ def test_the_waiting_cell_shows_its_own_card_once_and_what_became_of_it(
     scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Any] = []
-    card = SimpleNamespace(store_picture=lambda: shown.append("stored"))
+    card = SimpleNamespace(store_picture=lambda: shown.append("stored"), follow=lambda id: None)
     scene.lab.view.card = lambda proposal: shown.append(f"card of {proposal}") or card
     monkeypatch.setattr("IPython.display.display", lambda view: shown.append(view is card))
     scene.lab.view.made = lambda name: None  # no approvals view was made
@@ -530,8 +531,91 @@ def test_a_terminal_is_told_how_to_decide_on_the_way_to_an_answer(question: Simp
 
 
 def test_a_policy_lets_a_question_be_waited_for(question: SimpleNamespace) -> None:
+    question.shell.kernel.get_parent = lambda channel: {"content": {"allow_stdin": False}}
     question.lab.decisions.policy = Policy.approve()
-    assert ask(question) is None
+    watch = ask(question)
+    question.cards = [proposed(question)]
+    watch.tick()
+    watch.end()
+
+
+@pytest.fixture
+def shown(question: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the waiting cell shows of the story of a question: each card and each server's question, once."""
+    seen: list[str] = []
+    view = SimpleNamespace(store_picture=lambda: None, follow=seen.append)
+    question.lab.view = SimpleNamespace(made=lambda name: None, card=lambda root: view)
+    monkeypatch.setattr("IPython.display.display", lambda view: seen.append("the view"))
+    return seen
+
+
+def test_a_waiting_cell_goes_on_to_each_card_of_the_story_of_a_question(
+    question: SimpleNamespace, shown: list[str]
+) -> None:
+    watch = ask(question)
+    for cards in (["p-7"], [], ["p-8"], ["p-9", "p-10"]):  # one after another, then two at once
+        question.cards = [proposed(question, card) for card in cards]
+        watch.tick()
+        watch.tick()
+    assert shown == ["p-7", "the view", "p-8", "p-9", "p-10"]
+
+
+def test_a_waiting_cell_follows_what_the_asked_participant_passed_on_and_no_claim_of_a_stranger(
+    question: SimpleNamespace, shown: list[str]
+) -> None:
+    watch = ask(question)
+    say(question, "c-2", "chat", to=["coder"], correlation_id=["p-1"])
+    question.cards = [
+        proposed(question, "p-7", sender="coder", correlation_id=["c-2"]),
+        proposed(question, "p-8", sender="mallory", correlation_id=["c-2"]),
+        proposed(question, "p-9", sender="mallory", correlation_id=["c-2", "p-1"]),
+    ]
+    watch.tick()
+    assert shown == ["p-7", "the view"]
+
+
+@pytest.mark.parametrize("kind", ["mcp/request", "mcp/proposal"])
+def test_a_waiting_cell_shows_what_its_call_leads_to_again_and_again(
+    question: SimpleNamespace, shown: list[str], kind: str
+) -> None:
+    """The target of the call proposes calls of its own, and a server asks twice about one of them."""
+    question.pending.kind = kind
+    question.said.clear()
+    if kind == "mcp/request":
+        say(question, "p-1", kind, sender="bot", to=["helper"])
+        cause = "p-1"
+    else:
+        question.pending.state = "fulfilled"
+        say(question, "p-1", kind, sender="bot", to=["helper"])
+        say(question, "f-1", "mcp/request", sender="human", to=["helper"], correlation_id=["p-1"])
+        cause = "f-1"
+    watch = ask(question)
+    watch.tick()
+    assert shown == []
+    question.cards = [
+        proposed(question, "p-7", correlation_id=[cause]),
+        proposed(question, "p-8", correlation_id=[]),  # it names nothing, so it may be about anything
+    ]
+    watch.tick()
+    say(question, "f-7", "mcp/request", sender="human", to=["git"], correlation_id=["p-7"])
+    question.cards = []
+    for id in ("a-1", "a-2"):
+        question.asked = [SimpleNamespace(id=id, server="git", about=("f-7", "p-7"))]
+        watch.tick()
+    assert shown == ["p-7", "the view", "f-7", "f-7"]
+
+
+def test_where_others_may_decide_the_waiting_cell_shows_the_card_that_they_leave(
+    question: SimpleNamespace, shown: list[str]
+) -> None:
+    question.pending.kind = "mcp/proposal"
+    question.lab.decisions.policy = Policy("partly", lambda card: None)
+    watch = ask(question)
+    watch.tick()
+    assert shown == []
+    question.cards = [SimpleNamespace(id="p-1", proposer="bot")]
+    watch.tick()
+    assert shown == ["p-1", "the view"]
 
 
 @pytest.mark.trap("T-6")

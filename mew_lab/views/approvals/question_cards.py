@@ -8,7 +8,7 @@ Spec: MCP "Elicitation", "Sampling"; threats 3, 16, 17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["QuestionCards", "question_data"]
 class QuestionCards:
     """The questions of one lab for its approvals view; `changed` is called when there is something new to send.
 
-    With `only` it has those alone that the call or proposal of this id has led to.
+    With `only` it has those alone that the calls or proposals of these ids have led to; the set may grow, by `follow`.
     `end` ends the subscription, and calls `leave`, which ends that of the view.
     """
 
@@ -35,7 +35,7 @@ class QuestionCards:
         changed: Callable[[], None],
         *,
         leave: Callable[[], None],
-        only: str = "",
+        only: Set[str] = frozenset(),
     ) -> None:
         self._questions = questions
         self._only = only
@@ -57,7 +57,13 @@ class QuestionCards:
         return list(filter(self._concerns, reversed(self._questions.decided())))
 
     def _concerns(self, question: Question) -> bool:
-        return not self._only or self._only in question.about
+        return not self._only or not self._only.isdisjoint(question.about)
+
+    def follow(self, id: str) -> None:
+        """Tells the open questions to which this call or proposal has led."""
+        for question in self._questions.pending():
+            if id in question.about:
+                self._take(question)
 
     def all(self) -> list[dict[str, Any]]:
         """The open questions as data."""

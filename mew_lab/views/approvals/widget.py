@@ -22,7 +22,7 @@ import hmac
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from typing import Any
@@ -59,7 +59,7 @@ _MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonc
 
 
 def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
-    """Makes the view of this space, or of the proposal `only` for the cell that waits for it."""
+    """Makes the view of this space, or, for a cell that waits, of what belongs to the proposal or call `only`."""
     return ApprovalsView(
         session.decisions,
         forms=CardForms(session, granting),
@@ -74,7 +74,8 @@ class ApprovalsView(ActingWidget):
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
     participant that decides, for the statistics.
-    With `only` it shows the card of that proposal, and the questions to which that proposal or call has led.
+    With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
+    same of those that it follows later.
     """
 
     _esm = _ESM
@@ -95,7 +96,7 @@ class ApprovalsView(ActingWidget):
         self._decisions = decisions
         self._forms = forms
         self._me = me
-        self._only = only
+        self._only = {only} if only else set[str]()  # empty: all
         # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
         self._book = threading.Lock()
         self._cards: dict[str, Card] = {}
@@ -113,12 +114,28 @@ class ApprovalsView(ActingWidget):
         super().__init__(**traits)
         self._leave = decisions.subscribe(self._on_change)
         if questions is not None:
-            self._questions = QuestionCards(questions, self.wake, leave=self._leave, only=only)
+            self._questions = QuestionCards(questions, self.wake, leave=self._leave, only=self._only)
             self._leave = self._questions.end
+        self._take_cards(self._shows)
+
+    def follow(self, id: str) -> None:
+        """Shows this proposal, and the questions to which this proposal or call has led, beside the first one."""
+        if id in self._only:
+            return
+        self._only.add(id)
+        self._take_cards(lambda card: card.id == id)
+        if self._questions is not None:
+            self._questions.follow(id)
+        self.wake()
+
+    def _shows(self, card: Card) -> bool:
+        return not self._only or card.id in self._only
+
+    def _take_cards(self, shows: Callable[[Card], bool]) -> None:
         # What changed since the subscription is newer than this list.
-        for card in [*decisions.decided(), *decisions.pending()]:
+        for card in [*self._decisions.decided(), *self._decisions.pending()]:
             with self._book:
-                if card.id not in self._cards and only in ("", card.id):
+                if card.id not in self._cards and shows(card):
                     self._keep(card)
 
     def waiting(self) -> AbstractContextManager[None]:
@@ -135,7 +152,7 @@ class ApprovalsView(ActingWidget):
         self.wake()
 
     def _on_change(self, card: Card) -> None:
-        if self._only and card.id != self._only:
+        if not self._shows(card):
             return
         with self._book:
             was = self._cards.get(card.id)
@@ -455,7 +472,7 @@ class ApprovalsView(ActingWidget):
         if asked:
             return f"{count_of(len(asked), 'question')} to you, first: {asked[0].request}"
         if self._only:
-            return WAITING if waiting else "".join(outcome_line(card, me=self._me) for card in cards)
+            return WAITING if waiting else "; ".join(outcome_line(card, me=self._me) for card in cards)
         first = f", first: {waiting[0].request}" if waiting else ""
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 

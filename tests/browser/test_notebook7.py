@@ -12,7 +12,8 @@ from playwright.sync_api import BrowserContext, Locator
 from real_lab import Page
 from scenes import ADDING, PROPOSE, look_at
 
-CELLS = [ADDING + PROPOSE, "%mew panel", "print('the sum is', await p)"]
+CELLS = [ADDING + PROPOSE, "%mew panel", "print('the sum is', await p)", "print('it goes on')"]
+RUN = 3  # of them, by hand before the approval
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_the_control_room_decides_in_notebook_7(
     page = page_of(name)
     page.tab.locator(".jp-Cell .cm-content").first.click()
     prompts = page.tab.locator(".jp-Cell .jp-InputPrompt")
-    for n in range(len(CELLS)):
+    for n in range(RUN):
         # A key that comes before the notebook is ready is lost.
         page.until(lambda n=n: begun(page, prompts.nth(n)), f"cell {n} to begin")
     room = page.tab.locator("section.mew-panel")
@@ -62,3 +63,11 @@ def test_the_control_room_decides_in_notebook_7(
     page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
     button.click()
     page.until(lambda: "the sum is 3" in page.tab.locator(".jp-Notebook").inner_text(), "the sum")
+    # The notebook goes on by its own keys.
+    page.tab.keyboard.press("Shift+Enter")
+    page.until(
+        lambda: (
+            "it goes on" in page.tab.locator(".jp-Cell").nth(RUN).locator(".jp-OutputArea").first.inner_text()
+        ),
+        "the next cell",
+    )

@@ -3,7 +3,7 @@
 // values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
 import { copyButton } from "../ui/copy.js";
-import { doer, make, write } from "../ui/elements.js";
+import { doer, holdsFocus, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
@@ -120,8 +120,10 @@ function inSight(node, around) {
   if (document.hidden) return false;
   const box = node.getBoundingClientRect();
   if (!box.width) return false;
-  const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-  return hit !== null && around.contains(hit);
+  // A page knows of a shadow tree its host alone.
+  const tree = /** @type {Document | ShadowRoot} */ (around.getRootNode());
+  const hit = tree.elementFromPoint?.(box.left + box.width / 2, box.top + box.height / 2);
+  return around.contains(hit ?? null);
 }
 
 // Whether the kernel says that a row needs no reading. Such a row is sent like every other, and is shown on request.
@@ -215,7 +217,7 @@ export function arm(face, { here, seen } = locateButton(face)) {
   face.hint.title = hint;
   fill(face, hint ? 0 : left, now);
   // Announced where the keyboard focus is, and not for each tenth of a second.
-  if (still !== face.said && card.node.contains(document.activeElement)) card.desk.announce(still || "All of it was in sight.");
+  if (still !== face.said && holdsFocus(card.node)) card.desk.announce(still || "All of it was in sight.");
   face.said = still;
   for (const button of face.others) toggle(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
   toggle(face.primary, hint !== "" || left > 0);
@@ -343,7 +345,7 @@ function valueParts(face, argument, index, routine = isRoutine(argument)) {
 
 // Shows the whole text in place of its beginning; the focus of its button moves there. All of it must be seen.
 export function showWhole(face, text, whole, open, name) {
-  const focused = open?.contains(document.activeElement);
+  const focused = holdsFocus(open);
   const read = readerOf(text, name, whole);
   if (text.getClientRects().length) read.cut();
   else write(text, whole);
@@ -457,7 +459,7 @@ function detailsOf(card, routine, hint) {
 }
 
 function show(card, face) {
-  const focused = card.node.contains(document.activeElement);
+  const focused = holdsFocus(card.node);
   if (card.face !== card.front) card.face.node.remove();
   card.face = face;
   // A grant approves the proposal too, so the proposal stays in sight.
@@ -686,7 +688,7 @@ function resultOf(data) {
 
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
-  const focused = card.node.contains(document.activeElement), data = card.data, result = resultOf(data);
+  const focused = holdsFocus(card.node), data = card.data, result = resultOf(data);
   const when = data.at === null ? "" : clockTime(data.at), failed = data.failed;
   card.past = [data.decision, result].filter(Boolean).join(" · ");
   card.node.className = `mew-card mew-past${failed ? " mew-failed" : ""}`;

@@ -1,7 +1,7 @@
 // The questions of MCP servers, above the cards: a form, an address to open, or what would be sent to a model. Accepting arms
 // when all of a question was in sight and the kernel has confirmed since when. Nothing is opened by itself: an address is text.
 
-import { make, write } from "../ui/elements.js";
+import { holdsFocus, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { shorten } from "../ui/text.js";
 import { readerBar } from "./cards.js";
@@ -17,8 +17,9 @@ const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed
  * @typedef {{ id: string, digest: string, kind: "form" | "url" | "sampling", state: string, title: string, calls: string[], warnings: string[], message: string, url: string, host: string, prompt: [string, string][], plan: any, sent: string, outcome: string, since: number }} QuestionData
  */
 
-// The list; `tools` has `link`, `announce` and `isHeld()`, whether the list below must not move now.
-export function questionList({ link, announce, isHeld }) {
+// The list; `tools` has `link`, `announce`, `isHeld()`, whether the list below must not move now, and `moveOn()`, which gives
+// the focus to what is open still.
+export function questionList({ link, announce, isHeld, moveOn }) {
   const node = make("ul", { class: "mew-questions", role: "list", "aria-label": "Questions of servers", hidden: true });
   const questions = new Map();
 
@@ -30,8 +31,10 @@ export function questionList({ link, announce, isHeld }) {
       questions.set(data.id, made);
       announce(`${data.title}, waiting for your answer`);
     } else if (data.state !== "open") {
+      const focused = holdsFocus(old.node);
       old.end(`${ENDS[data.state] ?? data.state}${data.outcome ? `: ${data.outcome}` : ""}`);
       announce(`${data.title}: ${ENDS[data.state] ?? data.state}`);
+      if (focused) moveOn();
     }
   }
 
@@ -46,7 +49,7 @@ export function questionList({ link, announce, isHeld }) {
       if (isHeld()) return;
       for (const [id, one] of questions) {
         if (one.isOpen() && !one.node.isConnected) node.append(one.node);
-        else if (!one.isOpen() && !one.node.matches(":hover") && !one.node.contains(document.activeElement)) {
+        else if (!one.isOpen() && !one.node.matches(":hover") && !holdsFocus(one.node)) {
           questions.delete(id);
           one.node.remove();
         }

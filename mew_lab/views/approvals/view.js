@@ -3,7 +3,7 @@
 // with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
 import { connect } from "../ui/connection.js";
-import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, goBack, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
@@ -55,8 +55,7 @@ function render({ model, el }) {
   const link = connect(model, root, {
     from: () => 0,
     off: () => {
-      const here = document.activeElement;
-      if (root.contains(here)) /** @type {HTMLElement | null} */ (here.closest(".mew-card"))?.focus();
+      if (holdsFocus(root)) /** @type {HTMLElement | null} */ (activeOf(root).closest(".mew-card"))?.focus();
       tidy();
     },
     item(item) {
@@ -81,7 +80,7 @@ function render({ model, el }) {
     done: tidy,
   });
 
-  const questions = questionList({ link, announce, isHeld: () => heldNode() !== null });
+  const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
   body.insertBefore(questions.node, list);
   questions.node.addEventListener("pointerleave", release);
   questions.node.addEventListener("focusout", release);
@@ -182,7 +181,7 @@ function render({ model, el }) {
   // A card that was decided goes to the list below. Where another person decided it, above what is held or on it, its line
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
-    const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = node.contains(document.activeElement);
+    const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = holdsFocus(node);
     const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
     moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
@@ -194,20 +193,23 @@ function render({ model, el }) {
     else if (ends) {
       groups.delete(group);
       group.leave();
-      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
+      if (focused) moveOn(next, card);
     } else if (!group && stays) {
       card.kept = true;
       card.node.style.minHeight = `${height}px`;
       card.node.style.marginBottom = "8px";
     } else if (!group) {
       decided.prepend(card.node);
-      if (focused) (next ?? placeOf(card)).focus({ preventScroll: true });
+      if (focused) moveOn(next, card);
     }
   }
 
-  // Where the keyboard goes to a decided card: its line, or the line that opens the list of them.
-  function placeOf(card) {
-    return showRecent ? card.node : toggle;
+  // The keyboard goes on to what is open; after the last of it back to the notebook, which can be run on. Elsewhere it goes
+  // to the line of the decided card, or to the line that opens the list of them.
+  function moveOn(next, card) {
+    const open = next ?? questions.nodes[0] ?? entriesOf().find((entry) => entry.node.isConnected)?.node;
+    if (open) open.focus({ preventScroll: true });
+    else if (!goBack(root)) (card && showRecent ? card.node : toggle).focus({ preventScroll: true });
   }
 
   function showDecided(on) {
@@ -218,7 +220,7 @@ function render({ model, el }) {
 
   // The last entry in the list that the pointer or the focus is on.
   function heldNode() {
-    return [...list.children].filter((node) => node.matches(":hover") || node.contains(document.activeElement)).at(-1) ?? null;
+    return [...list.children].filter((node) => node.matches(":hover") || holdsFocus(node)).at(-1) ?? null;
   }
 
   function isHeld(node, held) {
@@ -375,7 +377,7 @@ function render({ model, el }) {
 
   function jump() {
     const risks = entriesOf().filter((entry) => entry.warnings);
-    const nodes = risks.map((entry) => entry.node), here = nodes.findIndex((node) => node.contains(document.activeElement) || node.dataset.here);
+    const nodes = risks.map((entry) => entry.node), here = nodes.findIndex((node) => holdsFocus(node) || node.dataset.here);
     for (const node of nodes) delete node.dataset.here;
     const next = risks[(here + 1) % risks.length];
     setBrief(next.card, false);
@@ -387,7 +389,7 @@ function render({ model, el }) {
   function step(by) {
     const nodes = entriesOf().map((entry) => entry.node), shown = [...list.children].filter((node) => nodes.includes(node));
     shown.unshift(...questions.nodes);
-    const here = shown.findIndex((node) => node.contains(document.activeElement));
+    const here = shown.findIndex((node) => holdsFocus(node));
     const next = shown[here < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, here + by))];
     next?.focus({ preventScroll: true });
     next?.scrollIntoView({ block: "nearest" });
@@ -431,7 +433,7 @@ function render({ model, el }) {
 
   // Keeps as many decided cards as the kernel does; the earliest decisions go first.
   function forget() {
-    const done = decidedCards().filter((card) => !card.group && !card.node.contains(document.activeElement));
+    const done = decidedCards().filter((card) => !card.group && !holdsFocus(card.node));
     for (const card of done.slice(0, Math.max(0, done.length - KEPT))) {
       cards.delete(card.data.id);
       card.node.remove();
@@ -462,8 +464,8 @@ function render({ model, el }) {
     write(waits, open.length ? "Waiting for approval." : "");
     const last = done.reverse();
     last.forEach((card, n) => {
-      card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !card.node.contains(document.activeElement));
-      if (!card.kept && !card.group && decided.children[n] !== card.node && !card.node.contains(document.activeElement)) decided.insertBefore(card.node, decided.children[n] ?? null);
+      card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));
+      if (!card.kept && !card.group && decided.children[n] !== card.node && !holdsFocus(card.node)) decided.insertBefore(card.node, decided.children[n] ?? null);
     });
     root.dataset.open = open.length;
     for (const card of open) if (card.age && !card.age.textContent) age(card);

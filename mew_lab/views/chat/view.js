@@ -2,7 +2,7 @@
 // arrives as a tree that Python made; only elements of MARKS are made of it.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { copyButton } from "../ui/copy.js";
 import { emptyState } from "../ui/empty.js";
 import { follower } from "../ui/follower.js";
@@ -122,7 +122,7 @@ function render({ model, el }) {
 
   // Whether the keyboard focus or an open form is in that message; such a message is kept.
   function isInUse(message) {
-    return message.node.contains(document.activeElement) || message.node.querySelector(".mew-why-form") !== null;
+    return holdsFocus(message.node) || message.node.querySelector(".mew-why-form") !== null;
   }
 
   function drop(message) {

@@ -1,6 +1,6 @@
 // Shows an opened row: the reason of its verdict, its causes and effects, its exact text and its layout.
 
-import { doer, make } from "../ui/elements.js";
+import { doer, holdsFocus, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
@@ -131,7 +131,7 @@ export function detailPane(on) {
     show(item) {
       // A text that is shown already is not replaced by a part of it.
       const same = shown && !pane.hidden && shown.seq === item.seq && shown.text.startsWith(item.text);
-      const here = pane.contains(document.activeElement);
+      const here = holdsFocus(pane);
       shown = same ? { ...item, text: shown.text, more: shown.more } : item;
       if (same) refresh(item);
       else draw(item);

@@ -3,7 +3,7 @@
 // have modules of their own.
 
 import { connect } from "../ui/connection.js";
-import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, doer, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
@@ -574,7 +574,7 @@ function render({ model, el }) {
 
   // Removes the lines that are not kept. The table takes over the focus of a removed line.
   function wipe(keep = null) {
-    const at = document.activeElement?.closest("tr");
+    const at = activeOf(root)?.closest("tr");
     for (const [seq, line] of lines) {
       if (keep?.has(seq)) continue;
       if (line === at) table.focus({ preventScroll: true });

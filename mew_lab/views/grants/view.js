@@ -1,7 +1,7 @@
 // The capabilities of the participants, and a form for a new grant. The choices in the form become the pattern that it shows.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { openIn } from "../ui/links.js";
@@ -206,7 +206,7 @@ function render({ model, el }) {
   function drop(key) {
     const row = rows.get(key);
     if (!row) return;
-    const focused = row.node.contains(document.activeElement);
+    const focused = holdsFocus(row.node);
     row.node.remove();
     rows.delete(key);
     if (focused) opener.focus();

@@ -2,7 +2,7 @@
 // request of this view alone; what was shown before stays until its answer comes.
 
 import { connect } from "../ui/connection.js";
-import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { makeHeader } from "../ui/header.js";
 import { clockHover, clockTime, groupDigits } from "../ui/text.js";
 
@@ -88,7 +88,7 @@ function render({ model, el }) {
 
   function paintPlace(said = "") {
     slider.value = String(place);
-    if (document.activeElement !== number) number.value = String(place);
+    if (activeOf(number) !== number) number.value = String(place);
     slider.setAttribute("aria-valuetext", `Record ${place} of ${last}${said ? `, ${said}` : ""}`);
     header.setCounts([{ text: space }, { text: `record ${groupDigits(place)} of ${groupDigits(last)}` }]);
     previous.disabled = place <= Number(slider.min);
@@ -106,7 +106,7 @@ function render({ model, el }) {
     });
     if (item.reading) parts.splice(1, 0, make("section", { class: "mew-state" }, make("h3", { text: "Open proposals" }), make("div", { class: "mew-none", text: "Reading the log …" })));
     const scrolled = new Map([...tables.querySelectorAll(".mew-scroll")].map((node) => [node.getAttribute("aria-labelledby"), node.scrollTop]));
-    const focused = document.activeElement instanceof HTMLElement && tables.contains(document.activeElement) ? document.activeElement.getAttribute("aria-labelledby") : null;
+    const focused = holdsFocus(tables) ? activeOf(root).getAttribute("aria-labelledby") : null;
     tables.replaceChildren(...parts);
     for (const node of tables.querySelectorAll(".mew-scroll")) {
       node.scrollTop = scrolled.get(node.getAttribute("aria-labelledby")) ?? 0;

@@ -2,7 +2,7 @@
 // folds when the next one begins; nothing else moves by itself.
 
 import { connect } from "../ui/connection.js";
-import { announcer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { family } from "../ui/families.js";
 import { follower } from "../ui/follower.js";
@@ -143,7 +143,7 @@ function render({ model, el }) {
         node.setAttribute("aria-level", String(level));
         node.style.setProperty("--mew-level", String(level));
       }
-      const focused = other.node.contains(document.activeElement) ? document.activeElement : null;
+      const focused = holdsFocus(other.node) ? activeOf(root) : null;
       branch.node.before(other.node);
       if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
     }
@@ -212,7 +212,7 @@ function render({ model, el }) {
       } });
       branch.row.append(branch.cancel);
     } else if (!sequence.may && branch.cancel) {
-      const focused = [branch.cancel, branch.form].some((node) => node?.contains(document.activeElement));
+      const focused = [branch.cancel, branch.form].some((node) => holdsFocus(node));
       branch.cancel.remove();
       branch.form?.remove();
       branch.cancel = branch.form = null;
@@ -439,7 +439,7 @@ function render({ model, el }) {
     for (const branch of branches.values()) {
       if (isActive(branch) || !branch.seen || branch.byHand || !open(branch.node)) continue;
       // Checked last, because it needs the layout of the page.
-      const busy = branch.node.contains(document.activeElement) || branch.node.matches(":hover");
+      const busy = holdsFocus(branch.node) || branch.node.matches(":hover");
       if (!busy) expand(branch.node, false);
     }
   }

@@ -3,7 +3,7 @@
 // press on one opens its row beside it.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { copyButton } from "../ui/copy.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
@@ -109,7 +109,7 @@ function render({ model, el }) {
   function makeRoom(data) {
     if (rows.size < PAGE) return true;
     if (GONE.has(data.presence)) return false;
-    const [id, row] = [...rows].find(([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !row.node.contains(document.activeElement)) ?? [];
+    const [id, row] = [...rows].find(([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !holdsFocus(row.node)) ?? [];
     if (!row) return false;
     row.node.remove();
     rows.delete(id);

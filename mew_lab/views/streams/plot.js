@@ -2,7 +2,7 @@
 // the greatest value of each series, so that no line or colour alone carries a meaning. The pointer or the arrow keys read
 // the values of one point.
 
-import { make, write } from "../ui/elements.js";
+import { activeOf, make, write } from "../ui/elements.js";
 import { clockHover, clockTime, countOf, roundNumber } from "../ui/text.js";
 import { axisTicks, nearestPoint, timeAxis } from "./axis.js";
 
@@ -51,7 +51,7 @@ export function plot() {
     const box = canvas.getBoundingClientRect();
     read(nearestPoint(axis, points.length, (event.clientX - box.left - 2) / Math.max(1, box.width - 4)));
   });
-  canvas.addEventListener("pointerleave", () => { if (document.activeElement !== canvas) read(-1); });
+  canvas.addEventListener("pointerleave", () => { if (activeOf(canvas) !== canvas) read(-1); });
   canvas.addEventListener("blur", () => read(-1));
   canvas.addEventListener("keydown", (event) => {
     const last = points.length - 1, from = pointed < 0 ? last + 1 : pointed;

@@ -1,7 +1,7 @@
 // The streams of a space as a table, in the order in which they were opened or requested, and one opened stream below it.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { amount, clockHover, clockTime, countOf, elapsedTime, groupDigits } from "../ui/text.js";
@@ -71,7 +71,7 @@ function render({ model, el }) {
   }
 
   function drop(key) {
-    if (lines.get(key)?.contains(document.activeElement)) opener.focus();
+    if (holdsFocus(lines.get(key))) opener.focus();
     rows.delete(key);
     counts.delete(key);
     lines.get(key)?.remove();
@@ -101,7 +101,7 @@ function render({ model, el }) {
     const atEnd = scroller.scrollTop + scroller.clientHeight >= scroller.scrollHeight - 4;
     for (const key of dirty) if (rows.has(key)) paintLine(rows.get(key));
     dirty.clear();
-    if (atEnd && !scroller.contains(document.activeElement)) scroller.scrollTop = scroller.scrollHeight;
+    if (atEnd && !holdsFocus(scroller)) scroller.scrollTop = scroller.scrollHeight;
     empty.hidden = rows.size > 0;
     scroller.hidden = rows.size === 0;
     left.hidden = !head.leftOut;
@@ -153,7 +153,7 @@ function render({ model, el }) {
   // One button of the table is a stop for the Tab key; the arrow keys go from row to row.
   function rove(here) {
     const buttons = [...body.rows].map((row) => row.cells[0].firstChild);
-    const stop = here ?? buttons.find((button) => button === document.activeElement) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((button) => button.tabIndex === 0) ?? buttons[0];
+    const stop = here ?? buttons.find((button) => button === activeOf(root)) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((button) => button.tabIndex === 0) ?? buttons[0];
     for (const button of buttons) { const wanted = button === stop ? 0 : -1; if (button.tabIndex !== wanted) button.tabIndex = wanted; }
   }
 
@@ -238,7 +238,7 @@ function render({ model, el }) {
     parts.pause.setAttribute("aria-pressed", String(paused));
     // What was held back can be read after the end, too.
     const hides = parts.ended && !paused;
-    if (hides && document.activeElement === parts.pause) parts.save.focus();
+    if (hides && activeOf(root) === parts.pause) parts.save.focus();
     parts.pause.hidden = hides;
   }
 

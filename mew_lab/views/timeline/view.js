@@ -2,7 +2,7 @@
 // list of tags, and text is set as text.
 
 import { connect } from "../ui/connection.js";
-import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
@@ -204,7 +204,7 @@ function render({ model, el }) {
     zoom = wanted;
     unzoom.hidden = !zoom;
     for (const button of spans.children) button.setAttribute("aria-pressed", String(!zoom && Number(button.dataset.length) === window_));
-    const here = range.contains(document.activeElement);
+    const here = holdsFocus(range);
     setBrush(null);
     if (here) unzoom.focus();
     repaint();

@@ -3,7 +3,7 @@
 // for each press.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
@@ -47,7 +47,8 @@ function render({ model, el }) {
   header.actions.append(refresh);
   root.append(header.node, make("div", { class: "mew-bar" }, tabs), people, callsBox, sheet);
   el.replaceChildren(root);
-  keepKeys(root);
+  const startsRun = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && chosen?.form && pane.contains(event.target);
+  keepKeys(root, startsRun);
   const announce = announcer(root);
 
   let version = "", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
@@ -143,10 +144,10 @@ function render({ model, el }) {
     });
     if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
     if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No ${tab}: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
-    const from = people.contains(document.activeElement) ? document.activeElement.closest("li").dataset.who : null;
+    const from = holdsFocus(people) ? activeOf(root).closest("li").dataset.who : null;
     if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
     // The focus stays in the line of the participant whose button was pressed, while there is such a line.
-    if (from !== null && !people.contains(document.activeElement)) {
+    if (from !== null && !holdsFocus(people)) {
       const line = lines.find((line) => line.dataset.who === from);
       (line?.querySelector("button") ?? line ?? refresh).focus();
     }
@@ -206,7 +207,7 @@ function render({ model, el }) {
 
   function paintList(query, total) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
-    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("data-target") : null;
+    const focused = holdsFocus(list) ? activeOf(root).getAttribute("data-target") : null;
     // An unchanged line stays the same node, so that a press on it is not lost.
     const before = lines;
     lines = new Map();
@@ -249,7 +250,7 @@ function render({ model, el }) {
     if (event.key === "ArrowDown" && rows.length) { event.preventDefault(); list.querySelector("button")?.focus(); }
   });
   list.addEventListener("keydown", (event) => {
-    const buttons = [...list.querySelectorAll("button")], at = buttons.indexOf(document.activeElement);
+    const buttons = [...list.querySelectorAll("button")], at = buttons.indexOf(activeOf(root));
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
     if (to === undefined || at < 0) return;
     event.preventDefault();
@@ -300,7 +301,7 @@ function render({ model, el }) {
     const last = [...runs.values()].filter((run) => run.target === target && run.what === what).map((run) => run.number);
     if (!fits(runs.get(shownRun), mine)) shownRun = last.length ? Math.max(...last) : 0;
     paintRuns();
-    if (atHand(root) && document.activeElement !== search) mine.form.focus();
+    if (atHand(root) && activeOf(root) !== search) mine.form.focus();
     return true;
   }
 
@@ -447,7 +448,7 @@ function render({ model, el }) {
         make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node), make("td", { class: "mew-do" }, stop, show, again, rerun));
     }
     const stop = row.querySelector(".mew-stop-row");
-    if (!run.waits && stop.contains(document.activeElement)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
+    if (!run.waits && holdsFocus(stop)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
     stop.hidden = !run.waits;
     write(stop, stopWord(run));
     stop.setAttribute("aria-label", `${stopWord(run)} call ${run.number}`);
@@ -497,7 +498,7 @@ function render({ model, el }) {
     bar.show(run.progress);
     head.append(bar.node);
     const parts = make("div", { class: "mew-blocks" });
-    const focused = pane.result.contains(document.activeElement);
+    const focused = holdsFocus(pane.result);
     pane.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
     if (run.has_result) showBlocks(run, parts);
@@ -520,7 +521,7 @@ function render({ model, el }) {
     if (event.key === "/" && !writing && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       search.focus();
-    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.isTrusted && !event.repeat && chosen?.form && pane.contains(event.target)) {
+    } else if (startsRun(event) && event.isTrusted && !event.repeat) {
       event.preventDefault();
       const button = chosen.may?.call ? chosen.call : chosen.propose;
       if (button.getAttribute("aria-disabled") !== "true") start(chosen.may?.call ? "call" : "propose");

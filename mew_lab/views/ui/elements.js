@@ -35,24 +35,81 @@ export function announcer(root) {
 }
 
 // JupyterLab's shortcuts must not get keys that were pressed in a view: `d d` would delete the cell. The panel that a
-// part stands in gets Escape, which ends what it fills; a part that used the key itself prevents its default.
-/** @type {(root: HTMLElement) => void} */
-export function keepKeys(root) {
+// part stands in gets Escape, which ends what it fills; a part that used the key itself prevents its default. Enter with
+// Shift, Ctrl, Alt or Cmd runs a cell, so it goes to the notebook, except from a field or where `isOwn(event)`.
+/** @type {(root: HTMLElement, isOwn?: (event: KeyboardEvent) => boolean) => void} */
+export function keepKeys(root, isOwn = () => false) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
+  const runs = (event) => event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.altKey || event.metaKey)
+    && event.target.closest(".mew") === root && !event.target.matches(FIELDS) && !isOwn(event);
+  // Before the view gets it: with a modifier the key presses no button, and confirms nothing.
+  root.addEventListener("keydown", (event) => {
+    if (!runs(event) || !event.isTrusted) return;
+    if (event.target instanceof Element && event.target.closest("button, summary, a")) event.preventDefault();
+    if (!goBack(root)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const { key, code, keyCode, shiftKey, ctrlKey, altKey, metaKey, repeat } = event;
+    activeOf(root)?.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode, shiftKey, ctrlKey, altKey, metaKey, repeat, bubbles: true, cancelable: true, composed: true }));
+  }, true);
   for (const kind of ["keydown", "keyup", "keypress"]) {
     root.addEventListener(kind, (event) => {
       const room = root.parentElement?.closest(".mew");
-      if (!room || /** @type {KeyboardEvent} */ (event).key !== "Escape") event.stopPropagation();
+      if (!runs(event) && (!room || /** @type {KeyboardEvent} */ (event).key !== "Escape")) event.stopPropagation();
     });
   }
+  root.addEventListener("pointerdown", () => remember(root), true);
+  root.addEventListener("focusin", (event) => {
+    const own = cellOf(root), from = event.relatedTarget instanceof Element ? event.relatedTarget : null;
+    if (own && from && from !== own && own.contains(from) && !from.closest(".mew")) delete own.mewBefore;
+    remember(root);
+  });
+  root.addEventListener("focusout", (event) => {
+    const own = cellOf(root);
+    if (own && event.relatedTarget instanceof Element && !own.contains(event.relatedTarget)) delete own.mewBefore;
+  });
+}
+const FIELDS = "textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=range])";
+
+/** @typedef {HTMLElement & { mewBefore?: Cell }} Cell a cell of a notebook, and the one that was active before a view in it */
+
+/** @type {(root: HTMLElement) => Cell | null} */
+function cellOf(root) {
+  return root.closest(".jp-Notebook .jp-Cell");
+}
+
+// A press in a view makes its cell the active one. The one that was is remembered until the focus goes elsewhere.
+/** @type {(root: HTMLElement) => void} */
+function remember(root) {
+  const own = cellOf(root), active = /** @type {Cell | null | undefined} */ (own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active"));
+  if (own && active && active !== own) own.mewBefore = active.mewBefore ?? active;
+}
+
+// Gives the focus back to the notebook, at the cell from which the person came; false where there is none.
+/** @type {(root: HTMLElement) => boolean} */
+export function goBack(root) {
+  const own = cellOf(root), cell = own?.mewBefore?.isConnected ? own.mewBefore : own;
+  cell?.focus({ preventScroll: true });
+  return Boolean(cell && activeOf(cell) === cell);
 }
 
 // Whether the keyboard focus is within a node, or nowhere. A slow action moves the focus in these cases alone, for the
 // reader may write something elsewhere by now.
 /** @type {(node: Node) => boolean} */
 export function atHand(node) {
-  const here = document.activeElement;
+  const here = activeOf(node) ?? document.activeElement;
   return !here || here === document.body || node.contains(here);
+}
+
+// The element that has the focus, as the tree of a node sees it: a page knows of a shadow tree its host alone.
+/** @type {(node: Node) => HTMLElement | null} */
+export function activeOf(node) {
+  return /** @type {any} */ (node.getRootNode()).activeElement ?? null;
+}
+
+/** @type {(node: Node | null | undefined) => boolean} */
+export function holdsFocus(node) {
+  return Boolean(node?.contains(activeOf(node)));
 }
 
 // A button that does something in Python. While that is under way, the button ignores clicks and keeps the focus.

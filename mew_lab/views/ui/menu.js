@@ -1,6 +1,6 @@
 // A button that opens a menu, with the keys of the ARIA pattern: arrows, Home, End, a first letter, Escape.
 
-import { make } from "./elements.js";
+import { activeOf, make } from "./elements.js";
 import { showPopover } from "./popover.js";
 
 /**
@@ -55,7 +55,7 @@ export function openMenu(anchor, items, choices = {}) {
     return node;
   }));
   menu.addEventListener("keydown", (event) => {
-    const nodes = [...menu.children], at = nodes.indexOf(document.activeElement);
+    const nodes = [...menu.children], at = nodes.indexOf(activeOf(menu));
     let to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: nodes.length - 1 }[event.key];
     if (to === undefined && event.key.length === 1 && /\S/.test(event.key)) {
       const found = [...nodes.slice(at + 1), ...nodes.slice(0, at + 1)].find((node) => node.textContent.toLowerCase().startsWith(event.key.toLowerCase()));

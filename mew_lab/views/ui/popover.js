@@ -1,6 +1,8 @@
 // Shows an element above everything else, beside the element that opened it. The top layer of the page keeps it whole
 // where its part scrolls or clips; a browser without the popover API shows it below its opener.
 
+import { holdsFocus } from "./elements.js";
+
 const OPENER_ABSENT = 500; // milliseconds without its opener, after which it closes
 
 /** @typedef {HTMLElement & { mewClosePopover?: (focusBack: boolean) => void }} Opener an element that opens a popover */
@@ -25,13 +27,14 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
     open = false;
     delete anchor.mewClosePopover;
     for (const [target, kind, run] of listeners) target.removeEventListener(kind, run, true);
-    const held = node.contains(document.activeElement);
+    const held = holdsFocus(node);
     node.remove();
     anchor.setAttribute("aria-expanded", "false");
     if (focusBack && (held || document.activeElement === document.body)) back.focus({ preventScroll: true });
     closed();
   }
-  const away = (event) => { if (!node.contains(event.target) && !anchor.contains(event.target)) close(false); };
+  // The target of a press in a shadow tree is its host, so the whole path tells where it was.
+  const away = (event) => { if (![node, anchor].some((own) => event.composedPath().includes(own))) close(false); };
   const key = (event) => {
     if (event.key !== "Escape") return;
     event.preventDefault();

@@ -3,7 +3,7 @@
 // typed in keeps its text; all others follow the draft.
 
 import { connect } from "../ui/connection.js";
-import { announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
@@ -93,7 +93,7 @@ function render({ model, el }) {
   }
 
   function paintList() {
-    const focused = list.contains(document.activeElement);
+    const focused = holdsFocus(list);
     list.replaceChildren(...draft.tools.map((tool, n) => {
       const button = make("button", { type: "button", class: "mew-tool", "aria-pressed": String(n === chosen), tabindex: n === chosen ? 0 : -1, onclick: () => choose(n) });
       const line = make("span", { class: "mew-tool-line" }, make("bdi", { class: "mew-tool-name mew-code", text: tool.name }));
@@ -232,8 +232,8 @@ function render({ model, el }) {
   }
 
   function put(input, text) {
-    if (input.value === text || waiting.size && document.activeElement === input) return;
-    if (document.activeElement === input && input.dataset.known === undefined) return;
+    if (input.value === text || waiting.size && activeOf(input) === input) return;
+    if (activeOf(input) === input && input.dataset.known === undefined) return;
     input.value = text;
   }
 
@@ -324,7 +324,7 @@ function render({ model, el }) {
     const shape = JSON.stringify(parameters.map((row) => [row.name, row.type, row.items, row.nested, Object.keys(row.members)]));
     mine.none.hidden = parameters.length > 0;
     if (shape !== mine.shape) {
-      const here = /** @type {HTMLElement | null} */ (document.activeElement);
+      const here = activeOf(root);
       const focused = mine.rows.contains(here) ? here?.dataset.at : null;
       const opened = mine.parts.map((part) => part.more.open);
       mine.shape = shape;
@@ -380,7 +380,7 @@ function render({ model, el }) {
     return {
       node, more,
       update(now) {
-        if (document.activeElement !== name) name.value = now.name;
+        if (activeOf(name) !== name) name.value = now.name;
         tick.checked = now.required;
         put(inputs.description, now.description);
         for (const [key, text] of Object.entries(now.members)) if (inputs[key]) put(inputs[key], text);

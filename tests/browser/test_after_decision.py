@@ -149,3 +149,34 @@ lab.bridge("shop", [sys.executable, {str(SERVER)!r}, "modern"])
     book.tab.keyboard.press("Shift+Enter")
     book.wait(2)
     assert "went on" in book.text(2)
+
+
+@pytest.mark.parametrize("way", ["click", "Tab"])
+def test_a_card_shows_its_keys_while_they_act_on_it_and_else_how_to_get_them(
+    notebook: Callable[..., Notebook], way: str
+) -> None:
+    book = notebook([ADDING, "None", PROPOSE, WAIT, NEXT])
+    walk(book, 4)
+    card = armed(book, 3)
+    caps = card.locator("kbd")
+    hint = book.area(3).get_by_text("Click or Tab here for keys")
+    hint.wait_for()
+    assert [cap.is_visible() for cap in caps.all()] == [False, False], "here A would insert a cell"
+    if way == "click":
+        book.click(hint)
+    else:  # as from the cell that waits, which is above its card
+        book.tab.keyboard.press("ArrowUp")
+        book.page.until(lambda: active(book) == 3, "the waiting cell to be the active one")
+        for _ in range(10):
+            book.tab.keyboard.press("Tab")
+            if card.evaluate("card => card === document.activeElement"):
+                break
+    assert card.evaluate("card => card === document.activeElement")
+    assert [cap.is_visible() for cap in caps.all()] == [True, True] and not hint.is_visible()
+    assert [cap.get_attribute("data-key") for cap in caps.all()] == ["R", "A"]
+    cells = book.tab.evaluate("() => jupyterapp.shell.currentWidget.content.widgets.length")
+    armed(book, 3)
+    book.tab.keyboard.press("a")
+    book.wait(3)
+    assert "the sum is 3" in book.text(3)
+    assert book.tab.evaluate("() => jupyterapp.shell.currentWidget.content.widgets.length") == cells

@@ -39,7 +39,9 @@ function render({ model, el }) {
   const latest = make("span", { class: "mew-past mew-latest" });
   const toggle = make("button", { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) }, make("b", { text: "Recent" }), counts, latest);
   const recent = make("section", { class: "mew-recent mew-none", "aria-label": "Decided requests" }, make("div", { class: "mew-recent-head" }, toggle, all), decided, ledger);
-  const notices = make("div", { class: "mew-notices" }), waits = make("div", { class: "mew-waits", role: "status", hidden: true });
+  const notices = make("div", { class: "mew-notices" }), state = make("span", { role: "status" });
+  const keys = make("span", { class: "mew-keys-hint", text: "Click or Tab here for keys", onclick: () => reveal({ first: true }) });
+  const waits = make("div", { class: "mew-waits", hidden: true }, state, keys);
   header.filter.append(risky, together);
   header.actions.append(past);
   const body = make("div", { class: "mew-body" }, waits, banner, hurry, list, empty);
@@ -461,7 +463,8 @@ function render({ model, el }) {
     history();
     empty.hidden = open.length > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;
-    write(waits, open.length ? "Waiting for approval." : "");
+    write(state, open.length ? "Waiting for approval." : "");
+    keys.hidden = !open.length;
     const last = done.reverse();
     last.forEach((card, n) => {
       card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));

@@ -70,7 +70,7 @@ _SCHEMA = frozenset(
     inactive unknown minutes hours seconds english german french spanish length limit offset before latest
     newest oldest random simple normal medium strict utf8 readme origin master current previous document
     comment config setting settings output source target folder directory project branch commit file files
-    name names path paths text type types list true false null none
+    name names path paths text type types list true false null none main head trunk develop local remote
     """.split()  # noqa: SIM905 - words read better than a list
 )
 _LOOK_ALIKE = dict(
@@ -119,6 +119,7 @@ _QUOTED = re.compile(
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]{1,40}+(?:[_-][^\W_]{1,40}+){1,6}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,60000}+={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){8,20000}+")
+_PLAIN_NAME = re.compile(r"[\w.$-]{1,64}")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([nrt\"'\\/])")
 
 
@@ -330,12 +331,13 @@ class Query(NamedTuple):
     whole: bool
 
 
-def query_of(value: Any, *, most: int, characters: int) -> Query:
+def query_of(value: Any, *, most: int, characters: int, plain_names: bool = True) -> Query:
     """The features of a JSON value that may quote others: of each text, of each name, and of all texts in a row.
 
     Args:
         most: Texts, numbers, lists and objects that are read.
         characters: The limit for all texts together, decoded forms included.
+        plain_names: Whether names of members count that are one word, as those of parameters are.
     """
     places: dict[int, str] = {}
     whole = True
@@ -345,6 +347,8 @@ def query_of(value: Any, *, most: int, characters: int) -> Query:
         if text is None or left <= 0:
             whole = False
             break
+        if is_name and not plain_names and _PLAIN_NAME.fullmatch(text):
+            continue
         whole = whole and len(text) <= left
         for nth, spelling in enumerate(spellings(text[:left])):
             left -= len(spelling)

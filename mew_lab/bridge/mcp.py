@@ -78,7 +78,8 @@ class McpBridge:
     """One MCP server as the participant `name`.
 
     `command_line` is the exact command, known before the start. `listed` are the tools that the server listed when it
-    started, `annotations` the hints in their descriptions, by tool.
+    started, `annotations` the hints in their descriptions, by tool. `cwd` is the folder in which it runs; None for one
+    at a URL.
 
     Args:
         command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
@@ -128,6 +129,7 @@ class McpBridge:
         folder = Path(cwd) if cwd is not None else Path.cwd()
         words = () if isinstance(command, str) else command[1:]
         self._named = [path for word in words if _is_folder(path := folder / word.rpartition("=")[2])]
+        self.cwd = None if isinstance(command, str) else folder
         self._requests = ServerRequests(
             owner=owner, elicitation=elicitation, sampling=sampling, roots=roots, report=self._warn
         )

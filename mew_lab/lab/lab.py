@@ -163,6 +163,7 @@ class Lab(metaclass=_NamesOnly):
             note=self._note,
             annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
+            folders=self.local.folders_of,
             fault=self.fault,
         )
         self.asked = Questions(
@@ -175,7 +176,7 @@ class Lab(metaclass=_NamesOnly):
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
-        self.decisions.tools.attach(local=self.local.tools_of, changed=self.granting.on_changed_tool)
+        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tool)
         me.client.on_message(self.seen.take)
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)

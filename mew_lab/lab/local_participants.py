@@ -73,6 +73,20 @@ class LocalParticipants:
         box = seat.participant.tools if seat else None
         return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
 
+    def listed_by(self, name: str) -> Sequence[Mapping[str, Any]] | None:
+        """The tools of a participant of this process, those of a bridged server included; None for any other."""
+        bridge = self._bridges.get(name)
+        return self.tools_of(name) if bridge is None else bridge.listed
+
+    def folders_of(self, name: str) -> Sequence[str]:
+        """The folders that a person gave to a server that is bridged here, but none that holds a home or more."""
+        if (bridge := self._bridges.get(name)) is None:
+            return ()
+        given = [*([bridge.cwd] if bridge.cwd is not None else []), *bridge.folders]
+        paths = [path for folder in given for path in (folder.absolute(), folder.resolve())]
+        narrow = [path for path in paths if len(path.parts) > 2 and not Path.home().is_relative_to(path)]
+        return tuple(dict.fromkeys(map(str, narrow)))
+
     def note_tools(self, name: str, tools: list[dict[str, Any]]) -> None:
         """Keeps the tools that a participant listed."""
         self._listed[name] = tools

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -23,7 +23,7 @@ from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, card_of, det
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
 from mew_lab.lab.decisions.outcomes import Outcomes
-from mew_lab.lab.decisions.pinned_tools import PinnedTools
+from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES, PinnedTools
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
@@ -118,8 +118,9 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means. `gate`
-    records what was shown, `editing` keeps edits, `tools` remembers the earlier descriptions of tools.
+    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means,
+    `folders(participant)` the folders that a person gave to it. `gate` records what was shown, `editing` keeps edits,
+    `tools` remembers the earlier descriptions of tools.
     """
 
     def __init__(
@@ -129,9 +130,11 @@ class CardQueue:
         annotations: Callable[[str, str], Mapping[str, Any]],
         logical: Callable[[str], str],
         clock: Callable[[], float],
+        folders: Callable[[str], Sequence[str]] = lambda participant: (),
     ) -> None:
         self._me = me
         self._annotations = annotations
+        self._folders = folders
         self._logical = logical
         self._clock = clock
         self._open = CardStore(MAX_OPEN)  # in the order in which they were proposed
@@ -151,6 +154,7 @@ class CardQueue:
             me,
             request_id=lambda id: card.request_id if (card := self._card(id)) else "",
             hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
+            folders=self._folders_of,
         )
         me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
@@ -305,19 +309,29 @@ class CardQueue:
         known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
         remarks = self.tools.remarks(proposal)
         about, hints = self.tools.statement(proposal)
+        # Each is told once: what destroys as a warning, all else as a word beside the description.
+        destroys = DESTRUCTIVE in hints
+        stated = stated_risks([*known, {"destructiveHint": destroys}])
+        if WRITES in hints and stated == stated_risks([{"readOnlyHint": False}]):
+            stated = ()
         return card_of(
             proposal,
             since=self._clock(),
-            of_the_tool=(*stated_risks(known), *remarks),
+            of_the_tool=(*stated, *remarks),
             about=about,
-            hints=hints,
+            hints=() if destroys else hints,
             sources=self._sources,
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),
             logical=self._logical,
             present=(self._me.client.id or "", *self._me.client.participants),
             why=self._behalf.of(proposal),
+            folders=self._folders_of(proposal.to),
         )
+
+    def _folders_of(self, to: Sequence[str]) -> Sequence[str]:
+        """The folders of the only addressee; another one would know them as foreign."""
+        return self._folders(to[0]) if len(set(to)) == 1 else ()
 
     def _advance(self, card: Card, proposal: Proposal) -> Card:
         state = STATES[proposal.state]

@@ -346,9 +346,12 @@ def values_of(rows: Rows) -> dict[str, Any]:
     return values
 
 
-def dangers(rows: Rows) -> tuple[str, ...]:
-    """The risks in everything that would be sent, except in ids that this process chose."""
-    return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")))
+def dangers(rows: Rows, *, folders: Sequence[str] = ()) -> tuple[str, ...]:
+    """The risks in everything that would be sent, except in ids that this process chose.
+
+    `folders` are those that a person gave to the target.
+    """
+    return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")), folders=folders)
 
 
 class LastCalls:
@@ -388,11 +391,12 @@ def card_of(
     why: str = "",
     about: str = "",
     hints: tuple[str, ...] = (),
+    folders: Sequence[str] = (),
 ) -> Card | None:
     """The card of a new proposal; None when its text is ambiguous JSON, so that it may not be approved.
 
     `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means;
-    `present` are the ids of the participants in the space.
+    `present` are the ids of the participants in the space, `folders` those that a person gave to the target.
     """
     try:
         request = rebuild_proposed(proposal, id=request_id)
@@ -411,7 +415,7 @@ def card_of(
         *alike((proposal.proposer, *proposal.to), "participant", among=present),
         *alike(filter(None, (argument_of(pointer) for pointer, _ in rows)), "argument"),
         *sources.quoted_in(values_of(details(rows)), by=proposal.proposer),
-        *dangers(rows),
+        *dangers(rows, folders=folders),
     )
     return Card(
         id=proposal.id,

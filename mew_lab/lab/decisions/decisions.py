@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -48,8 +48,9 @@ class HumanDecisions(CardQueue):
     """The decisions of one human; implements `cards.Decisions`.
 
     `note(event, detail)` writes the decision and its author into the journal before anything is sent.
-    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means.
-    `fault` receives a sentence about each failure of a policy.
+    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means,
+    `folders(participant)` the folders that a person gave to it. `fault` receives a sentence about each failure of a
+    policy.
     """
 
     def __init__(
@@ -61,9 +62,10 @@ class HumanDecisions(CardQueue):
         annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
         logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
+        folders: Callable[[str], Sequence[str]] = lambda participant: (),
         fault: Callable[[str], None] = lambda text: None,
     ) -> None:
-        super().__init__(me, annotations=annotations, logical=logical, clock=clock)
+        super().__init__(me, annotations=annotations, logical=logical, clock=clock, folders=folders)
         self._fault = fault
         self._loop = loop
         self._note = note

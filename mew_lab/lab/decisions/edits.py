@@ -96,6 +96,7 @@ class Edits:
     Args:
         request_id: The id of the request that would be sent for a proposal.
         hints: Gives the remarks on the rows of an edit and its proposer, beside the risks.
+        folders: Gives the folders that a person gave to the targets.
     """
 
     def __init__(
@@ -104,10 +105,12 @@ class Edits:
         *,
         request_id: Callable[[str], str] = lambda proposal: "",
         hints: Callable[[Rows, str], tuple[str, ...]] = lambda rows, proposer: (),
+        folders: Callable[[Sequence[str]], Sequence[str]] = lambda to: (),
     ) -> None:
         self._me = me
         self._request_id = request_id
         self._hints = hints
+        self._folders = folders
         self._reviews: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
 
@@ -166,7 +169,7 @@ class Edits:
         warnings = (
             *misfits(self._schema(proposed), values),
             *self._hints(rows, proposed.proposer),
-            *dangers(rows),
+            *dangers(rows, folders=self._folders(proposed.to)),
         )
         review = EditReview(
             proposal=proposal, digest=edit.digest, params=edit.params, lines=lines, warnings=warnings

@@ -24,7 +24,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 
-__all__ = ["ListedTool", "PinnedTools", "rests_on"]
+__all__ = ["DESTRUCTIVE", "WRITES", "ListedTool", "PinnedTools", "rests_on"]
 
 MAX_TOOLS = 5_000  # of all participants
 MAX_OPEN = 10_000  # proposals whose tool was looked up

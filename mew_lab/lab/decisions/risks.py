@@ -153,17 +153,18 @@ _NEEDLES = {
 _BLANK = frozenset({"null byte", "control character", "long white space"})
 
 
-def risks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def risks(arguments: Mapping[str, Any], *, folders: Sequence[str] = ()) -> tuple[str, ...]:
     """The risky parts of the arguments, one line each, however deep or long they lie.
 
-    It stops after 20 lines, 10 000 texts, lists and objects, or 200 000 characters, and a last line says so.
+    The path of something in one of the `folders` is no absolute path to be remarked on. It stops after 20 lines, 10 000
+    texts, lists and objects, or 200 000 characters, and a last line says so.
     """
     lines: dict[str, None] = {}
     left = MAX_CHARACTERS
     for _, place, text in leaves(arguments, most=MAX_LOOKED_AT, numbers=False):
         if text is None or left <= 0 or len(lines) >= MAX_RISKS:
             return (*tuple(lines)[:MAX_RISKS], UNLOOKED)
-        lines.update(dict.fromkeys(_in_text(text[:left], middle(place, 40))))
+        lines.update(dict.fromkeys(_in_text(text[:left], middle(place, 40), folders)))
         left -= len(text) + 1
     return (*tuple(lines)[:MAX_RISKS], *((UNLOOKED,) if left < -1 or len(lines) > MAX_RISKS else ()))
 
@@ -231,8 +232,25 @@ def _in_name(name: str, what: str) -> Iterator[str]:
     yield from _in_text(name, what)
 
 
-def _in_text(text: str, name: str) -> Iterator[str]:
+def _is_inside(path: str, folders: Sequence[str]) -> bool:
+    """Whether a text is the plain path of one of the folders or of something in it, which is not hidden."""
+    for folder in folders:
+        rest = path.removeprefix(folder)
+        if folder.startswith("/") and (path == folder or (rest != path and _PLAIN_PATH.fullmatch(rest))):
+            return True
+    return False
+
+
+_PLAIN_PATH = re.compile(
+    r"(?:/(?!\.)[\w .@+=,-]{1,200}+){1,50}/?"
+)  # no hidden name among them, so no `..` either
+
+
+def _in_text(text: str, name: str, folders: Sequence[str] = ()) -> Iterator[str]:
+    is_inside = bool(folders) and _is_inside(text, folders)
     for pattern, word in _SHAPES:
+        if is_inside and word == "absolute path":
+            continue
         needles = _NEEDLES.get(word)
         if needles and not any(needle in text for needle in needles):
             continue

@@ -2,9 +2,11 @@
 
 The result of a tool may hold an instruction of a third party. An argument that quotes such a text, and no text of the
 human, gets a hint on its card. The texts are those that the human's own seat received; the proposer's own statements do
-not count. The texts of all answers count: text, structured content, resources, errors, descriptions of tools. So do
-chat, reasoning and stated reasons of every participant but the human and the proposer. A hint may be missing:
-paraphrases, translations, unknown encodings, arguments of others' requests and streams are not recognised.
+not count, nor does what it sent itself before anybody else said it: a tool repeats what it is given. The texts of all
+answers count: text, structured content, resources, errors, titles and descriptions of tools. So do chat, reasoning and
+stated reasons of every participant but the human and the proposer. A hint may be missing: paraphrases, translations,
+unknown encodings, arguments of others' requests, schemas of tools and streams are not recognised. The names of
+parameters are no quotes, for each call of a tool has them.
 
 All sources share one budget. Where it is used up, the largest source loses its oldest part first, and each card says
 from then on that not everything could be compared. `agent.quotes` defines the compared features.
@@ -15,11 +17,12 @@ Spec: §7.1, threat 29.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mew_lab.agent.quotes import features_of, leaves, query_of
 from mew_lab.ledger.calls import CallIndex, Request
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import MAX_NAME, count_of, cut, cut_names
 from mew_lab.protocol.visible import middle, one_line
@@ -40,9 +43,6 @@ MAX_TOOL = 128
 SHOWN_TO = 3
 NAMED = 3  # sources in the line about the budget
 UNREAD = f"{HINT}: the arguments are too long to be compared in full"
-
-# Members of a tool's entry in `tools/list` that are prose; the rest is what each call of the tool is made of.
-_PROSE = ("description", "title")
 
 # What others write for people to read, besides chat: where it stands, and how.
 _SPOKEN = {
@@ -95,6 +95,7 @@ class Sources:
         self._requests = requests
         self._said_by: dict[tuple[str, str], _Speaker] = {}
         self._mine = _Speaker()
+        self._first_sent: BoundedDict[str, _Speaker] = BoundedDict(MAX_SOURCES, refresh=True)
         self._size = 0
 
     @property
@@ -107,6 +108,8 @@ class Sources:
         payload = envelope.payload
         if envelope.kind == "mcp/response":
             self._answer(envelope)
+        elif envelope.kind in ("mcp/proposal", "mcp/request"):
+            self._note_sent(envelope, me=me)
         elif envelope.kind in _SPOKEN and envelope.sender != me:
             member, how = _SPOKEN[envelope.kind]
             if isinstance(text := payload.get(member), str):
@@ -118,9 +121,23 @@ class Sources:
                 self._keep(("chat", envelope.sender), text, f"what {who} said in chat", prose=True)
             elif self._find_request(envelope) is None:
                 # Chat about a request is written here, and holds the words of whoever proposed it.
-                self._mine.add(features_of(text[:MAX_TEXT], every=True), "")
-                while self._mine.size > MAX_SAID and len(self._mine.parts) > 1:
-                    self._mine.forget()
+                _add_own(self._mine, features_of(text[:MAX_TEXT], every=True))
+
+    def _note_sent(self, envelope: Envelope, *, me: str) -> None:
+        """Keeps what a participant sends in a call and nobody else has said so far."""
+        sender = envelope.sender
+        if sender == me and envelope.correlation_id:
+            return  # it carries out what another participant wants
+        query = query_of(envelope.payload.get("params"), most=MAX_LEAVES, characters=MAX_ASKED)
+        features = set(query.places)
+        for key, source in self._said_by.items():
+            if key != ("chat", sender):
+                for part in source.parts:
+                    features -= part.keys()
+        if sender == me:
+            _add_own(self._mine, features)
+        elif len(sender) <= MAX_NAME:
+            _add_own(self._first_sent.setdefault(sender, _Speaker()), features)
 
     def _find_request(self, envelope: Envelope) -> Request | None:
         """The first known request that a message is about."""
@@ -159,9 +176,10 @@ class Sources:
 
         A last line names the sources that could not be compared in full.
         """
-        query = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED)
+        query = query_of(arguments, most=MAX_LEAVES, characters=MAX_ASKED, plain_names=False)
         wanted = query.places.keys()
-        mine = set().union(*(wanted & part.keys() for part in self._mine.parts))
+        own = (self._mine, *([self._first_sent[by]] if by in self._first_sent else []))
+        mine = set().union(*(wanted & part.keys() for speaker in own for part in speaker.parts))
         hits: Counter[tuple[str, str]] = Counter()
         for key, source in self._said_by.items():
             if key == ("chat", by):
@@ -200,6 +218,12 @@ class Sources:
             yield f"{HINT}: not all that tools and others answered could be looked at ({names}{more})"
 
 
+def _add_own(speaker: _Speaker, features: set[int]) -> None:
+    speaker.add(features, "")
+    while speaker.size > MAX_SAID and len(speaker.parts) > 1:
+        speaker.forget()
+
+
 def _words_of(request: Request) -> str:
     """Whom a request asked for what, in few characters."""
     what = request.tool if request.method == "tools/call" else request.method
@@ -219,9 +243,16 @@ def _texts_of(body: Any) -> tuple[str, bool]:
 
 
 def _prose(listed: Any) -> list[str]:
-    """The sentences in an answer to `tools/list`, at any depth of a schema, without names and types."""
+    """The titles and descriptions of the tools in an answer to `tools/list`.
+
+    What stands in a schema is no prose: generated titles repeat the names that each call has, and examples its values.
+    """
+    tools = listed.get("tools") if isinstance(listed, Mapping) else None
     sentences: list[str] = []
-    for is_name, place, text in leaves(listed, most=MAX_LEAVES):
-        if text is not None and not is_name and place.rpartition(".")[2] in _PROSE:
-            sentences.append(text)
+    for tool in tools if isinstance(tools, list) else ():
+        entries = (tool, tool.get("annotations")) if isinstance(tool, Mapping) else ()
+        for entry in entries:
+            if isinstance(entry, Mapping):
+                own = (entry.get("title"), entry.get("description"))
+                sentences += [text for text in own if isinstance(text, str)]
     return sentences

@@ -40,6 +40,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
     if card.why:
         lines.append(f"  {visible(card.why)}")
+    if card.hints:
+        lines.append(f"  {', '.join(card.hints)}, by the tool's own word (annotations)")
     lines += [f"  ! {visible(warning)}" for warning in card.warnings]
     if card.refusal:
         lines.append(f"  ! cannot be approved: {visible(card.refusal)}")

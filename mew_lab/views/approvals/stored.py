@@ -104,7 +104,9 @@ def _card(card: Card, me: str) -> str:
         box(middle(card.tool or card.method, 60), "font-family:monospace;font-weight:600", "code"),
         style="font-size:15px",
     )
-    about = f"on {card.target} · {middle(card.id, 28)} · digest {short(card.digest)}"
+    about = " · ".join(
+        (f"on {card.target}", *card.hints, middle(card.id, 28), f"digest {short(card.digest)}")
+    )
     rows = [row for row in card.arguments if not is_routine(*row)]
     last = dict(card.last) if card.last is not None else None
     shown = "".join(_row(pointer, value, last) for pointer, value in rows[:MOST_ROWS])

@@ -115,9 +115,10 @@ class CapabilityViolation(Refused):
 
 
 class NotApproved(MewError):
-    """An approval was refused because its proposal was not shown, or not shown in full; nothing was sent.
+    """An approval was refused because its proposal was not shown in full, or because its client waits no more.
 
-    `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch` or `rows_mismatch`.
+    Nothing was sent. `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch`, `rows_mismatch`,
+    `cancelled_by_client`, or `client_gone`, after which the same approval is taken.
     """
 
     def __init__(self, message: str, *, code: str) -> None:

@@ -54,7 +54,7 @@ class CallMemory:
 
     def __init__(self, path: Path) -> None:
         self._folder, self._name = path.parent, path.name
-        self._calls: dict[str, RememberedCall] = {}  # by key
+        self._calls: dict[str, RememberedCall] = {}  # by id
         self._told = False
 
     def load(self, *, max_age: float) -> list[RememberedCall]:
@@ -74,7 +74,7 @@ class CallMemory:
             return []
         now = time.time()
         recent = [call for call in calls if call.waits or now - call.at < max_age]
-        self._calls = {call.key: call for call in recent[-MAX_CALLS:]}
+        self._calls = {call.id: call for call in recent[-MAX_CALLS:]}
         return list(self._calls.values())
 
     def put(self, call: RememberedCall) -> None:
@@ -84,12 +84,12 @@ class CallMemory:
                 f"{call.what} was executed, but its result was too large to be kept after the gate had ended"
             )
             call = call._replace(result=None, refusal=refusal)
-        self._calls[call.key] = call._replace(at=time.time())
+        self._calls[call.id] = call._replace(at=time.time())
         self._write()
 
-    def drop(self, key: str) -> None:
+    def drop(self, id: str) -> None:
         """Forgets a call, because its outcome was delivered."""
-        if self._calls.pop(key, None) is not None:
+        if self._calls.pop(id, None) is not None:
             self._write()
 
     def _write(self) -> None:

@@ -1,8 +1,13 @@
-"""One request of an MCP client to a gate, while it waits: its progress, the end of its client, its earlier rounds.
+"""One request of an MCP client to a gate, while it waits: its progress, its cancellation, its earlier rounds.
 
 A client of the 2026-07-28 revision need not hold one request open. It is told `input_required` with a state, and sends
 the request again with that state. The library signs the state and checks that it comes back with the same request, so
-here it is plain text: the id of the call, and the number of the round.
+here it is plain text: the id of the call, the number of the round, and the holder for which the state was made.
+
+A client that cancels a request does not want the call any more, or its own time limit is over, and then it may ask
+again. `notifications/cancelled` has no member for that, so the words of its reason decide (`is_time_out`), or a time
+after which this client has given up before (`TimeLimits`). A connection that ends without a word counts as a client that
+is gone.
 
 Spec: MCP "Progress", "Cancellation", 2026-07-28 "Multi Round-Trip Requests".
 """
@@ -11,20 +16,64 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from mcp import types
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mew_lab.bridge.delivery import ANSWER_DELIVERY, AnswerDelivery
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, AnswerDelivery, ClientSession
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.sdk.progress import Progress, token_of
 
-__all__ = ["MAX_ROUNDS", "ClientRequest"]
+__all__ = ["MAX_ROUNDS", "TIME_OUTS", "ClientRequest", "TimeLimits", "is_time_out", "session_of"]
 
 PROGRESS_EVERY = 5.0  # seconds; a client that resets its limit at each progress waits on
 MAX_ROUNDS = 8  # clients give up after ten; the last answer must be one that a model can read
+MAX_CLIENTS = 64  # whose time limits are remembered
+MAX_LIMITS = 16  # of one client
+SHORTEST_LIMIT = 1.0  # seconds; nobody gives a person less
+SAME_LIMIT = 0.03  # two times that differ by this part are one limit
+MAX_READ = 500  # characters of a reason
+
+TIME_OUTS: Final[Mapping[str, str]] = {
+    "Python mcp": r"timed out after \S+s",
+    "TypeScript @modelcontextprotocol/sdk": (
+        r"(\w+: )?MCP error -32001: (Request timed out|Maximum total timeout exceeded)"
+    ),
+    "TypeScript @modelcontextprotocol/client": r"\w*Error: (Request timed out|Maximum total timeout exceeded)",
+    "JavaScript AbortSignal.timeout": r"TimeoutError: (The operation was aborted due to timeout|.*timed out\.?)",
+    "Rust rmcp": r"request timeout",
+    "Go go-sdk": r"context deadline exceeded",
+    "Java langchain4j": r"Timeout",
+}
+"""Patterns of the reasons with which clients cancel a request because their own time limit is over, by the client."""
+
+_TIME_OUT = re.compile("|".join(f"(?:{pattern})" for pattern in TIME_OUTS.values()), re.IGNORECASE)
+
+
+def is_time_out(reason: str | None) -> bool:
+    """Whether the reason of a cancellation is that of a known client whose time limit is over."""
+    return reason is not None and _TIME_OUT.fullmatch(reason[:MAX_READ].strip()) is not None
+
+
+class TimeLimits:
+    """The times after which each client has given up, by its name and version."""
+
+    def __init__(self) -> None:
+        self._seen: BoundedDict[str, list[float]] = BoundedDict(MAX_CLIENTS, refresh=True)
+
+    def note(self, client: str, seconds: float) -> bool:
+        """Notes that a client gave up after so many seconds; returns whether it has done so before."""
+        if seconds < SHORTEST_LIMIT:
+            return False
+        limits = self._seen.get(client, [])
+        known = [limit for limit in limits if math.isclose(limit, seconds, rel_tol=SAME_LIMIT)]
+        if not known:
+            self._seen[client] = [*limits, seconds][-MAX_LIMITS:]
+        return bool(known)
 
 
 class _ClientGone(Exception):
@@ -32,16 +81,30 @@ class _ClientGone(Exception):
 
 
 class ClientRequest:
-    """One request; `id` is the id of the call that its state names, empty where it has none."""
+    """One request.
+
+    Attributes:
+        id: the id of the call that its state names, empty where it has none; `holder` is for whom that was made.
+        session: the session of its client; None over HTTP in the latest revision, which has no sessions.
+        client: the name and version of its client, as that states them.
+        key: what a cancellation names it by.
+    """
 
     def __init__(self, context: Any) -> None:
         self._context = context
         state = (context.params or {}).get("requestState")
-        self.id, _, round = state.partition(" ") if isinstance(state, str) else ("", "", "0")
+        parts = state.split(" ") if isinstance(state, str) else []
+        self.id, round, self.holder = parts if len(parts) == 3 else ("".join(parts[:1]), "0", "")
         self._round = int(round) if round.isdecimal() else 0
+        self.session, self.client = session_of(context), _client_of(context)
+        self.key = (self.session, str(context.request_id))
+        self._begun = asyncio.get_running_loop().time()
+        self._was_cancelled = False
+        self._left: tuple[WaitingCall, str] | None = None  # the call that it left, and its holder then
         web = context.request  # None where the transport is not HTTP
         self._before_tool = 0.0  # what was reported last before the tool reported anything
         self._reported = -1.0
+        self.is_gone = False  # whether its connection has ended
         self._delivery: AnswerDelivery | None = web.scope.get(ANSWER_DELIVERY) if web is not None else None
 
     @property
@@ -74,11 +137,33 @@ class ClientRequest:
                     ):
                         await self._report(waiting, loop.time() - begun)
         except _ClientGone:  # its answer reaches nobody
+            self.is_gone = True
             return False
+        except asyncio.CancelledError:
+            self._left = (waiting, waiting.holder)
+            if self._was_cancelled:
+                self._pass_on_cancellation(calls)
+            raise
         finally:
             for task in tasks:
                 task.cancel()
         return waiting.ended.is_set()
+
+    def cancel(self, calls: WaitingCalls) -> None:
+        """Notes that its client does not want the call any more. This may come before or after the end of `wait`."""
+        self._was_cancelled = True
+        self._pass_on_cancellation(calls)
+
+    def _pass_on_cancellation(self, calls: WaitingCalls) -> None:
+        if self._left is not None:
+            waiting, holder = self._left
+            if waiting.holder == holder:  # else another request has taken it since
+                calls.note_cancelled(waiting)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since it came."""
+        return asyncio.get_running_loop().time() - self._begun
 
     def when_delivered(self, then: Callable[[], None]) -> None:
         """Calls `then` when the answer was sent; at once where the transport does not say so."""
@@ -94,7 +179,7 @@ class ClientRequest:
 
     def next_round(self, waiting: WaitingCall) -> types.InputRequiredResult:
         """The answer that makes its client send it again."""
-        return types.InputRequiredResult(request_state=f"{waiting.id} {self._round + 1}")
+        return types.InputRequiredResult(request_state=f"{waiting.id} {self._round + 1} {waiting.holder}")
 
     async def _report(self, waiting: WaitingCall, seconds: float) -> None:
         """Reports the seconds of waiting, and from the first report of the tool on, what that reports.
@@ -112,6 +197,20 @@ class ClientRequest:
         self._reported = max(self._before_tool + done, at_least)
         known = None if total is None else max(self._before_tool + total, self._reported)
         await self._context.session.report_progress(self._reported, known, message or waiting.describe())
+
+
+def session_of(context: Any) -> ClientSession | None:
+    """The session of the client of a request or notification."""
+    if context.request is None:
+        return STDIO
+    delivery: AnswerDelivery | None = context.request.scope.get(ANSWER_DELIVERY)
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return None if delivery is None or is_modern else delivery.session
+
+
+def _client_of(context: Any) -> str:
+    params: types.InitializeRequestParams | None = context.session.client_params
+    return f"{params.client_info.name} {params.client_info.version}" if params is not None else ""
 
 
 async def _happened(tasks: set[asyncio.Task[Any]], event: asyncio.Event, *, within: float) -> bool:

@@ -1,4 +1,4 @@
-"""Notes whether the answer to one HTTP request was sent, and whether its client is gone; no rule of its own.
+"""Notes what became of one HTTP exchange, and which sessions of clients are live; no rule of its own.
 
 `mcp_http` puts an `AnswerDelivery` into the scope of each request, under `ANSWER_DELIVERY`. A library between it and the
 handler may hold the answer back, so only the last bytes tell that it was sent.
@@ -7,19 +7,43 @@ handler may hold the answer back, so only the last bytes tell that it was sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["ANSWER_DELIVERY", "AnswerDelivery"]
+__all__ = ["ANSWER_DELIVERY", "SESSION_HEADER", "STDIO", "AnswerDelivery", "ClientSession"]
 
 ANSWER_DELIVERY: Final = "mew_lab.answer_delivery"  # a key of an ASGI scope
+SESSION_HEADER: Final = "mcp-session-id"
+ERRORS = 400  # the lowest status of an error
+GONE = 404  # the status of a request for a session that has ended
 
 
 class AnswerDelivery:
-    """One request; `gone` is set as soon as its connection has ended."""
+    """One request; `gone` is set as soon as its connection has ended.
 
-    def __init__(self, receive: Any, send: Any) -> None:
+    Attributes:
+        session: the session of the client that it belongs to; None where it belongs to none.
+        status: the HTTP status of the answer; None before it begins.
+        was_sent: whether the whole answer was sent.
+
+    `on_session` is called with the id of a session that the answer names, before the answer is sent.
+    """
+
+    def __init__(
+        self,
+        receive: Any,
+        send: Any,
+        *,
+        session: ClientSession | None = None,
+        on_session: Callable[[str], None] = lambda id: None,
+    ) -> None:
         self.gone = asyncio.Event()
+        self.session = session
+        self.status: int | None = None
+        self.was_sent = False
+        self._on_session = on_session
         self._receive = receive
         self._send = send
         self._then: list[Callable[[], None]] = []
@@ -37,8 +61,58 @@ class AnswerDelivery:
 
     async def send(self, message: Any) -> None:
         """Sends a part of the answer (ASGI)."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            id = dict(message.get("headers", ())).get(SESSION_HEADER.encode())
+            if id is not None and message["status"] < ERRORS:
+                self._on_session(id.decode("latin-1"))
         await self._send(message)
         ends = message["type"] == "http.response.body" and not message.get("more_body", False)
         if ends and not self.gone.is_set():
+            self.was_sent = True
             for then in self._then:
                 then()
+
+
+class ClientSession:
+    """One session of a client. It is live while its client may come back under it.
+
+    It is not live after its end, after `idle` seconds without an exchange, or after its last open exchange broke, until
+    the next one begins: a client that is killed says nothing else.
+    """
+
+    def __init__(self, *, idle: float = math.inf) -> None:
+        self._idle = idle
+        self._open = 0
+        self._used = 0.0 if idle == math.inf else _now()
+        self._is_broken = self._has_ended = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its client may come back."""
+        if self._has_ended or self._open:
+            return not self._has_ended
+        is_fresh = self._idle == math.inf or _now() < self._used + self._idle
+        return is_fresh and not self._is_broken
+
+    @contextmanager
+    def exchange(self, delivery: AnswerDelivery, *, ends: bool) -> Iterator[None]:
+        """Notes one request for the time of the block; `ends` if it asks for the end of the session."""
+        self._open += 1
+        self._is_broken = False
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._used = _now()
+            self._is_broken = not self._open and not delivery.was_sent
+            if delivery.status == GONE or (ends and delivery.was_sent):
+                self._has_ended = True
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+STDIO: Final = ClientSession()
+"""The session of the one client of a process over stdio."""

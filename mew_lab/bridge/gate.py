@@ -10,7 +10,8 @@ and the gate has no rights of its own to give.
   `announcements` tells the client when a list has changed.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
-  to it, and so does the tool `proposal_result`.
+  to it where nobody else holds it, and so does the tool `proposal_result`.
+- A cancellation by the client's own time limit leaves its call waiting, any other one withdraws it.
 - What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
   gate gives its client the progress of the decision first and that of the tool after it.
 - Everything that is no clear approval is a refusal: a rejection, silence, a malformed call, a lost connection. A refusal
@@ -36,7 +37,8 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
 from mew_lab.bridge.call_memory import CallMemory
-from mew_lab.bridge.client_request import ClientRequest
+from mew_lab.bridge.caller_status import CallerStatus
+from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
 from mew_lab.bridge.offers import (
     RESULT,
     WITHDRAW,
@@ -49,6 +51,7 @@ from mew_lab.bridge.offers import (
 )
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
 from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -56,7 +59,7 @@ from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.scheduler import Pace
 from mew_lab.sdk.tools import INVALID_PARAMS
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER, check_seconds
 from mew_lab.version import VERSION
 
 __all__ = ["PENDING", "REFUSED", "McpGate"]
@@ -67,6 +70,7 @@ PACE = Pace(stagger=0.0)  # a gate is one newcomer, and its client waits
 PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
+MAX_REQUESTS = 1000  # that a cancellation may name
 
 _INSTRUCTIONS = (
     "These are the tools of the participants of a MEW space. A person may have to approve a call before it is executed. "
@@ -113,6 +117,7 @@ class McpGate:
         answer_after: seconds after which a request is answered as pending.
         decide_within: seconds after which a proposal that nobody decided is refused.
         grace: seconds that a call of a client that is gone still waits for it.
+        withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         memory: what outlives a crash of this process; None keeps nothing.
 
     Raises:
@@ -126,15 +131,24 @@ class McpGate:
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
         grace: float = GRACE,
+        withdraw_after: float = WITHDRAW_AFTER,
         memory: CallMemory | None = None,
     ) -> None:
         check_seconds(answer_after, key="answer_after")
         check_seconds(decide_within, key="decide_within")
         check_seconds(grace, key="grace")
+        check_seconds(withdraw_after, key="withdraw_after")
         self.participant = participant
         self.calls = WaitingCalls(
-            participant.proposals, decide_within=decide_within, grace=grace, memory=memory
+            participant.proposals,
+            decide_within=decide_within,
+            grace=grace,
+            withdraw_after=withdraw_after,
+            status=CallerStatus(participant),
+            memory=memory,
         )
+        self._requests: BoundedDict[object, ClientRequest] = BoundedDict(MAX_REQUESTS)
+        self._limits = TimeLimits()
         self._memory = memory
         self._answer_after = answer_after
         self._tools = OfferedTools()
@@ -313,14 +327,18 @@ class McpGate:
         """The call that a request attaches to: a waiting one, or a new one named `what`, which `check` allows.
 
         Raises:
-            MewError: a new call cannot be sent, or the state of the request is that of another call, or of one whose
-                outcome its client has.
+            MewError: a new call cannot be sent, or the state of the request is that of another call, of one that
+                another request has taken, or of one whose outcome its client has.
         """
         key = call_key(participant, payload)
-        waiting = self.calls.by_id(request.id) if request.id else self.calls.find(key)
+        waiting = self.calls.by_id(request.id) if request.id else self.calls.take(key, request.session)
         if request.id and (waiting is None or waiting.key != key):
             raise MewError(
                 f"The call {one_line(request.id, 80)} is not known any more. It was not sent again"
+            )
+        if request.id and waiting is not None and waiting.holder != request.holder:
+            raise MewError(
+                f"Another request has taken over {waiting.what}, which this one was too late for. It was not sent again"
             )
         if request.id and waiting is not None and waiting.delivered:
             raise MewError(
@@ -340,7 +358,7 @@ class McpGate:
             (participant,), _with_token(payload, token), what=what, timeout=None, resilient=True
         )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
-        return self.calls.begin(key, call, progress_token=token)
+        return self.calls.begin(key, call, session=request.session, progress_token=token)
 
     def _check_rights(self, participant: str, payload: Mapping[str, Any]) -> None:
         """Raises a MewError where a proposal could not be withdrawn after its rejection."""
@@ -355,11 +373,14 @@ class McpGate:
         self, request: ClientRequest, waiting: WaitingCall
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
+        self._requests[request.key] = request
         if not await request.wait(self.calls, waiting, seconds=self._answer_after):
-            if not request.may_return:
+            self._forget(request)
+            if not request.may_return or request.is_gone:
                 return None
             self.calls.expect_return(waiting)
             return request.next_round(waiting)
+        self._forget(request)
         request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return waiting.outcome
 
@@ -371,6 +392,18 @@ class McpGate:
             return outcome
         return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting)
 
+    def _forget(self, request: ClientRequest) -> None:
+        if self._requests.get(request.key) is request:
+            del self._requests[request.key]
+
+    async def note_cancelled(self, context: Any, params: types.CancelledNotificationParams) -> None:
+        """Notes that a client cancelled a request: because of its own time limit, or because it does not want it."""
+        request = self._requests.pop((session_of(context), str(params.request_id)), None)
+        if request is not None:
+            is_known = self._limits.note(request.client, request.seconds)
+            if not is_known and not is_time_out(params.reason):
+                request.cancel(self.calls)
+
     # --- the gate's own tools ---
 
     async def _call_own_tool(
@@ -380,9 +413,12 @@ class McpGate:
         if not isinstance(id, str) or not isinstance(reason, str):
             return _refused(f"{name} needs `proposal`, the id in a pending answer, as a string")
         waiting = self.calls.by_id(id)
-        if waiting is None:
+        is_next_round = waiting is not None and (request.id, request.holder) == (waiting.id, waiting.holder)
+        if waiting is None or not (is_next_round or waiting.is_of(request.session)):
             return _refused(f"There is no call {one_line(id, 80)} of this client; it may have ended long ago")
         if name == RESULT:
+            if not is_next_round and (request.session is None or waiting.session is not request.session):
+                self.calls.hand_over(waiting, request.session)
             return await self._answer(request, waiting, name)
         return await self._withdraw(waiting, one_line(reason, MAX_SHOWN))
 
@@ -433,6 +469,9 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         on_subscriptions_listen=gate.announcer.listen,
     )
     gate.announcer.register(server)
+    server.add_notification_handler(
+        "notifications/cancelled", types.CancelledNotificationParams, gate.note_cancelled
+    )
     security = RequestStateSecurity.ephemeral(ttl=ttl)
     server.middleware.append(RequestStateBoundary(security, default_audience="mew-lab"))
     return server

@@ -14,11 +14,12 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from mew_lab.bridge.delivery import ANSWER_DELIVERY, AnswerDelivery
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, SESSION_HEADER, AnswerDelivery, ClientSession
 from mew_lab.bridge.mcp_server import MAX_REQUEST
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
@@ -72,6 +73,8 @@ class McpHttpServer:
         self._wrong_tokens = 0  # since the last line of the log
         self._log_wrong_at = 0.0
         self._hosts = Hosts(port)
+        self._idle = idle
+        self._sessions: dict[str, ClientSession] = {}  # those that the library has opened, by id
         self._app = server.streamable_http_app(
             streamable_http_path=PATH,
             host=HOST,
@@ -115,6 +118,7 @@ class McpHttpServer:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request (ASGI); it goes to the MCP library when it passes the three checks."""
         refusal = None
+        headers: dict[str, str] = {}
         if scope["type"] == "http":
             headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
             refusal = self._check(headers)
@@ -124,8 +128,19 @@ class McpHttpServer:
         if refusal is not None:
             await _refuse(send, *refusal)
         else:
-            delivery = scope[ANSWER_DELIVERY] = AnswerDelivery(receive, send)
-            await self._app(scope, delivery.receive, delivery.send)
+            session = self._sessions.get(headers.get(SESSION_HEADER, ""))
+            delivery = scope[ANSWER_DELIVERY] = AnswerDelivery(
+                receive, send, session=session, on_session=self._note_session
+            )
+            ends = scope.get("method") == "DELETE"
+            with session.exchange(delivery, ends=ends) if session is not None else nullcontext():
+                await self._app(scope, delivery.receive, delivery.send)
+
+    def _note_session(self, id: str) -> None:
+        """Notes a session that the library has opened, and forgets those that are not live."""
+        if id not in self._sessions:
+            self._sessions = {id: known for id, known in self._sessions.items() if known.is_live}
+            self._sessions[id] = ClientSession(idle=self._idle)
 
     def _check(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
         """Status, code and sentence of a refusal; None accepts the request. No `Origin` is allowed."""

@@ -7,18 +7,23 @@ request that began it: requests attach to it and detach.
 
     begin ── waiting ──────────────── ended ── delivered
                │ ▲                      ▲
-       detach  ▼ │  attach              │ withdrawn: after the grace, on request, or because nobody decided in time
+       detach  ▼ │  attach              │ withdrawn: after the grace, a cancellation or a request, or undecided in time
              alone ─────────────────────┘
 
-1. A call is known by its key: method, target and arguments (`call_key`). A request with the key of a waiting call
-   attaches to it, and nothing is sent to the space.
-2. A call that ended while nobody was attached keeps its outcome for the next request with its key, for `decide_within`
-   seconds. Once an outcome was delivered, the next request with its key is a new call.
-3. A request that is cancelled, or whose client is gone, leaves its call alone. A proposal that stays alone for `grace`
-   seconds is withdrawn; what runs goes on, and its outcome is kept. An answer that the call is still pending leaves it
-   waiting. A client that was told to send its request again at once is gone if it does not.
-4. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
-5. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
+1. A call is known by its key: method, target and arguments (`call_key`). Several calls may have one key. A call is
+   *held* by the request that is attached to it, by the state of its next round, or by the live session that used it
+   last. A repeat takes the oldest call with its key that no request, no state and no other session holds (`take`), and
+   nothing is sent to the space. Each repeat takes one call. Where there is none, it is a new call. What a restarted
+   process remembers is held by nobody.
+2. A call that ended while nobody was attached keeps its outcome for the repeat that takes it, for `decide_within`
+   seconds. Once an outcome was delivered, no repeat takes it.
+3. A request whose client is gone, or gave up at its time limit, leaves its call alone. A proposal that stays alone for
+   `grace` seconds is withdrawn; what runs goes on, and its outcome is kept. An answer that the call is still pending
+   leaves it waiting. A client that was told to send its request again at once is gone if it does not.
+4. A proposal whose client cancelled it is withdrawn after `withdraw_after` seconds, and a repeat within that time takes
+   it. `CallerStatus` tells the space of both, so that no card looks as if somebody waited.
+5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
+6. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
    gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
    crosses the withdrawal cannot be undone; the client is told of it.
 
@@ -31,13 +36,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
+from mew_lab.bridge.caller_status import CallerStatus
+from mew_lab.bridge.delivery import ClientSession
 from mew_lab.errors import MewError, ProposalWithdrawn, ToolFailed
-from mew_lab.ledger.calls import CallIndex, Change, Proposal
+from mew_lab.ledger.calls import CallerState, CallIndex, Change, Proposal
 from mew_lab.protocol.envelope import Envelope, digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
@@ -50,6 +59,7 @@ logger = logging.getLogger(__name__)
 MAX_OPEN = 200  # calls of one client at once
 MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a message
 MAX_REASON = 300  # characters
+RETURN_WITHIN = 5.0  # seconds in which a client sends its next round, else it is told to be gone
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
 CROSSING = (
     0.5  # seconds in which an approval that crossed a withdrawal arrives, so that the client is told of it
@@ -81,7 +91,11 @@ class CallOutcome(NamedTuple):
 
 
 class WaitingCall:
-    """One call for a client: `id` is that of its proposal or request, `what` its name; `call` is None after a crash."""
+    """One call for a client: `id` is that of its proposal or request, `what` its name; `call` is None after a crash.
+
+    `session` is the session that used it last. `holder` is renewed where another request takes the call, so that what
+    was sent for an earlier one is recognised.
+    """
 
     def __init__(self, key: str, *, id: str, what: str, is_tool: bool, call: Call | None = None) -> None:
         self.key = key
@@ -93,11 +107,25 @@ class WaitingCall:
         self.delivered = False
         self.ended = asyncio.Event()
         self.attached = 0
+        self.session: ClientSession | None = None
+        self.holder = ""
+        self.returns_until = -math.inf  # the loop's time until which its next round holds it
+        self.caller: CallerState = ""
         self.progress_token = ""
         self.progress: Progress | None = None  # what the participant reported last
         self.reported = asyncio.Event()  # set at the next report, which puts another in its place
         self.why = ""  # the reason of a withdrawal, as a sentence for the client
         self.timers: dict[str, asyncio.TimerHandle] = {}
+
+    def is_free_for(self, session: ClientSession | None) -> bool:
+        """Whether no request, no state of a round and no other live session holds it."""
+        if self.attached or asyncio.get_running_loop().time() < self.returns_until:
+            return False
+        return self.session is None or self.session is session or not self.session.is_live
+
+    def is_of(self, session: ClientSession | None) -> bool:
+        """Whether a request of that session may name it by its id."""
+        return (session is not None and self.session is session) or self.is_free_for(session)
 
     @property
     def decided(self) -> bool:
@@ -122,6 +150,8 @@ class WaitingCalls:
         proposals: those of the ledger of calls.
         decide_within: seconds after which an undecided proposal is withdrawn.
         grace: seconds after which a call that no request is attached to is withdrawn.
+        withdraw_after: seconds after which a call that its client cancelled is withdrawn.
+        status: tells the space which of them have no client any more.
         memory: what outlives a crash of this process; None keeps nothing.
         most: the number of calls that may wait at once.
     """
@@ -132,15 +162,19 @@ class WaitingCalls:
         *,
         decide_within: float,
         grace: float,
+        withdraw_after: float,
+        status: CallerStatus,
         memory: CallMemory | None = None,
         most: int = MAX_OPEN,
     ) -> None:
         self.decide_within = decide_within
         self._proposals = proposals
         self.grace = grace
+        self._withdraw_after = withdraw_after
+        self._status = status
         self.most = most
         self._memory = memory
-        self._by_key: dict[str, WaitingCall] = {}  # waiting, or ended and not delivered
+        self._by_key: dict[str, dict[str, WaitingCall]] = {}  # waiting, or ended and not delivered, by id
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -150,20 +184,40 @@ class WaitingCalls:
         """Whether as many calls wait as may."""
         return len(self._by_id) - len(self._ended) >= self.most
 
-    def find(self, key: str) -> WaitingCall | None:
-        """The call that a request with this key attaches to; None if it is a new call."""
-        return self._by_key.get(key)
+    def take(self, key: str, session: ClientSession | None) -> WaitingCall | None:
+        """The oldest call with this key that is free for a request of `session`, which holds it from now on.
+
+        None where it is a new call. A call that is being withdrawn because its client cancelled it is not taken.
+        """
+        for waiting in self._by_key.get(key, {}).values():
+            is_leaving = waiting.caller == "cancelled" and waiting.why
+            if not is_leaving and waiting.is_free_for(session):
+                self.hand_over(waiting, session)
+                return waiting
+        return None
+
+    def hand_over(self, waiting: WaitingCall, session: ClientSession | None) -> None:
+        """Gives a call to another request, of `session`: what was sent for an earlier one serves no more."""
+        waiting.session, waiting.holder = session, secrets.token_hex(6)
+        waiting.returns_until = -math.inf
 
     def by_id(self, id: str) -> WaitingCall | None:
         """The call of that id, waiting or ended; None if it is not known."""
         return self._by_id.get(id)
 
-    def begin(self, key: str, call: Call, *, progress_token: str = "") -> WaitingCall:
-        """Keeps a call that was sent to the space; `progress_token` is the token in it, empty where it has none."""
+    def begin(
+        self, key: str, call: Call, *, session: ClientSession | None, progress_token: str = ""
+    ) -> WaitingCall:
+        """Keeps a call that was sent to the space for a request of `session`.
+
+        Args:
+            progress_token: the token in it, empty where it has none.
+        """
         is_tool = call.payload.get("method") == "tools/call"
         waiting = WaitingCall(key, id=call.id, what=call.what, is_tool=is_tool, call=call)
         waiting.progress_token = progress_token
-        self._by_key[key] = self._by_id[call.id] = waiting
+        self.hand_over(waiting, session)
+        self._keep(waiting)
         self._remember(waiting)
         self._start(self._follow(waiting, call))
         if not waiting.decided:
@@ -171,29 +225,59 @@ class WaitingCalls:
         return waiting
 
     def restore(self, remembered: RememberedCall) -> None:
-        """Keeps the outcome of a call of before a crash for the next request with its key."""
+        """Keeps the outcome of a call of before a crash for the next request with its key, of any session."""
         call = remembered
         waiting = WaitingCall(call.key, id=call.id, what=call.what, is_tool=call.is_tool)
-        self._by_key[call.key] = self._by_id[call.id] = waiting
+        self._keep(waiting)
         self._end(waiting, CallOutcome(call.result, call.refusal))
+
+    def _keep(self, waiting: WaitingCall) -> None:
+        self._by_id[waiting.id] = waiting
+        self._by_key.setdefault(waiting.key, {})[waiting.id] = waiting
 
     @contextmanager
     def attach(self, waiting: WaitingCall) -> Iterator[None]:
         """Attaches a request to a call for the time of the block; an exception in it means that its client is gone."""
         self._clear_timer(waiting, "alone")
+        self._clear_timer(waiting, "return")
         waiting.attached += 1
+        waiting.returns_until = -math.inf
+        self._note_caller(waiting, "")
         try:
             yield
         except BaseException:
             waiting.attached -= 1
-            self.expect_return(waiting)
+            self._leave_alone(waiting, self.grace)
+            self._note_gone(waiting)
             raise
         waiting.attached -= 1
 
     def expect_return(self, waiting: WaitingCall) -> None:
-        """Withdraws a call unless a request attaches to it within the grace."""
+        """Withdraws a call unless its next round attaches to it within the grace; until then the round holds it."""
         if not waiting.attached and not waiting.ended.is_set():
-            self._set_timer(waiting, "alone", self.grace, self._leave)
+            waiting.returns_until = asyncio.get_running_loop().time() + self.grace
+            self._leave_alone(waiting, self.grace)
+            self._set_timer(waiting, "return", RETURN_WITHIN, self._note_gone)
+
+    def note_cancelled(self, waiting: WaitingCall) -> None:
+        """Withdraws a call that its client cancelled, unless a repeat attaches to it before."""
+        if waiting.attached or waiting.decided or waiting.why:
+            return
+        self._note_caller(waiting, "cancelled")
+        seconds = self._withdraw_after if self._status.can_tell(waiting.id) else 0.0
+        self._leave_alone(waiting, seconds)
+
+    def _leave_alone(self, waiting: WaitingCall, seconds: float) -> None:
+        if not waiting.attached and not waiting.ended.is_set():
+            self._set_timer(waiting, "alone", seconds, self._leave)
+
+    def _note_gone(self, waiting: WaitingCall) -> None:
+        if not waiting.attached:
+            self._note_caller(waiting, "gone")
+
+    def _note_caller(self, waiting: WaitingCall, caller: CallerState) -> None:
+        waiting.caller = "" if waiting.decided or waiting.ended.is_set() else caller
+        self._status.note(waiting.id, waiting.caller)
 
     def note_delivered(self, waiting: WaitingCall) -> None:
         """Notes that the client has the outcome, so the next request with its key is a new call."""
@@ -229,13 +313,15 @@ class WaitingCalls:
             await self._withdraw(waiting, reason)
 
     def resume(self) -> None:
-        """Sends the withdrawals again that were due while there was no connection."""
+        """Sends the withdrawals and the status again that were due while there was no connection."""
+        self._status.resume()
         for waiting in tuple(self._by_id.values()):
             if waiting.why and not waiting.ended.is_set() and not waiting.decided:
                 self._start(self._withdraw(waiting, "no_longer_needed"))
 
     async def close(self) -> None:
         """Withdraws all undecided calls at once, and waits shortly until the space has the withdrawals."""
+        self._status.close()
         undecided = [
             waiting for waiting in self._by_id.values() if not waiting.ended.is_set() and not waiting.decided
         ]
@@ -271,7 +357,10 @@ class WaitingCalls:
         waiting.outcome = outcome
         for name in tuple(waiting.timers):
             self._clear_timer(waiting, name)
-        self._remember(waiting)
+        if waiting.caller == "cancelled" and self._is_withdrawn(waiting):
+            self._release(waiting)  # its client wants nothing of it any more
+        else:
+            self._remember(waiting)
         self._ended[waiting.id] = waiting
         if len(self._ended) > MAX_ENDED:
             oldest = self._ended.pop(next(iter(self._ended)))
@@ -280,14 +369,25 @@ class WaitingCalls:
         if not waiting.delivered:
             self._set_timer(waiting, "keep", self.decide_within, self._release)
         waiting.ended.set()
+        self._note_caller(waiting, "")
 
     def _release(self, waiting: WaitingCall) -> None:
-        """Makes the next request with its key a new call."""
+        """Lets no further repeat take a call."""
         self._clear_timer(waiting, "keep")
-        if self._by_key.get(waiting.key) is waiting:
+        alike = self._by_key.get(waiting.key, {})
+        if alike.pop(waiting.id, None) is None:
+            return
+        if not alike:
             del self._by_key[waiting.key]
-            if self._memory is not None:
-                self._memory.drop(waiting.key)
+        if self._memory is not None:
+            self._memory.drop(waiting.id)
+
+    def _is_withdrawn(self, waiting: WaitingCall) -> bool:
+        """Whether a call was withdrawn and certainly not executed."""
+        proposal = self._proposals.get(waiting.id)
+        if proposal is None or proposal.uncertain or proposal.state != "withdrawn":
+            return False
+        return all(claim.kind != "mcp/request" for claim in proposal.claims)
 
     def _describe_withdrawal(self, waiting: WaitingCall, fault: str) -> str:
         """A sentence for the client about a withdrawn proposal, with what makes it doubtful that it was not executed."""
@@ -327,9 +427,10 @@ class WaitingCalls:
 
     def _leave(self, waiting: WaitingCall) -> None:
         if not waiting.decided and not waiting.attached:
-            what = waiting.what
-            waiting.why = waiting.why or f"The client was gone for {self.grace:g} s, so {what} was withdrawn"
-            self._start(self._withdraw(waiting, "client_gone"))
+            what, is_cancelled = waiting.what, waiting.caller == "cancelled"
+            why = "Its client cancelled" if is_cancelled else f"The client was gone for {self.grace:g} s, so"
+            waiting.why = waiting.why or f"{why} {what}{', so it' if is_cancelled else ''} was withdrawn"
+            self._start(self._withdraw(waiting, "client_cancelled" if is_cancelled else "client_gone"))
 
     async def _withdraw(self, waiting: WaitingCall, reason: str) -> None:
         if waiting.call is None or waiting.decided:  # an approval came first

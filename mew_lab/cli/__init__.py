@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, check_seconds
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER, check_seconds
 
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
@@ -441,6 +441,10 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
         ),
         "--decide-within": (DECIDE_WITHIN, "seconds after which a call that nobody decided is refused"),
         "--grace": (GRACE, "seconds that a call still waits for a client that is gone"),
+        "--withdraw-after": (
+            WITHDRAW_AFTER,
+            "seconds after which a call that its client cancelled is withdrawn",
+        ),
     }
     for flag, (seconds, about) in abouts.items():
         about = f"{about}; default: {seconds:g}"

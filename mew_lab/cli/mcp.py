@@ -49,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
             answer_after=options.answer_after,
             decide_within=options.decide_within,
             grace=options.grace,
+            withdraw_after=options.withdraw_after,
             memory=_memory(options.url, options.space, token, options.as_id),
         )
         await serve(

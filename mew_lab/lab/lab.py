@@ -65,7 +65,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER
 from mew_lab.space.events import Record
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.home import model_for, participant_id
@@ -434,6 +434,7 @@ class Lab(metaclass=_NamesOnly):
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
         grace: float = GRACE,
+        withdraw_after: float = WITHDRAW_AFTER,
     ) -> McpSeat:
         """Offers the space to MCP clients on this machine, such as a coding agent, as one server over HTTP.
 
@@ -444,12 +445,18 @@ class Lab(metaclass=_NamesOnly):
             answer_after: Seconds after which a call that still waits is answered as pending.
             decide_within: Seconds after which a call that nobody decided is refused.
             grace: Seconds that a call still waits for a client that is gone.
+            withdraw_after: Seconds after which a call that its client cancelled is withdrawn.
 
         Raises:
             ConfigError: The name, `can` or a limit is not valid, or the port is taken.
             MewError: The name is seated already, or the space runs elsewhere.
         """
-        limits = {"answer_after": answer_after, "decide_within": decide_within, "grace": grace}
+        limits = {
+            "answer_after": answer_after,
+            "decide_within": decide_within,
+            "grace": grace,
+            "withdraw_after": withdraw_after,
+        }
         work = self.local.serve_mcp(name, can, port=port, **limits)
         return self._run(work, f"serving MCP clients as {name!r}", timeout=max(self.timeout, SERVED_WITHIN))
 

@@ -73,7 +73,7 @@ async def open_mcp_seat(
 
     Args:
         port: 0 takes a free one.
-        limits: `answer_after`, `decide_within` and `grace` of the gate.
+        limits: `answer_after`, `decide_within`, `grace` and `withdraw_after` of the gate.
 
     Raises:
         ConfigError: The port is taken, or the token file cannot be used.

@@ -21,6 +21,8 @@ A message counts only where its sender may decide what it claims (R17, R18):
   that it fulfilled;
 - a request for the same call as a proposal that is fulfilled or withdrawn is `refused`: executors of ours carry out one
   request of a proposal (R32). It is `answered` if an executor answers anything but a refusal all the same;
+- only the proposer of a proposal tells that the program behind it has cancelled the call or is gone (`x-calls` of its
+  status). This decides nothing: a reader that approves looks at `Proposal.caller`;
 - every other message that refers to a call is kept beside it as a `Claim`, as is every message after its end.
 
 An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
@@ -36,20 +38,25 @@ Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18, R32.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 from mew_lab.protocol.intake import answer_fault, unknown_outcome
 
 __all__ = [
     "ALREADY_FULFILLED",
+    "CALLERS",
     "CALL_KINDS",
+    "MAX_CALLERS",
     "RPC_MEMBERS",
     "CallIndex",
     "CallLedger",
+    "CallerState",
     "Change",
     "Claim",
     "Proposal",
@@ -70,6 +77,9 @@ ALREADY_FULFILLED, WITHDRAWN = "already_fulfilled", "withdrawn"  # `error.data.c
 
 CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
 RPC_MEMBERS = ("jsonrpc", "id")  # of the payload of a request: its sender's own, so no part of the call
+CALLERS = "x-calls"  # a member of a status
+MAX_CALLERS = 32  # ids of one status that count
+MAX_TELLERS = 1000  # participants whose last such status is kept
 MAX_CALLS = 10_000  # requests, and as many proposals
 MAX_WEIGHT = 64 * 1024 * 1024  # characters of all proposals, their fulfilments and answers
 OF_REQUESTS = 4  # requests may take 1/4 of it: they are needed until they are answered
@@ -81,6 +91,10 @@ MAX_ANSWERS = 5  # kept of one request
 MAX_REASON = 1000  # characters
 OVERHEAD = 100  # characters for which a remark counts at least
 SHARE = MAX_WEIGHT // MAX_CALLS  # characters for which a call counts when the shares of senders are compared
+
+
+CallerState = Literal["", "cancelled", "gone"]
+"""What a proposer tells of the program for which it proposes; empty where it waits, or nothing was told."""
 
 
 class Rejection(NamedTuple):
@@ -203,6 +217,7 @@ class _ProposalFields(NamedTuple):
     rejections: tuple[Rejection, ...] = ()
     uncertain: bool = False
     anew: bool = False
+    caller: CallerState = ""
     response: Entry | None = None
     claims: tuple[Claim, ...] = ()
 
@@ -220,6 +235,7 @@ class Proposal(_ProposalFields, TrackedCall):
             None where they were not compared, because the request refers to too large proposals.
         uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
         anew: Whether its proposer had used the id before, for another proposal.
+        caller: What its proposer told last of the program for which it proposes, while it was undecided.
         claims: The envelopes that refer to it and do not change it, at most 100.
     """
 
@@ -267,6 +283,7 @@ class Proposal(_ProposalFields, TrackedCall):
 class Change(NamedTuple):
     """The change of one call by one entry; `entry` is that entry.
 
+    `caller` is a change of `Proposal.caller` alone.
     `forgotten` reports an undecided or unanswered proposal that the ledger dropped for lack of room.
     """
 
@@ -278,6 +295,7 @@ class Change(NamedTuple):
         "fulfilled",
         "answered",
         "claimed",
+        "caller",
         "refused",
         "forgotten",
     ]
@@ -445,12 +463,14 @@ class CallLedger:
         self.requests: CallIndex[Request] = CallIndex(limit=limit, max_weight=weight // OF_REQUESTS)
         self.proposals: CallIndex[Proposal] = CallIndex(limit=limit, max_weight=weight)
         self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
+        self._told_of: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_TELLERS, refresh=True)
         self._rules: dict[str, Callable[[Entry], Iterator[Change]]] = {
             "mcp/proposal": self._on_proposal,
             "mcp/request": self._on_request,
             "mcp/response": self._on_response,
             "mcp/withdraw": self._on_withdraw,
             "mcp/reject": self._on_reject,
+            "participant/status": self._on_status,
         }
 
     def observe(self, entry: Entry) -> tuple[Change, ...]:
@@ -585,6 +605,22 @@ class CallLedger:
                 continue
             rejections = _add_remark(proposal.rejections, Rejection(entry.sender, _reason(entry)))
             yield self._keep("rejected", proposal._replace(state="rejected", rejections=rejections), entry)
+
+    def _on_status(self, entry: Entry) -> Iterator[Change]:
+        """Takes over `x-calls`, which names all callers that do not wait; a status without it changes nothing."""
+        told = entry.payload.get(CALLERS)
+        if not isinstance(told, dict):
+            return
+        now: dict[str, CallerState] = {
+            id: state for id, state in islice(told.items(), MAX_CALLERS) if state in ("cancelled", "gone")
+        }
+        for id in dict.fromkeys((*self._told_of.get(entry.sender, ()), *now)):
+            proposal, state = self.proposals.get(id), now.get(id, "")
+            if proposal is None or proposal.proposer != entry.sender or proposal.decided:
+                continue
+            if proposal.caller != state:
+                yield self._keep("caller", proposal._replace(caller=state), entry)
+        self._told_of[entry.sender] = tuple(now)
 
     # --- storage ---
 

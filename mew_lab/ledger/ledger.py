@@ -68,7 +68,8 @@ class Ledger:
             ("streams", STREAM_KINDS, self.streams.observe),
             ("grants", GRANT_KINDS, self.grants.observe),
         ]
-        if me is not None:
+        if me is not None:  # a journal asks nobody, so it need not know whose client waits
+            known.append(("calls", frozenset({"participant/status"}), self.calls.observe))
             known.append(("reasoning", ENDS, self.reasoning.observe))
         if members is None:
             known.append(("members", MEMBER_KINDS, self.members.observe))

@@ -136,8 +136,8 @@ def draft_approval(
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
-        LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, or
-            may have been decided while the connection was down.
+        LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, was
+            cancelled by the client of its proposer, or may have been decided while the connection was down.
     """
     proposal = _undecided(proposals, id, me=me, verb="approve")
     if proposal.uncertain:
@@ -145,6 +145,13 @@ def draft_approval(
             f"Cannot approve proposal {id}: the connection broke since it was made, and it may have "
             "been approved meanwhile. Reject it, and let it be proposed anew",
             code="uncertain",
+            section="§3.2.1",
+        )
+    if proposal.caller == "cancelled":
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)}: the client for which {proposal.proposer} made it has "
+            "cancelled it. If that client asks again, it can be approved",
+            code="cancelled_by_client",
             section="§3.2.1",
         )
     if digest is None and proposal.anew:

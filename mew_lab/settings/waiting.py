@@ -9,7 +9,7 @@ from typing import Final
 
 from mew_lab.errors import ConfigError
 
-__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "check_seconds"]
+__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "WITHDRAW_AFTER", "check_seconds"]
 
 ANSWER_AFTER: Final = 45.0
 """Seconds after which a call that still waits is answered as pending; many clients give up after 60."""
@@ -17,6 +17,8 @@ DECIDE_WITHIN: Final = 3600.0
 """Seconds after which a call that nobody decided is refused."""
 GRACE: Final = 300.0
 """Seconds that a call still waits for a client that is gone."""
+WITHDRAW_AFTER: Final = 3.0
+"""Seconds after which a call that its client cancelled is withdrawn, unless the client repeats it."""
 
 _MOST = 30 * 24 * 3600  # seconds
 

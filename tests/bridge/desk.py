@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+from mcp import Client, MCPError
+
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.offers import LISTING
 from mew_lab.protocol.permit import PROFILES
@@ -54,6 +57,12 @@ class Desk:
     async def gate(self, can: Any = PROPOSER, *, name: str = "coder", **how: Any) -> AsyncIterator[McpGate]:
         async with McpGate(MEWParticipant(self.site.client(name, can)), **how) as gate:
             yield gate
+
+
+async def give_up(client: Client, tool: str, arguments: dict[str, Any]) -> None:
+    """Makes a call, and lets the client's own time limit end it."""
+    with pytest.raises(MCPError, match=r"(?i)timed out"):
+        await client.call_tool(tool, arguments, read_timeout_seconds=0.2)
 
 
 def text(result: Any) -> str:

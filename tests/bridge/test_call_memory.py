@@ -30,7 +30,7 @@ def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path)
         memory.put(call)
     assert loaded(path) == [WAITS, DONE, REFUSED]
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    memory.drop("k2")
+    memory.drop("p2")
     memory.put(WAITS._replace(refusal="rejected"))
     assert loaded(path) == [WAITS._replace(refusal="rejected"), REFUSED]
 

@@ -17,7 +17,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 from .conftest import until
-from .desk import PROPOSER, Desk, text
+from .desk import PROPOSER, Desk, give_up, text
 from .over_http import TOKEN, client_over_http, open_session, send_raw
 
 LISTED = ("tools", "resources", "prompts")
@@ -198,10 +198,8 @@ async def test_a_handle_that_is_none_is_a_sentence(desk: Desk, tool: str, argume
 
 async def test_a_client_that_gives_up_can_attach_again_and_loses_nothing(desk: Desk, mode: str) -> None:
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
-        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        await give_up(client, "calc_add", {"a": 2, "b": 3})
         id = await desk.proposed()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
         waiting = gate.calls.by_id(id)
         assert waiting is not None
         await until(lambda: not waiting.attached)
@@ -214,9 +212,9 @@ async def test_a_client_that_gives_up_can_attach_again_and_loses_nothing(desk: D
 
 async def test_a_call_that_nobody_comes_back_for_is_withdrawn(desk: Desk, mode: str) -> None:
     async with desk.gate(grace=0.05) as gate, Client(gate.server, mode=mode) as client:
-        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
-        id = await desk.proposed()
-        call.cancel()
+        await give_up(client, "calc_add", {"a": 2, "b": 3})
+        [proposal] = desk.human.proposals
+        id = proposal.id
         await until(lambda: not desk.open)
         result = await client.call_tool("proposal_result", {"proposal": id})
     assert result.is_error and text(result) == "The client was gone for 0.05 s, so calc/add was withdrawn"
@@ -492,10 +490,8 @@ async def test_arguments_that_are_too_large_for_the_space_are_a_sentence(desk: D
 async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode: str) -> None:
     async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
         async with client_over_http(server, mode) as client:
-            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+            await give_up(client, "calc_add", {"a": 2, "b": 3})
             id = await desk.proposed()
-            call.cancel()
-            await asyncio.gather(call, return_exceptions=True)
             waiting = gate.calls.by_id(id)
             assert waiting is not None
             await until(lambda: not waiting.attached)

@@ -205,7 +205,8 @@ async def test_an_answer_that_is_never_read_is_kept_and_holds_up_no_other(desk: 
     async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
         params = {"name": "press_print", "arguments": {}, "_meta": {"progressToken": 1}}
         body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-        unread = await send_raw(server, body, await open_session(server), buffer=2048)
+        session = await open_session(server)
+        unread = await send_raw(server, body, session, buffer=2048)
         id = await desk.proposed()
         await desk.human.approve(id)
         waiting = gate.calls.by_id(id)
@@ -216,8 +217,12 @@ async def test_an_answer_that_is_never_read_is_kept_and_holds_up_no_other(desk: 
             await desk.human.approve(await desk.proposed())
             assert text(await call) == "5"
             again = await client.call_tool("proposal_result", {"proposal": id})
+            assert text(again).startswith("There is no call")  # the session that made it lives
+            unread.transport.abort()
+            async with httpx2.AsyncClient(headers=BEARER) as web:
+                assert (await web.delete(server.url, headers=session)).status_code == 200
+            again = await client.call_tool("proposal_result", {"proposal": id})
             assert text(again) == "x" * 900_000
-        unread.transport.abort()
     assert printer.calls == 1
 
 
@@ -237,21 +242,3 @@ async def test_a_token_of_another_gate_gets_a_sentence_and_reaches_no_space(desk
         assert not desk.open
         async with client_over_http(server, "legacy") as client:
             assert "calc_add" in {tool.name for tool in (await client.list_tools()).tools}
-
-
-async def test_two_clients_of_one_name_share_a_call_and_each_has_its_result(desk: Desk, mode: str) -> None:
-    async with (
-        desk.gate() as gate,
-        Client(gate.server, mode=mode) as first,
-        Client(gate.server, mode=mode) as second,
-    ):
-        calls = [
-            asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3})) for client in (first, second)
-        ]
-        id = await desk.proposed()
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
-        await until(lambda: waiting.attached == 2)
-        await desk.human.approve(id)
-        assert [text(await call) for call in calls] == ["5", "5"]
-    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1

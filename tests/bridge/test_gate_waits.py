@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from .conftest import until
-from .desk import Desk, text
+from .desk import Desk, give_up, text
 
 MINUTE = 60.0
 Leap = Callable[[float], None]
@@ -102,10 +102,8 @@ async def test_a_client_that_is_gone_has_five_minutes_to_come_back(
     desk: Desk, leap: Leap, minutes: int, stands: bool
 ) -> None:
     async with desk.gate() as gate, Client(gate.server, mode="legacy") as client:
-        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        await give_up(client, "calc_add", {"a": 2, "b": 3})
         id = await desk.proposed()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
         waiting = gate.calls.by_id(id)
         assert waiting is not None
         await until(lambda: not waiting.attached)

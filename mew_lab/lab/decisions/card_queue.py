@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, card_of, details, values_of
+from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, call_of, card_of, details, values_of
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
 from mew_lab.lab.decisions.outcomes import Outcomes
@@ -142,6 +142,10 @@ class CardQueue:
         self._anew: set[str] = set()  # proposals that replaced an open one
         self._deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
         self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self._alike: dict[
+            tuple[Any, ...], dict[str, None]
+        ] = {}  # open cards by what they call, the oldest first
+        self._asked: dict[str, float] = {}  # proposal -> when its person was asked to approve it once more
         me.ledger.calls.hold_all_requests()  # a card names the request behind an answer of anybody
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
@@ -248,6 +252,8 @@ class CardQueue:
             self._retire(known)
         card = self._make_card(proposal) if proposal.proposer != self._me.client.id else None
         if card is not None:
+            twin = next(iter(self._alike.get(call_of(card), ())), "")
+            card = replace(card, twin=twin)
             self._put(card)
             self._judge(card)
 
@@ -273,7 +279,14 @@ class CardQueue:
             return
         if proposal is not None and proposal.seq == card.seq:
             if (advanced := self._advance(card, proposal)) != card:
+                if advanced.caller != card.caller:
+                    self.gate.forget_shown(
+                        id
+                    )  # what is to be decided has changed, which takes its time to be seen
+                    self._asked.pop(id, None)
                 self._put(advanced)
+                if card.caller and not advanced.caller:
+                    self._judge(advanced)
         elif card.is_open and sent:
             self._put(
                 self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
@@ -282,8 +295,8 @@ class CardQueue:
             self._put(self._as_lapsed(card, TOO_MUCH))
 
     def _on_call_change(self, change: Change) -> None:
-        """Closes the card of a proposal that the ledger has forgotten: nobody can decide it any more."""
-        if change.what == "forgotten":
+        """Updates the card of a proposal whose client cancels, leaves or returns, or which the ledger has forgotten."""
+        if change.what in ("caller", "forgotten"):
             self._refresh(change.call.id)
 
     def _lapse(self) -> None:
@@ -339,6 +352,8 @@ class CardQueue:
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
         outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
+        caller = proposal.caller if state == "open" else ""
+        after = self._clock() - card.since if caller != card.caller else card.caller_after
         return self._stamp_decision(
             replace(
                 card,
@@ -348,6 +363,8 @@ class CardQueue:
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
                 sent=self._outcomes.last_sent(card.id),
                 failed=self._outcomes.has_failed(card.id),
+                caller=caller,
+                caller_after=max(after, 0.0),
             )
         )
 
@@ -363,18 +380,28 @@ class CardQueue:
 
     def _put(self, card: Card) -> None:
         if card.is_open:
+            self._alike.setdefault(call_of(card), {})[card.id] = None
             self._open.put(card)
         else:
             self._past.put(card)
-            self._open.drop(card.id)
+            self._close(card.id)
             self.editing.forget(card.id)
             self.gate.forget(card.id)
+            self._asked.pop(card.id, None)
             while self._past.is_over and (old := self._past.first) is not None:
                 self._forget(old.id)
         self._subscribers.tell(card)
 
-    def _forget(self, id: str) -> None:
+    def _close(self, id: str) -> None:
+        if (card := self._open.cards.get(id)) is not None:
+            alike = self._alike[call_of(card)]
+            del alike[id]
+            if not alike:
+                del self._alike[call_of(card)]
         self._open.drop(id)
+
+    def _forget(self, id: str) -> None:
+        self._close(id)
         self._past.drop(id)
         self.gate.forget(id)
         self._by_policy.pop(id, None)

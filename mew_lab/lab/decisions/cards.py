@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.lab.decisions.risks import SHOWN_TO, alike, risks, risks_of_title
 from mew_lab.lab.decisions.sources import Sources
-from mew_lab.ledger.calls import Proposal
+from mew_lab.ledger.calls import CallerState, Proposal
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -37,6 +37,7 @@ from mew_lab.sdk.results import result_of
 
 __all__ = [
     "ARMING",
+    "CANCELLED",
     "FOLD_LINES",
     "FURTHER",
     "LONG_NAME",
@@ -51,6 +52,7 @@ __all__ = [
     "Decisions",
     "LastCalls",
     "answer_of",
+    "call_of",
     "card_of",
     "dangers",
     "details",
@@ -67,6 +69,7 @@ FURTHER = 1.0  # seconds before a click approves a further card, beside the time
 READING = 40.0  # characters of new text a second, faster than anybody reads
 MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 
+CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
 CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
@@ -103,7 +106,9 @@ class Card:
     that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
     where the request was not compared with the proposal. `about` is the description that the target gives of its tool,
     `hints` the words for its annotations, such as `read-only`; both are its own statements. `failed` says that it was
-    approved and that the tool, or the call of it, failed.
+    approved and that the tool, or the call of it, failed. `twin` is the id of an older open proposal of the same call.
+    `caller` is what the proposer tells of the client for which it proposes, `caller_after` the seconds from the proposal
+    to that.
     """
 
     id: str
@@ -131,6 +136,21 @@ class Card:
     about: str = ""
     hints: tuple[str, ...] = ()
     failed: bool = False
+    twin: str = ""
+    caller: CallerState = ""
+    caller_after: float = 0.0
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences about the proposal as a whole, which are no warnings of its content."""
+        seconds = f"{round(self.caller_after, 1 if self.caller_after < 10 else None):g} s"
+        of_caller = {
+            "": "",
+            "cancelled": CANCELLED,
+            "gone": f"its client gave up after {seconds} and may ask again",
+        }[self.caller]
+        twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
+        return tuple(filter(None, (twin if self.twin else "", of_caller)))
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -436,6 +456,11 @@ def card_of(
         about=about,
         hints=hints,
     )
+
+
+def call_of(card: Card) -> tuple[Any, ...]:
+    """What is equal for equal calls: all but their proposers, the ids of the request and the token of its progress."""
+    return (frozenset(card.to), card.method, card.tool, frozenset(card.details))
 
 
 def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ it has shown. Every decision then goes through `carry_out`:
 
 1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
 2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
-3. A note of the decision goes into the journal, before anything is sent (R29).
-4. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
+3. The client for which it is proposed must wait for it (`Card.caller`): nobody approves what its client has cancelled,
+   and where that is gone, a person approves it twice.
+4. A note of the decision goes into the journal, before anything is sent (R29).
+5. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
    is in force.
-5. The request is built from the proposal that the participant's ledger holds, never from a view's message.
+6. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
 is no lock; `decide` and the readers may be called from any thread.
@@ -20,6 +22,7 @@ Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
 from __future__ import annotations
 
 import hmac
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,9 +30,10 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
-from mew_lab.lab.decisions.cards import POLICY, Card, CardState, Click
+from mew_lab.lab.decisions.cards import CANCELLED, POLICY, Card, CardState, Click
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
@@ -130,6 +134,7 @@ class HumanDecisions(CardQueue):
             self.gate.check_click(card, click, digest=digest, decision=decision)
             if decision == "approve":
                 self.gate.check_rows(card, rows, digest)
+                self._check_caller(card, at=click.at)
         except NotApproved as refused:
             return str(refused)
         return ""
@@ -221,6 +226,7 @@ class HumanDecisions(CardQueue):
                 raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
             if not policy:
                 self.gate.check_rows(card, rows, meant)
+            self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
             )
@@ -263,6 +269,26 @@ class HumanDecisions(CardQueue):
             raise MewError(f"{card.request}: {card.decision} already{how}")
         return card
 
+    def _check_caller(self, card: Card, *, at: float, may_ask: bool = True) -> None:
+        """Checks that the client waits for the call, or that a person approves it a second time.
+
+        Args:
+            at: When the approval was given, in seconds of the gate's clock.
+            may_ask: Whether a person gave it, who may give it again.
+
+        Raises:
+            NotApproved: The client has cancelled it, or is gone and this is the first approval since.
+        """
+        if card.caller == "cancelled":
+            why = f"{card.request}: not approved, because it was {CANCELLED}; if that asks again, it can be approved"
+            raise NotApproved(why, code="cancelled_by_client")
+        if card.caller == "gone":
+            asked = self._asked.get(card.id, math.inf)
+            if not may_ask or at < asked + cards.ARMING:
+                self._asked.setdefault(card.id, self.gate.click("").at)
+                why = f"{card.request}: not approved, because {card.notices[-1]}"
+                raise NotApproved(f"{why}; approve it once more to run it all the same", code="client_gone")
+
     def _edit(self, card: Card, digest: str | None, decision: str) -> EditReview | None:
         if digest is None or hmac.compare_digest(
             digest.encode("utf-8", "surrogatepass"), card.digest.encode()
@@ -286,8 +312,11 @@ class HumanDecisions(CardQueue):
         return f", edited; the changes were sent to {card.proposer}"
 
     def _judge(self, card: Card) -> None:
-        """Lets the policy in force decide an open card, or a rule for alike calls where there is none."""
-        if card.state != "open":
+        """Lets the policy in force decide an open card, or a rule for alike calls where there is none.
+
+        One for which no client waits is left to a person.
+        """
+        if card.state != "open" or card.caller:
             return
         policy, rule = self._policy, None
         if policy is None:

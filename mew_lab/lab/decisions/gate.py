@@ -123,6 +123,11 @@ class Gate:
             began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
         return None if began is None else max(0.0, self._clock() - began)
 
+    def forget_shown(self, proposal: str) -> None:
+        """Makes each view show the proposal anew before it is approved; what was opened stays opened."""
+        with self._lock:
+            self._seen.pop(proposal, None)
+
     def forget(self, proposal: str) -> None:
         """Discards the record of a proposal that was decided, or whose id another one takes."""
         with self._lock:

@@ -40,6 +40,7 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
     if card.why:
         lines.append(f"  {visible(card.why)}")
+    lines += [f"  {visible(notice)}" for notice in card.notices]
     if card.hints:
         lines.append(f"  {', '.join(card.hints)}, by the tool's own word (annotations)")
     lines += [f"  ! {visible(warning)}" for warning in card.warnings]

@@ -37,6 +37,8 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {string} shape equal for similar calls
  * @property {any[]} warnings
  * @property {string} refusal
+ * @property {string[]} notices sentences about the card as a whole, which change while it is open
+ * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
  * @property {string} why
  * @property {number} since
  * @property {string} state "open", "deciding", or what was decided
@@ -210,6 +212,7 @@ export function arm(face, { here, seen } = locateButton(face)) {
   else if (card.spoilt) hint = "Cannot be decided here";
   else if (card.sent) hint = now - card.sent < 3000 ? "Sending…" : "Sent; waiting for the kernel (a cell is running)";
   else if (card.data?.refusal) hint = "Cannot be approved";
+  else if (card.data?.cancelled) hint = "Cancelled by its client";
   else if (face.closed.size || card.top?.closed.size) hint = describeClosed(face);
   else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
   else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "Waiting for the kernel to confirm that this is shown";
@@ -638,15 +641,32 @@ export function cardOf(data, desk) {
   card.age = make("span", { class: "mew-age mew-num", title: clockHover(data.since) });
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   card.briefLine = briefLine(card);
+  card.told = make("div", { class: "mew-told", role: "status" });
+  tellNotices(card);
   card.front = card.face = frontFace(card);
   const line = make("div", { class: "mew-line" }, titleOf(data)), about = aboutOf(data, card.age);
   card.top.watch.push(partOf(line), partOf(about));
   // The kernel measures from when its title was in sight.
   const title = card.top.watch.slice();
   card.head = { get done() { return title.every((part) => part.done); } };
-  node.append(card.briefLine, line, about, ...titleFolds(data, card.top), card.front.node, card.notice);
+  node.append(card.briefLine, line, about, card.told, ...titleFolds(data, card.top), card.front.node, card.notice);
   settle(card, data.state === "deciding");
   return card;
+}
+
+// Shows the notices of an open card, which may change.
+export function tellNotices(card) {
+  card.told.hidden = !card.data.notices.length;
+  card.told.replaceChildren(...card.data.notices.map((text) => make("div", {}, make("bdi", { text }))));
+}
+
+// After a change of its notices a card is shown anew before it may be approved.
+export function showAnew(card) {
+  tellNotices(card);
+  for (const face of new Set([card.front, card.face])) {
+    face.reported = face.since = null;
+    rearm(face);
+  }
 }
 
 // What an open card shows while another one is reviewed.
@@ -699,6 +719,6 @@ export function collapse(card) {
     make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
     make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
     outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }));
-  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.notice = card.briefLine = card.rejecter = null;
+  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.told = card.notice = card.briefLine = card.rejecter = null;
   if (focused) card.node.focus();
 }

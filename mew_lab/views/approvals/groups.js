@@ -103,6 +103,8 @@ export function groupOf(cards, desk) {
   const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data)), ticked = () => open().filter((card) => group.rows.get(card).tick.checked);
   face.needs = () => {
     if (!ticked().length) return "Tick at least one row";
+    const cancelled = ticked().find((card) => card.data.cancelled);
+    if (cancelled) return `Row ${[...group.rows.keys()].indexOf(cancelled) + 1} was cancelled by its client; untick it`;
     const rows = ticked().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
     const long = left.flatMap((row) => row.watch).find((part) => !part.done && part.says && part.node.getClientRects().length);
     if (long && left.length === 1) return long.says();

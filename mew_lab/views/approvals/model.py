@@ -112,6 +112,8 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
             card.arguments if card.is_open else (),
         ),
         "refusal": visible(card.refusal),
+        "notices": [visible(notice) for notice in card.notices] if card.is_open else [],
+        "cancelled": card.is_open and card.caller == "cancelled",
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,

@@ -9,7 +9,7 @@ import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, whomOf } from "./cards.js";
+import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, showAnew, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
@@ -175,6 +175,10 @@ function render({ model, el }) {
     }
     const was = old.data;
     old.data = { ...data, arguments: was.arguments, gone: was.gone };
+    if (isOpen(data) && data.notices.join("\n") !== was.notices.join("\n")) {
+      showAnew(old);
+      announce(`${old.says}: ${data.notices.join("; ") || "its client asks again"}`);
+    }
     if (isOpen(data)) return settle(old, data.state === "deciding");
     if (isOpen(was)) finish(old);
     else collapse(old);

@@ -1,0 +1,212 @@
+"""A client that cancels a call, gives up at its own time limit, or is gone: what its card says, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client
+
+from mew_lab.bridge import caller_status
+from mew_lab.bridge.client_request import SHORTEST_LIMIT, TIME_OUTS, TimeLimits, is_time_out
+from mew_lab.bridge.mcp_http import McpHttpServer
+from mew_lab.bridge.offers import LISTING
+from mew_lab.errors import LocalProtocolError
+from mew_lab.ledger.calls import MAX_CALLERS
+from mew_lab.protocol.permit import PROFILES
+
+from .conftest import until
+from .desk import Desk, give_up, text
+from .over_http import BEARER, TOKEN, client_over_http, open_session, send_raw
+
+CALL = {"a": 2, "b": 3}
+TIMED_OUT = [  # as each client sends them
+    ("Python mcp", "timed out after 5.0s"),
+    ("Python mcp", "timed out after 120s"),
+    ("TypeScript @modelcontextprotocol/sdk", "McpError: MCP error -32001: Request timed out"),
+    ("TypeScript @modelcontextprotocol/sdk", "McpError: MCP error -32001: Maximum total timeout exceeded"),
+    ("TypeScript @modelcontextprotocol/client", "SdkError: Request timed out"),
+    ("JavaScript AbortSignal.timeout", "TimeoutError: The operation was aborted due to timeout"),
+    ("JavaScript AbortSignal.timeout", "TimeoutError: The operation timed out."),
+    ("Rust rmcp", "request timeout"),
+    ("Go go-sdk", "context deadline exceeded"),
+    ("Java langchain4j", "Timeout"),
+]
+CANCELLED = [
+    *(
+        "caller cancelled",
+        "AbortError: This operation was aborted",
+        "context canceled",
+        "user pressed Esc",
+        "",
+    ),
+    *("the user stopped: it timed out after 5.0s of talking", "Request timed out? no, wrong call", None),
+]
+
+
+# --- the words of clients ---
+
+
+@pytest.mark.parametrize(("client", "reason"), TIMED_OUT)
+def test_a_time_out_is_recognised_by_the_words_of_each_known_client(client: str, reason: str) -> None:
+    assert client in TIME_OUTS and is_time_out(reason) and is_time_out(f" {reason}\n")
+
+
+def test_each_client_of_the_table_has_its_words_in_these_tests() -> None:
+    assert {client for client, _ in TIMED_OUT} == set(TIME_OUTS)
+
+
+@pytest.mark.parametrize("reason", CANCELLED)
+def test_any_other_reason_is_a_cancellation(reason: str | None) -> None:
+    assert not is_time_out(reason)
+
+
+@given(st.text())
+def test_a_reason_of_any_text_is_read(reason: str) -> None:
+    assert is_time_out(reason) in (True, False)
+
+
+@given(st.lists(st.floats(0, 600), max_size=40), st.sampled_from([5.0, 60.0, 120.0]))
+def test_a_time_after_which_a_client_gave_up_before_is_known_for_that_client_alone(
+    others: list[float], limit: float
+) -> None:
+    limits = TimeLimits()
+    for seconds in others[-10:]:
+        limits.note("agent 1", seconds)
+    limits.note("agent 1", limit)
+    assert limits.note("agent 1", limit * 1.01) and not limits.note("agent 2", limit)
+    assert not limits.note("agent 1", SHORTEST_LIMIT / 2) and not limits.note("agent 1", SHORTEST_LIMIT / 2)
+
+
+# --- what becomes of the call ---
+
+
+def caller(desk: Desk, id: str) -> str:
+    """What the person's own ledger says of the client behind a proposal."""
+    proposal = desk.human.proposals.get(id)
+    assert proposal is not None
+    return proposal.caller
+
+
+async def cancel(call: asyncio.Task[Any]) -> None:
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+
+async def test_a_call_that_its_client_cancelled_is_approved_by_nobody_and_withdrawn_soon(desk: Desk) -> None:
+    async with desk.gate(withdraw_after=0.4) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        id = await desk.proposed()
+        await cancel(call)
+        await until(lambda: caller(desk, id) == "cancelled")
+        with pytest.raises(LocalProtocolError, match="the client for which coder made it has cancelled it"):
+            await desk.human.approve(id)
+        await until(lambda: not desk.open)
+        proposal = desk.human.proposals.get(id)
+        assert proposal is not None and (proposal.state, proposal.reason) == ("withdrawn", "client_cancelled")
+        # Nothing of it is told to the next equal call: it is a new one.
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        await desk.human.approve(await desk.proposed())
+        assert text(await call) == "5"
+    assert desk.executed == [(2, 3)]
+
+
+async def test_a_repeat_of_a_cancelled_call_takes_it_and_it_can_be_approved(desk: Desk) -> None:
+    async with desk.gate(withdraw_after=20) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        id = await desk.proposed()
+        await cancel(call)
+        await until(lambda: caller(desk, id) == "cancelled")
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        await until(lambda: caller(desk, id) == "")
+        await desk.human.approve(id)
+        assert text(await call) == "5"
+    assert desk.executed == [(2, 3)] and [one.id for one in desk.human.proposals] == [id]
+
+
+async def test_a_client_that_gave_up_at_its_time_limit_is_told_as_gone_and_its_call_waits(desk: Desk) -> None:
+    async with desk.gate(withdraw_after=0.05) as gate, Client(gate.server, mode="legacy") as client:
+        await give_up(client, "calc_add", CALL)
+        id = await desk.proposed()
+        await until(lambda: caller(desk, id) == "gone")
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        await until(lambda: caller(desk, id) == "")
+        await desk.human.approve(id)
+        assert text(await call) == "5"
+    assert desk.executed == [(2, 3)] and [one.id for one in desk.human.proposals] == [id]
+
+
+async def test_a_second_cancellation_after_the_same_time_is_a_time_limit(desk: Desk) -> None:
+    async with desk.gate(withdraw_after=0.05) as gate, Client(gate.server, mode="legacy") as client:
+        for expected in ("cancelled", "gone"):
+            call = asyncio.create_task(client.call_tool("calc_add", CALL))
+            id = await desk.proposed()
+            await asyncio.wait({call}, timeout=2 * SHORTEST_LIMIT)
+            await cancel(call)
+            await until(lambda id=id, expected=expected: caller(desk, id) == expected or not desk.open)
+            await until(lambda expected=expected: expected == "gone" or not desk.open)
+        assert [one.state for one in desk.human.proposals] == ["withdrawn", "open"]
+
+
+async def test_where_the_gate_may_not_tell_a_cancelled_call_is_withdrawn_at_once(desk: Desk) -> None:
+    may = [one for one in [*PROFILES["proposer"], *LISTING] if one["kind"] != "participant/status"]
+    async with desk.gate(may, withdraw_after=3600) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("calc_add", CALL))
+        await desk.proposed()
+        await cancel(call)
+        await until(lambda: not desk.open)
+    assert [one.reason for one in desk.human.proposals] == ["client_cancelled"] and not desk.executed
+
+
+async def test_a_client_whose_connection_breaks_is_gone_and_a_later_cancellation_withdraws_nothing(
+    desk: Desk,
+) -> None:
+    """The second client has taken the call meanwhile, so the first one cannot cancel it any more."""
+    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        session = await open_session(server)
+        params = {"name": "calc_add", "arguments": CALL}
+        body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        writer = await send_raw(server, body, session)
+        id = await desk.proposed()
+        writer.transport.abort()
+        await until(lambda: caller(desk, id) == "gone")
+        async with client_over_http(server, "legacy") as client:
+            await give_up(client, "calc_add", CALL)
+            await until(lambda: caller(desk, id) == "gone")
+            note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+            async with httpx2.AsyncClient(headers={**BEARER, **session}) as web:
+                await web.post(
+                    server.url, json=note, headers={"Accept": "application/json, text/event-stream"}
+                )
+            call = asyncio.create_task(client.call_tool("calc_add", CALL))
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            await until(lambda: waiting.attached == 1)
+            await desk.human.approve(id)
+            assert text(await call) == "5"
+    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
+
+
+async def test_a_flood_of_cancellations_costs_one_status_a_second_and_32_names(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller_status, "AT_MOST_EVERY", 0.3)
+    statuses: list[Any] = []
+    desk.human.client.on_message(statuses.append, kinds=["participant/status"])
+    count = MAX_CALLERS + 20
+    async with desk.gate(withdraw_after=2) as gate, Client(gate.server, mode="legacy") as client:
+        begun = asyncio.get_running_loop().time()
+        calls = [asyncio.create_task(client.call_tool("calc_add", {"a": n, "b": 1})) for n in range(count)]
+        await desk.proposed(count)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await until(lambda: not desk.open)
+        seconds = asyncio.get_running_loop().time() - begun
+    assert desk.executed == [] and len(statuses) <= seconds / 0.3 + 2
+    named = [status.payload["x-calls"] for status in statuses]
+    assert max(map(len, named)) == MAX_CALLERS and set(named[0].values()) == {"cancelled"}

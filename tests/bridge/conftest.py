@@ -114,6 +114,21 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+async def leap(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[float], None]]:
+    """Moves the clock of the loop; every timer that is then due runs."""
+    loop = asyncio.get_running_loop()
+    real, ahead = loop.time, 0.0
+
+    def leap(seconds: float) -> None:
+        nonlocal ahead
+        ahead += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: real() + ahead)
+    yield leap
+    monkeypatch.undo()
+
+
+@pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that does not end when it is asked is ended sooner."""
     monkeypatch.setattr(process, "GRACE", 0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,21 +15,6 @@ from .desk import Desk, give_up, text
 
 MINUTE = 60.0
 Leap = Callable[[float], None]
-
-
-@pytest.fixture
-async def leap(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Leap]:
-    """Moves the clock of the loop; every timer that is then due runs."""
-    loop = asyncio.get_running_loop()
-    real, ahead = loop.time, 0.0
-
-    def leap(seconds: float) -> None:
-        nonlocal ahead
-        ahead += seconds
-
-    monkeypatch.setattr(loop, "time", lambda: real() + ahead)
-    yield leap
-    monkeypatch.undo()
 
 
 async def leap_in_steps(leap: Leap, minutes: int, ended: Callable[[], bool] = lambda: False) -> None:

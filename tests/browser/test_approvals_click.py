@@ -56,6 +56,16 @@ def approve(book: Notebook, index: int, number: int = 0) -> float:
     return book.click(armed(book, button))
 
 
+def told(caller: str) -> str:
+    """A cell in which the proposer tells something of the client behind the first card."""
+    return f"""
+from dataclasses import replace
+one = seat.cards['proposal-1']
+seat.gate.forget_views(one.id)
+seat.put(replace(one, caller={caller!r}, caller_after=5.0))
+"""
+
+
 def save_with_state(book: Notebook) -> dict[str, Any]:
     """Saves a notebook with the state of its widgets, as a setting of JupyterLab can have it."""
     toggle = "() => jupyterapp.commands.execute('@jupyter-widgets/jupyterlab-manager:saveWidgetState')"
@@ -503,3 +513,21 @@ def test_ipykernel_6_31_says_beforehand_that_a_click_waits_for_the_cell(
     card(book, 1).locator(".mew-outcome").wait_for()
     book.run(4)
     assert "'approve'" in book.text(4)
+
+
+def test_a_card_that_its_client_cancels_is_off_until_the_client_asks_again(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SETUP, SHOW, PROPOSE, told("cancelled"), told("gone"), SENT]).run(0).run(1).run(2)
+    shown, button = card(book, 1).locator(".mew-told"), card(book, 1).locator("button.mew-approve")
+    armed(book, button)
+    assert not shown.is_visible()
+    book.run(3)
+    book.page.until(lambda: button.get_attribute("aria-disabled") == "true", "the button to be off")
+    assert shown.inner_text() == "cancelled by its client"
+    book.page.until(lambda: "Cancelled by its client" in card(book, 1).inner_text(), "the reason")
+    book.run(4)
+    book.page.until(lambda: "gave up after 5 s and may ask again" in shown.inner_text(), "the other words")
+    approve(book, 1)
+    book.run(5)
+    assert "[('proposal-1', 'approve', '', ())]" in book.text(5)

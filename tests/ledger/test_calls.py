@@ -589,3 +589,47 @@ def test_an_answer_that_does_not_tell_whether_the_call_took_effect_is_no_failure
 ) -> None:
     assert not is_failure(payload)
     assert error_text(answer(payload)) == text
+
+
+def test_an_answer_that_is_no_error_has_no_message() -> None:
+    members = {"payload": {"result": {"content": [{"text": "fine"}]}}}
+    assert not is_failure(Entry(1, 0.0, "", "accepted", "", "", "fs", members))
+    assert not is_failure(None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["bot", "mallory"]),
+            st.one_of(
+                st.none(),
+                st.dictionaries(
+                    st.sampled_from([f"p{n}" for n in range(50)]),
+                    st.sampled_from(["cancelled", "gone", "", "waits", None, 3, ["gone"]]),
+                    max_size=50,
+                ),
+            ),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(["open", "withdrawn"]),
+)
+def test_of_the_client_behind_a_proposal_only_the_last_word_of_its_proposer_counts(
+    statuses: list[tuple[str, Any]], state: str
+) -> None:
+    book = Book()
+    for n in range(50):
+        book.observe(proposal(f"p{n}", sender="bot" if n % 2 else "mallory"))
+    if state == "withdrawn":
+        book.observe(withdraw())
+    last: dict[str, dict[str, Any]] = {"bot": {}, "mallory": {}}
+    for n, (sender, calls) in enumerate(statuses):
+        more = {} if calls is None else {"x-calls": calls}
+        book.observe(envelope("participant/status", sender, f"s{n}", {"messages_in_context": 0, **more}))
+        if calls is not None:
+            last[sender] = dict(list(calls.items())[:32])
+    for n in range(50):
+        known = book.proposals.get(f"p{n}")
+        assert known is not None
+        told = last[known.proposer].get(known.id)
+        assert known.caller == (told if told in ("cancelled", "gone") and not known.decided else "")

@@ -280,7 +280,7 @@ class CardQueue:
         if proposal is not None and proposal.seq == card.seq:
             if (advanced := self._advance(card, proposal)) != card:
                 if advanced.caller != card.caller:
-                    self.gate.forget_shown(
+                    self.gate.forget_views(
                         id
                     )  # what is to be decided has changed, which takes its time to be seen
                     self._asked.pop(id, None)

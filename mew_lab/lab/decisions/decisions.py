@@ -283,8 +283,8 @@ class HumanDecisions(CardQueue):
             why = f"{card.request}: not approved, because it was {CANCELLED}; if that asks again, it can be approved"
             raise NotApproved(why, code="cancelled_by_client")
         if card.caller == "gone":
-            asked = self._asked.get(card.id, math.inf)
-            if not may_ask or at < asked + cards.ARMING:
+            asked = self._asked.get(card.id)
+            if not may_ask or asked is None or at < asked + cards.ARMING:
                 self._asked.setdefault(card.id, self.gate.click("").at)
                 why = f"{card.request}: not approved, because {card.notices[-1]}"
                 raise NotApproved(f"{why}; approve it once more to run it all the same", code="client_gone")

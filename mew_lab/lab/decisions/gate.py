@@ -123,7 +123,7 @@ class Gate:
             began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
         return None if began is None else max(0.0, self._clock() - began)
 
-    def forget_shown(self, proposal: str) -> None:
+    def forget_views(self, proposal: str) -> None:
         """Makes each view show the proposal anew before it is approved; what was opened stays opened."""
         with self._lock:
             self._seen.pop(proposal, None)

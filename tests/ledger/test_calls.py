@@ -591,12 +591,6 @@ def test_an_answer_that_does_not_tell_whether_the_call_took_effect_is_no_failure
     assert error_text(answer(payload)) == text
 
 
-def test_an_answer_that_is_no_error_has_no_message() -> None:
-    members = {"payload": {"result": {"content": [{"text": "fine"}]}}}
-    assert not is_failure(Entry(1, 0.0, "", "accepted", "", "", "fs", members))
-    assert not is_failure(None)
-
-
 @given(
     st.lists(
         st.tuples(

@@ -23,7 +23,8 @@ TEXT                            sends a chat message to all participants
 {"kind": …}                     sends this message as JSON
 /approve ID [digest=D] [PARTICIPANT]  approves a proposal: the first time shows its card, the second approves it;
                                 or at once with the first 8 characters of the shown digest;
-                                PARTICIPANT is the target of a proposal that names none
+                                PARTICIPANT is the target of a proposal that names none;
+                                despite=rejected approves what a participant has rejected
 /reject ID [REASON]             rejects a proposal
 /withdraw ID [REASON]           withdraws your own proposal
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
@@ -43,7 +44,9 @@ class Verbs(Protocol):
 
     @property
     def me(self) -> Seat: ...
-    def approve(self, proposal: str, *, to: Sequence[str] | None, digest: str) -> object: ...
+    def approve(
+        self, proposal: str, *, to: Sequence[str] | None, digest: str, despite: Sequence[str]
+    ) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
     def proposals(self) -> Proposals: ...
@@ -135,8 +138,9 @@ def _read_arguments(text: str) -> dict[str, object]:
 def _approve(verbs: Verbs, id: str, more: str) -> object:
     words = more.split()
     digests = [word.removeprefix("digest=") for word in words if word.startswith("digest=")]
-    to = [word for word in words if not word.startswith("digest=")]
-    return verbs.approve(id, to=to or None, digest=digests[0] if digests else "")
+    despite = [word.removeprefix("despite=") for word in words if word.startswith("despite=")]
+    to = [word for word in words if not word.startswith(("digest=", "despite="))]
+    return verbs.approve(id, to=to or None, digest=digests[0] if digests else "", despite=despite)
 
 
 def _list_proposals(verbs: Verbs) -> Proposals:

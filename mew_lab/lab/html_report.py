@@ -247,7 +247,7 @@ def _facts(log: Log, session: _Session, me: str) -> _Html:
     began, ended = session.first, session.last
     zone = f"{_local(ended):%Z}" if ended else ""
     decided = [call for call in session.proposals() if call.state in ("answered", "fulfilled")]
-    rejected = [call for call in session.proposals() if call.state == "rejected"]
+    rejected = [call for call in session.proposals() if call.was_rejected]
     failed = sum(call.failed for call in session.requests())
     facts = [
         (
@@ -291,7 +291,7 @@ def _decision(call: Proposal, card: Card | None, me: str) -> _Html:
     if call.state in ("answered", "fulfilled"):
         word, css = "Approved", "good"
         at = call.request.t if call.request is not None else 0.0
-    elif call.state == "rejected":
+    elif call.was_rejected:
         word, css, at = "Rejected", "bad", 0.0
     elif call.state == "withdrawn":
         word, css, at = "Withdrawn", "", 0.0

@@ -554,7 +554,12 @@ class Lab(metaclass=_NamesOnly):
         self.loop.call(lambda: self.decisions.set_policy(policy))
 
     def approve(
-        self, proposal: Approvable | Pending, *, to: str | Sequence[str] | None = None, digest: str = ""
+        self,
+        proposal: Approvable | Pending,
+        *,
+        to: str | Sequence[str] | None = None,
+        digest: str = "",
+        despite: str | Sequence[str] = (),
     ) -> Note:
         """Approves a proposal as yourself: sends its request, correlated to it.
 
@@ -563,10 +568,13 @@ class Lab(metaclass=_NamesOnly):
                 first.
             to: The target, for a proposal that names none; it is then marked as edited.
             digest: For an id, 8 characters of the shown digest; without it, approve twice.
+            despite: `rejected` approves it although a participant has rejected it; nothing approves what was withdrawn.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
         named: Approvable = proposal_of(proposal, "approve") if isinstance(proposal, Pending) else proposal
-        return self._run(approve(self.decisions, named, digest=digest, target=target), "approving a proposal")
+        over = (despite,) if isinstance(despite, str) else tuple(despite)
+        done = approve(self.decisions, named, digest=digest, target=target, despite=over)
+        return self._run(done, "approving a proposal")
 
     def reject(self, proposal: Approvable | Pending, reason: str = "disagree") -> Note:
         """Rejects a proposal, given as for `approve`, with a reason: a standard code or any text."""

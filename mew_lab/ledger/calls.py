@@ -251,6 +251,16 @@ class Proposal(_ProposalFields, TrackedCall):
         return self.request.id if self.request else None
 
     @property
+    def resilient(self) -> bool:
+        """Whether its proposer goes on waiting after a rejection, as it says in the envelope (R32)."""
+        return self.entry.members.get("x-resilient") is True
+
+    @property
+    def was_rejected(self) -> bool:
+        """Whether a rejection ended it: a proposer that gives up then withdraws it."""
+        return self.state == "rejected" or (self.state == "withdrawn" and bool(self.rejections))
+
+    @property
     def edited(self) -> bool | None:
         """Whether the request differs from the proposal; None where they were not compared."""
         return None if self.difference is None else bool(self.difference)

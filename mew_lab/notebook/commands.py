@@ -322,13 +322,19 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "approve": Command(
             "approves a proposal, once its whole card was shown",
-            "ID [--digest D] [--to ID]",
+            "ID [--digest D] [--to ID] [--despite rejected]",
             (
                 _ID,
                 CommandOption(
                     "--digest", "the first 8 characters of the shown digest", "", {"default": None}
                 ),
                 CommandOption("--to", "the target, for a proposal that names none", "participant", _MANY),
+                CommandOption(
+                    "--despite",
+                    "approves it although a participant has rejected it",
+                    "",
+                    {"choices": ["rejected"]},
+                ),
             ),
             note="Without --digest the first call shows the whole card, and the second approves it.",
         ),

@@ -255,6 +255,7 @@ def proposals(options: Namespace, tail: Any) -> object:
 
 def approve(options: Namespace, tail: Any) -> object:
     shown = {"digest": options.digest} if options.digest else {}
+    shown |= {"despite": options.despite} if options.despite else {}
     return _lab().approve(options.id, to=options.to or None, **shown)
 
 

@@ -465,6 +465,8 @@ class ProposalWait(CallWait):
             if self.resilient:
                 self.move("rejected", by=by)
                 return
+            # It gives up, so nobody shall approve it any more. Spec: §3.3.2.
+            self._post({**self._withdrawal("rejected"), "to": ()})
             stated = one_line(reason, MAX_REASON) or "no reason given"
             self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
         elif change.what == "forgotten":
@@ -607,9 +609,14 @@ class Correlations:
                 if propose and permitted("mcp/proposal", to, payload).allowed
                 else "mcp/request"
             )
-        draft = {"kind": kind, "to": to, "payload": request if kind == "mcp/request" else dict(payload)}
+        draft: dict[str, Any] = {
+            "kind": kind,
+            "to": to,
+            "payload": request if kind == "mcp/request" else dict(payload),
+        }
         draft |= {"correlation_id": about} if about else {}
         draft |= {"context": context} if context else {}
+        draft |= {"x-resilient": True} if resilient and kind == "mcp/proposal" else {}
         require(client.capabilities, draft, name=client.id)
         envelope = client.complete(draft)
         if kind == "mcp/request":

@@ -2,8 +2,8 @@
 
 The functions are pure: they take proposals as the ledger holds them, and return a draft or raise an error.
 
-- The first decision wins. After a withdraw, a fulfilment or an own rejection, a further decision raises an error and
-  nothing is sent.
+- The first decision wins. After a withdraw or a fulfilment, a further decision raises an error and nothing is sent.
+- After a rejection, only an approval that is said to be made despite it is sent (R32).
 - A request is made of the text of the proposal that the ledger holds, never of the content of a view. So the executed
   request is the one that was shown. Its JSON-RPC id is the decider's own.
 - Only `params` of a proposal can be edited, without the name of the tool: a request with another target, method or tool
@@ -15,7 +15,7 @@ Spec: §3.2.1, §3.3, rulings R17, R18; threat 14.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
@@ -127,19 +127,31 @@ def draft_approval(
     params: Mapping[str, Any] | None = None,
     request_id: str,
     rows: Rows | None = None,
+    despite: Collection[str] = (),
 ) -> dict[str, Any]:
     """The `mcp/request` with which `me` fulfils the proposal, with `params` in place of its own unless None.
 
     Args:
         request_id: the id of the request.
         rows: the rows of the request that the deciding person was shown; they must rebuild it exactly.
+        despite: `rejected` approves it although a participant has rejected it.
 
     Raises:
-        ProposalEnded: it was withdrawn, fulfilled, or rejected by `me` before.
+        ProposalEnded: it was withdrawn, fulfilled, or rejected before.
         LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, was
             cancelled by the client of its proposer, or may have been decided while the connection was down.
     """
     proposal = _undecided(proposals, id, me=me, verb="approve")
+    if proposal.rejections and "rejected" not in despite:
+        by, reason = proposal.rejections[-1]
+        stated = one_line(reason, 300) or "no reason given"
+        raise ProposalEnded(
+            f"Cannot approve proposal {one_line(id, 80)}: {one_line(by, 80)} rejected it ({stated}). "
+            'approve(…, despite="rejected") approves it all the same',
+            proposal=id,
+            by=by,
+            reason=reason,
+        )
     if proposal.uncertain:
         raise LocalProtocolError(
             f"Cannot approve proposal {id}: the connection broke since it was made, and it may have "
@@ -191,6 +203,9 @@ def draft_rejection(proposals: CallIndex[Proposal], id: str, *, me: str, reason:
         LocalProtocolError: it is unknown, or one of `me`.
     """
     proposal = _undecided(proposals, id, me=me, verb="reject")
+    mine = [rejection for rejection in proposal.rejections if rejection.by == me]
+    if mine:
+        raise ProposalRejected(proposal=id, by=me, reason=one_line(mine[0].reason, 300))
     return {
         "kind": "mcp/reject",
         "to": [proposal.proposer],
@@ -224,9 +239,6 @@ def _undecided(proposals: CallIndex[Proposal], id: str, *, me: str, verb: str) -
         message = f"Cannot {verb} proposal {id} as {me!r}: it is its own; withdraw() takes it back"
         raise LocalProtocolError(message, section="§3.2.1")
     _refuse_decided(proposal, verb)
-    mine = [rejection for rejection in proposal.rejections if rejection.by == me]
-    if mine:
-        raise ProposalRejected(proposal=id, by=me, reason=one_line(mine[0].reason, 300))
     return proposal
 
 

@@ -420,6 +420,7 @@ class MEWParticipant:
         params: Mapping[str, Any] | None = None,
         request_id: str | None = None,
         rows: Rows | None = None,
+        despite: Names = (),
     ) -> Envelope:
         """Fulfils a proposal of another by a request made of its own bytes; returns the request once accepted.
 
@@ -430,9 +431,10 @@ class MEWParticipant:
             params: replaces the proposed `params`, for the same tool; it is then marked as edited.
             request_id: the id of the request; None makes a new one.
             rows: the rows of the request that the person was shown; they must rebuild it exactly.
+            despite: `rejected` approves it although a participant has rejected it.
 
         Raises:
-            ProposalEnded: it was withdrawn, fulfilled or decided before, so nothing was sent; or another decision
+            ProposalEnded: it was withdrawn, fulfilled or rejected before, so nothing was sent; or another decision
                 reached the space first, so that executors of ours refuse the request.
             LocalProtocolError: it is unknown, an own one, or differs from what was shown.
             CapabilityViolation: this participant may not send the request.
@@ -448,6 +450,7 @@ class MEWParticipant:
             params=params,
             request_id=request_id or self.client.new_id(),
             rows=rows,
+            despite=names(despite),
         )
         sent = await self._decide(proposal_id, draft)
         request = self.ledger.calls.requests.get(sent.id)

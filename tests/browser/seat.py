@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -178,6 +178,7 @@ class Seat:
         click: Click | None = None,
         reason: str = "",
         target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
     ) -> Future[str]:
         done: Future[str] = Future()
         self._queue(lambda: self._decide(done, proposal, digest, decision, reason, target))

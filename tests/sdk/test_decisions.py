@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, ProposalRejected, ProposalWithdrawn
+from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, ProposalWithdrawn
 from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.decisions import (
@@ -43,8 +43,8 @@ def book(*then: Envelope) -> Book:
     return made
 
 
-def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = None) -> Any:
-    return draft_approval(of, "p", me=me, digest=digest, to=to, request_id="r-1")
+def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = None, **how: Any) -> Any:
+    return draft_approval(of, "p", me=me, digest=digest, to=to, request_id="r-1", **how)
 
 
 @pytest.mark.threat(14)
@@ -105,7 +105,11 @@ def test_a_rejection_and_a_withdraw_name_the_proposal() -> None:
             ProposalWithdrawn,
             r"withdrawn by bot: \\u001b\[2J",
         ),
-        (said("mcp/reject", "human", {"reason": "no"}), ProposalRejected, "rejected by human: no"),
+        (
+            said("mcp/reject", "human", {"reason": "no"}),
+            ProposalEnded,
+            r"rejected by human: no|human rejected it \(no\). approve\(…, despite=\"rejected\"\)",
+        ),
     ],
 )
 def test_whoever_comes_late_is_told_and_nothing_is_sent(then: Envelope, error: type, words: str) -> None:
@@ -115,8 +119,16 @@ def test_whoever_comes_late_is_told_and_nothing_is_sent(then: Envelope, error: t
             decide()
 
 
-def test_a_rejection_by_somebody_else_binds_nobody() -> None:
-    assert approve(book(said("mcp/reject", "other")))["kind"] == "mcp/request"
+@pytest.mark.parametrize("by", ["other", "human"])
+def test_ruling_32_what_was_rejected_is_approved_only_by_who_says_so_and_what_was_withdrawn_never(
+    by: str,
+) -> None:
+    rejected = book(said("mcp/reject", by))
+    with pytest.raises(ProposalEnded, match=f"{by} rejected it"):
+        approve(rejected)
+    assert approve(rejected, despite=("rejected",))["kind"] == "mcp/request"
+    with pytest.raises(ProposalWithdrawn):
+        approve(book(said("mcp/reject", by), said("mcp/withdraw", "bot")), despite=("rejected",))
     assert (
         draft_withdrawal(book(said("mcp/reject", "other")), "p", me="bot", reason="x")["kind"]
         == "mcp/withdraw"

@@ -212,9 +212,31 @@ async def test_a_resilient_proposal_waits_for_somebody_else(
     await human.reject(call.id, "busy")
     await until(lambda: call.state == "rejected")
     assert not call.done and call.by == "human"
-    await other.approve(call.id)
+    [proposal] = room.sent("mcp/proposal")
+    assert proposal.members["x-resilient"] is True and room.sent("mcp/withdraw") == []
+    with pytest.raises(ProposalEnded, match=r"human rejected it \(busy\)"):
+        await other.approve(call.id)
+    await other.approve(call.id, despite="rejected")
     assert str(await call) == "3 commits in ."
     assert call.by == "other"
+
+
+async def test_a_proposer_that_gives_up_on_a_rejection_withdraws_so_that_nobody_approves_it(
+    room: Room, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    other = await room.seat("other", "human")
+    call = bot.call("git/git_log")
+    await proposed(other, call)
+    await human.reject(call.id, "unsafe")
+    with pytest.raises(ProposalRejected, match="Proposal rejected by human: unsafe"):
+        await call
+    await until(lambda: (other.proposals.get(call.id) or _no).state == "withdrawn")
+    [withdraw] = room.sent("mcp/withdraw")
+    assert (withdraw.sender, withdraw.payload) == ("bot", {"reason": "rejected"})
+    assert "x-resilient" not in room.sent("mcp/proposal")[0].members
+    with pytest.raises(ProposalWithdrawn):
+        await other.approve(call.id, despite="rejected")
+    assert room.sent("mcp/request") == []
 
 
 @pytest.mark.req("S-L2-18", "S-L2-26", "P-3.3.1-2", "P-3.3.1-3", "P-3-12", "S-L2-20", "S-L2-21")
@@ -522,9 +544,9 @@ async def test_one_decision_is_final_for_who_made_it(human: MEWParticipant, bot:
     rejected, withdrawn = bot.call("git/git_log"), bot.call("git/git_log")
     await proposed(human, withdrawn)
     await human.reject(rejected.id, "policy")
-    with pytest.raises(ProposalRejected, match="Proposal rejected by human: policy"):
+    with pytest.raises(ProposalEnded, match=r"human rejected it \(policy\)|withdrawn by bot: rejected"):
         await human.approve(rejected.id)
-    assert bot.own_proposals() == [bot.proposals.get(rejected.id), bot.proposals.get(withdrawn.id)]
+    await until(lambda: bot.own_proposals() == [bot.proposals.get(withdrawn.id)])
     await bot.withdraw(withdrawn.id, "no_longer_needed")
     with pytest.raises(ProposalWithdrawn):
         await bot.withdraw(withdrawn.id)

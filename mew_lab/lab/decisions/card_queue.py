@@ -347,10 +347,16 @@ class CardQueue:
         return self._folders(to[0]) if len(set(to)) == 1 else ()
 
     def _advance(self, card: Card, proposal: Proposal) -> Card:
-        state = STATES[proposal.state]
+        # A proposer that gives up on a rejection withdraws; the rejection is what was decided.
+        state = STATES["rejected" if proposal.was_rejected else proposal.state]
         rejection = proposal.rejections[-1] if proposal.rejections else None
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
+        rejected = ""
+        if proposal.state == "rejected" and proposal.resilient:
+            state, reason = "open", ""
+            by_whom = ", ".join(dict.fromkeys(one_line(one.by, 64) for one in proposal.rejections))
+            rejected = f"rejected by {one_line(by_whom, 160)}; still asked for"
         outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
         caller = proposal.caller if state == "open" else ""
         after = self._clock() - card.since if caller != card.caller else card.caller_after
@@ -365,6 +371,7 @@ class CardQueue:
                 failed=self._outcomes.has_failed(card.id),
                 caller=caller,
                 caller_after=max(after, 0.0),
+                rejected=rejected,
             )
         )
 
@@ -381,6 +388,7 @@ class CardQueue:
     def _put(self, card: Card) -> None:
         if card.is_open:
             self._alike.setdefault(call_of(card), {})[card.id] = None
+            self._past.drop(card.id)  # where it is approved despite a rejection
             self._open.put(card)
         else:
             self._past.put(card)

@@ -12,7 +12,7 @@ Spec: §3.2; threats 14, 16, 17, 35, 36.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -104,7 +104,8 @@ class Card:
     decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
     with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
     that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
-    where the request was not compared with the proposal. `about` is the description that the target gives of its tool,
+    where the request was not compared with the proposal. `rejected` says who has rejected it while its proposer goes on
+    asking; then it is approved by a second yes. `about` is the description that the target gives of its tool,
     `hints` the words for its annotations, such as `read-only`; both are its own statements. `failed` says that it was
     approved and that the tool, or the call of it, failed. `twin` is the id of an older open proposal of the same call.
     `caller` is what the proposer tells of the client for which it proposes, `caller_after` the seconds from the proposal
@@ -139,6 +140,7 @@ class Card:
     twin: str = ""
     caller: CallerState = ""
     caller_after: float = 0.0
+    rejected: str = ""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -150,7 +152,7 @@ class Card:
             "gone": f"its client gave up after {seconds} and may ask again",
         }[self.caller]
         twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
-        return tuple(filter(None, (twin if self.twin else "", of_caller)))
+        return tuple(filter(None, (self.rejected, twin if self.twin else "", of_caller)))
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -256,12 +258,14 @@ class Decisions(Protocol):
         click: Click,
         reason: str = "",
         target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
     ) -> Future[str]:
         """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
         The click's own view must have shown it for the arming time, and its folded rows must have been opened. The
-        request is built from the proposal that the kernel holds. The future's result is one sentence; its exception, a
-        MewError, says why nothing was sent.
+        request is built from the proposal that the kernel holds. What a participant has rejected is approved only with
+        `rejected` in `despite`. The future's result is one sentence; its exception, a MewError, says why nothing was
+        sent.
         """
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:

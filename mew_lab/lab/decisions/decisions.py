@@ -24,7 +24,7 @@ from __future__ import annotations
 import hmac
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -139,6 +139,12 @@ class HumanDecisions(CardQueue):
             return str(refused)
         return ""
 
+    def is_rejected(self, card: Card) -> bool:
+        """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
+        known = self._me.proposals.get(card.id)
+        is_withdrawn = known is not None and known.seq == card.seq and known.state == "withdrawn"
+        return not is_withdrawn and (card.state == "rejected" or bool(card.rejected))
+
     # --- deciding ---
 
     @property
@@ -162,6 +168,7 @@ class HumanDecisions(CardQueue):
         click: Click,
         reason: str = "",
         target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
     ) -> Future[str]:
         """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
@@ -169,7 +176,13 @@ class HumanDecisions(CardQueue):
         """
         return self._loop.submit(
             self.carry_out(
-                proposal, digest=digest, decision=decision, click=click, reason=reason, target=target
+                proposal,
+                digest=digest,
+                decision=decision,
+                click=click,
+                reason=reason,
+                target=target,
+                despite=despite,
             )
         )
 
@@ -184,6 +197,7 @@ class HumanDecisions(CardQueue):
         target: tuple[str, ...] = (),
         policy: Policy | None = None,
         typed: str = "",
+        despite: Collection[str] = (),
     ) -> str:
         """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
 
@@ -191,6 +205,7 @@ class HumanDecisions(CardQueue):
             digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
                 the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
+            despite: `rejected` approves it although a participant has rejected it.
 
         Returns:
             One sentence about what was sent.
@@ -199,7 +214,7 @@ class HumanDecisions(CardQueue):
             NotApproved: Not all that would be sent was shown.
             MewError: The decision cannot be made; the message says why nothing was sent.
         """
-        card = self._decidable(proposal, decision)
+        card = self._decidable(proposal, decision, despite)
         if not all(isinstance(id, str) and id for id in target):
             raise MewError(f"{card.request}: not decided, because the chosen target has no name")
         if digest is None and proposal in self._anew:
@@ -244,7 +259,13 @@ class HumanDecisions(CardQueue):
             if decision == "approve":
                 params, id = edit.params if edit else None, card.request_id
                 request = await self._me.approve(
-                    proposal, digest=meant, to=target or None, params=params, request_id=id, rows=rows
+                    proposal,
+                    digest=meant,
+                    to=target or None,
+                    params=params,
+                    request_id=id,
+                    rows=rows,
+                    despite=tuple(despite),
                 )
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
@@ -256,7 +277,7 @@ class HumanDecisions(CardQueue):
             del self._deciding[proposal]
             self._refresh(proposal, sent=sent)
 
-    def _decidable(self, proposal: str, decision: str) -> Card:
+    def _decidable(self, proposal: str, decision: str, despite: Collection[str]) -> Card:
         if decision not in ("approve", "reject"):
             raise MewError(f"Cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
         card = self._card(proposal)
@@ -264,7 +285,18 @@ class HumanDecisions(CardQueue):
             raise MewError(f"Cannot {decision} {proposal[:80]!r}: there is no such proposal here")
         if proposal in self._deciding:
             raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
-        if not card.is_open:
+        is_rejected = decision == "approve" and self.is_rejected(card)
+        if is_rejected and "rejected" not in despite:
+            who = (
+                card.rejected
+                or f"rejected already by {card.by}{f' ({card.outcome})' if card.outcome else ''}"
+            )
+            raise MewError(
+                f"{card.request}: not approved, because it was {who}. lab.approve(…, despite='rejected'), "
+                "%mew approve … --despite rejected, or /approve … despite=rejected in a terminal approves it "
+                "all the same"
+            )
+        if not card.is_open and not is_rejected:
             how = f" by {card.by}" if card.by else f": {card.outcome}"
             raise MewError(f"{card.request}: {card.decision} already{how}")
         return card
@@ -336,7 +368,7 @@ class HumanDecisions(CardQueue):
                 f"Policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
             )
             return
-        if decision is None or (decision.decision == "approve" and not card.to):
+        if decision is None or (decision.decision == "approve" and (not card.to or card.rejected)):
             return
 
         if rule is not None:

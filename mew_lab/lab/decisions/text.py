@@ -214,7 +214,12 @@ def tell_whole_card(card: Card, gate: Gate) -> str:
 
 
 async def approve(
-    decisions: HumanDecisions, what: Approvable, *, digest: str, target: tuple[str, ...]
+    decisions: HumanDecisions,
+    what: Approvable,
+    *,
+    digest: str,
+    target: tuple[str, ...],
+    despite: tuple[str, ...] = (),
 ) -> Note:
     """Approves a proposal that a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
 
@@ -237,13 +242,15 @@ async def approve(
     elif isinstance(what, str):
         digest = digest.replace(" ", "").lower()
         card = decisions.card(what, digest=digest)
-        typed = _require_shown(decisions, card, digest)
+        typed = _require_shown(decisions, card, digest, despite)
     else:
         raise MewError(
             f"Cannot approve a {type(what).__name__}: it does not carry what was shown. "
             "lab.approve(lab.proposals()[0]) approves the first open one"
         )
-    done = decisions.carry_out(card.id, digest=card.digest, decision="approve", target=target, typed=typed)
+    done = decisions.carry_out(
+        card.id, digest=card.digest, decision="approve", target=target, typed=typed, despite=despite
+    )
     return Note(await done)
 
 
@@ -269,13 +276,13 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
     return Note(await done)
 
 
-def _require_shown(decisions: HumanDecisions, card: Card, digest: str) -> str:
+def _require_shown(decisions: HumanDecisions, card: Card, digest: str, despite: tuple[str, ...]) -> str:
     """Returns the typed digits, or `yes`; requires that the proposal they mean was shown.
 
     Raises:
         NotApproved: It was not shown yet; the error's text shows it.
     """
-    if not card.is_open:
+    if not card.is_open and not (despite and decisions.is_rejected(card)):
         return "yes"  # `carry_out` refuses it, with its outcome
     gate = decisions.gate
     why, code = "", ""

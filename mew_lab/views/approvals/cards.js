@@ -39,6 +39,7 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {string} refusal
  * @property {string[]} notices sentences about the card as a whole, which change while it is open
  * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
+ * @property {string} rejected who rejected it while it is still asked for; then a second press approves it
  * @property {string} why
  * @property {number} since
  * @property {string} state "open", "deciding", or what was decided
@@ -256,6 +257,16 @@ export function decider(face, text, run, attributes) {
     run();
   });
   return button;
+}
+
+// Whether this press is the second one, which approves what somebody has rejected; the first one says what the next does.
+export function insists(card) {
+  const face = card.face;
+  if (face.asked) return true;
+  face.asked = true;
+  face.primary.firstChild.textContent = "Approve all the same";
+  rearm(face);
+  return false;
 }
 
 // The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.

@@ -114,6 +114,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "refusal": visible(card.refusal),
         "notices": [visible(notice) for notice in card.notices] if card.is_open else [],
         "cancelled": card.is_open and card.caller == "cancelled",
+        "rejected": visible(card.rejected),
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,

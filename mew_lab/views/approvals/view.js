@@ -9,7 +9,7 @@ import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { arm, cardOf, collapse, expandValue, isOff, isOpen, locateButton, lookAt, setBrief, settle, showAnew, whomOf } from "./cards.js";
+import { arm, cardOf, collapse, expandValue, insists, isOff, isOpen, locateButton, lookAt, setBrief, settle, showAnew, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
@@ -110,8 +110,10 @@ function render({ model, el }) {
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
     decide(card, decision, more = {}) {
+      const again = decision === "approve" && card.data.rejected ? { despite: "rejected" } : {};
+      if (again.despite && !insists(card)) return;
       const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...target };
+      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...again, ...target };
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();

@@ -55,7 +55,9 @@ WHOLE_CHARACTERS = 2_000_000
 MOST_FACES = 1000
 VIEW_CHARACTERS = 40  # of the name that a page gives itself
 WAITING = "Waiting for approval."
-_MEMBERS = frozenset({"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view"})
+_MEMBERS = frozenset(
+    {"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view", "despite"}
+)
 
 
 def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
@@ -324,8 +326,15 @@ class ApprovalsView(ActingWidget):
             if message.get("offer") and self._forms:
                 offer = message["offer"]
                 return self._forms.take(card.id, digest=digest, offer=offer, click=click, target=to)
+            despite = (message["despite"],) if message.get("despite") else ()
             return self._decisions.decide(
-                card.id, digest=digest, decision=decision, click=click, reason=reason, target=to
+                card.id,
+                digest=digest,
+                decision=decision,
+                click=click,
+                reason=reason,
+                target=to,
+                despite=despite,
             )
         except Exception as error:
             failed: Future[str] = Future()
@@ -392,6 +401,7 @@ class ApprovalsView(ActingWidget):
             return f"Nothing was decided: {self._over}"
         strings = all(isinstance(text, str) and len(text) <= 500 for text in (reason, target, offer))
         known = not set(message) - _MEMBERS and (self._forms is not None or not offer)
+        known = known and message.get("despite", "") in ("", "rejected")
         if not known or decision not in ("approve", "reject") or not strings:
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
@@ -406,6 +416,10 @@ class ApprovalsView(ActingWidget):
             )
         if card.refusal:
             return f"Not approved: {card.refusal}."
+        if card.rejected and (offer or not message.get("despite")):
+            return (
+                f"Not approved: {card.rejected}. Its own card approves it all the same, with a second press."
+            )
         if card.to and target:
             return "Not approved: the proposal names its target itself."
         if not card.to and target not in self._decisions.targets():

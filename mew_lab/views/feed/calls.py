@@ -65,6 +65,8 @@ class CallStates:
             if call.decided:  # a notification waits for nothing
                 return
             state = known._replace(state="waiting", seconds=0.0)
+        elif what == "withdrawn" and known.state == "rejected":  # its proposer gives up
+            return
         elif what in ("rejected", "withdrawn", "fulfilled"):
             word = "approved" if what == "fulfilled" else what
             # Once decided, the first decision says how long it took.

@@ -108,6 +108,8 @@ def apply_change(row: CallRow, change: Change) -> CallRow:
                 return row
             state: CallState = "failed" if call.failed else "answered"
             return replace(row, state=state, ended=entry.t, result=answer, result_seq=entry.seq)
+        case "withdrawn" if row.state == "rejected":  # its proposer gives up
+            return row
         case "rejected" | "withdrawn" as state:
             return replace(row, state=state, by=entry.sender, ended=entry.t, result=_reason(entry))
         case "claimed" if len(row.claims) < MAX_CLAIMS:

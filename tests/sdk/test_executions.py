@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import ProposalEnded, ToolFailed
+from mew_lab.errors import ConnectionLost, ProposalEnded, ToolFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk import executions
 from mew_lab.sdk.calls import Call
@@ -21,8 +23,9 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import ToolBox
 
-from .conftest import Room, until
+from .conftest import PortRoom, Room, until
 
+ROOT = Path(__file__).resolve().parents[2]
 RACES = [
     pytest.param(40, id="short"),
     pytest.param(1000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
@@ -545,3 +548,140 @@ def test_the_file_is_bounded_and_one_proposer_does_not_drive_out_the_others(
         assert reader.find("p-399") is not None and reader.find("p-100") is None
     assert len(fresh.path.read_text().splitlines()) <= 4 * 20 + 2
     assert fresh.path.stat().st_mode & 0o777 == 0o600
+
+
+# --- kills ---
+
+
+class Storm:
+    """A space over sockets whose gateway, target, proposer and deciders are killed or started again at any moment.
+
+    The proposer counts its ids from the start whenever it starts (R6). The deciders approve what they see, and again what
+    they remember.
+    """
+
+    def __init__(self, folder: Path, dice: random.Random) -> None:
+        self.folder, self.dice = folder, dice
+        self.accepted: Counter[str] = Counter()  # proposals by id, in all epochs of the gateway
+        self.told: Counter[str] = Counter()  # answers, by their code
+        self.kills: Counter[str] = Counter()
+        self.room: PortRoom | None = None
+        self.target: asyncio.subprocess.Process | None = None
+        self.bot: MEWParticipant | None = None
+        self.deciders: list[MEWParticipant] = []
+        self.proposed = 0
+
+    async def start_gateway(self) -> None:
+        if self.room is not None:
+            await self.stop_gateway()
+        self.room = PortRoom()
+        await self.room.server.start()
+        self.room.enrol("git", "tool")
+        self.bot, self.deciders = None, []
+        await self.start_proposer()
+        for n in range(3):
+            await self.start_decider(n)
+        await self.start_target()
+
+    async def stop_gateway(self) -> None:
+        assert self.room is not None
+        for participant in self.room.seated:
+            await participant.stop()
+        await self.room.server.stop()
+        self.room.gateway.close()
+        self.accepted.update(one.id for one in self.room.sent("mcp/proposal"))
+        for data in answers(self.room).values():
+            self.told["answered" if isinstance(data, str) else data["code"]] += 1
+
+    async def start_target(self) -> None:
+        assert self.room is not None
+        await self.kill_target()
+        token = self.room.gateway.tokens.mint("demo", "git").reveal()
+        words = [
+            sys.executable,
+            "-m",
+            "tests.sdk.killed_target",
+            f"ws://127.0.0.1:{self.room.server.port}",
+            token,
+        ]
+        self.target = await asyncio.create_subprocess_exec(
+            *words, str(self.folder), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        )
+        assert self.target.stdout is not None
+        assert await asyncio.wait_for(self.target.stdout.readline(), 30) == b"ready\n"
+
+    async def kill_target(self) -> None:
+        if self.target is not None:
+            self.target.kill()
+            await self.target.wait()
+            self.target = None
+
+    async def start_proposer(self) -> None:
+        assert self.room is not None
+        if self.bot is not None:
+            await self.bot.stop()
+        self.bot = await self.room.seat("bot", "proposer")
+        self.proposed = 0
+
+    async def start_decider(self, n: int) -> None:
+        assert self.room is not None
+        if n < len(self.deciders):
+            await self.deciders[n].stop()
+        participant = await self.room.seat(f"d{n}", "human")
+        self.deciders[n : n + 1] = [participant]
+        participant.on_mcp_proposal(lambda envelope: self.approve(participant, envelope.id))
+
+    def approve(self, decider: MEWParticipant, id: str) -> None:
+        with contextlib.suppress(ConnectionLost):
+            decider.client.post({**request([id]), "id": decider.client.new_id()})
+
+    async def step(self) -> None:
+        assert self.room is not None and self.bot is not None
+        for _ in range(self.dice.randint(1, 6)):
+            self.proposed += 1
+            payload = request((), self.dice.randint(0, 9))["payload"]
+            self.bot.client.post(
+                {"kind": "mcp/proposal", "id": f"p-{self.proposed}", "to": ["git"], "payload": payload}
+            )
+            await asyncio.sleep(self.dice.choice([0, 0, 0.002]))
+        for decider in self.deciders:  # a restarted target sees these approvals without their proposals
+            ids = [*self.accepted, *(one.id for one in self.room.sent("mcp/proposal"))]
+            for id in self.dice.sample(ids, min(3, len(ids))):
+                self.approve(decider, id)
+        await asyncio.sleep(self.dice.choice([0, 0.001, 0.005, 0.02]))
+        others = self.dice.choices(["", "target", "decider", "proposer", "gateway"], [4, 3, 2, 2, 1])
+        what = others[0] if self.kills else "target"
+        self.kills[what] += 1
+        if what == "target":
+            await self.start_target()
+        elif what == "decider":
+            await self.start_decider(self.dice.randrange(3))
+        elif what == "proposer":
+            await self.start_proposer()
+        elif what == "gateway":
+            await self.start_gateway()
+
+    async def end(self) -> Counter[str]:
+        """What was executed, by the id of the proposal."""
+        assert self.room is not None
+        await self.kill_target()
+        await self.stop_gateway()
+        return Counter((self.folder / "executed").read_text().split())
+
+
+@pytest.mark.req("C-22")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "steps", [pytest.param(5, id="short"), pytest.param(200, id="long", marks=pytest.mark.slow)]
+)
+async def test_whatever_is_killed_and_whichever_ids_are_reused_each_proposal_is_executed_at_most_once(
+    tmp_path: Path, steps: int
+) -> None:
+    storm = Storm(tmp_path, random.Random(steps))
+    await storm.start_gateway()
+    for _ in range(steps):
+        await storm.step()
+    executed = await storm.end()
+    print(f"{storm.kills}; {storm.accepted.total()} proposals, {executed.total()} executed; {storm.told}")
+    assert executed and not executed - storm.accepted
+    assert storm.kills["target"] and storm.told["already_fulfilled"]

@@ -175,7 +175,8 @@ REQUESTS = FrameSpec(
             "state",
             "object",
             "",
-            "waiting, answered, sent (a notification), refused (by the gateway), claimed (its id is another's)",
+            "waiting, answered, sent (a notification), refused (by the gateway, or because it came too late), "
+            "claimed (its id is another's)",
             _get("state"),
         ),
         FrameColumn(
@@ -470,14 +471,15 @@ DECISIONS = FrameSpec(
             "executed",
             "bool",
             "",
-            "whether the call was sent to its target; false for a rejection",
-            lambda r: r.request is not None,
+            "whether the call was sent to its target and did not come too late; false for a rejection",
+            lambda r: r.request is not None and r.request.state != "refused",
         ),
         FrameColumn(
             "outcome",
             "object",
             "",
-            "answered, failed, waiting, sent (a notification), claimed (its id is another's), rejected",
+            "answered, failed, waiting, sent (a notification), refused (it came too late), "
+            "claimed (its id is another's), rejected",
             _outcome,
         ),
         FrameColumn(

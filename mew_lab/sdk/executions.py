@@ -33,6 +33,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -252,7 +253,7 @@ class _Execution:
         if self._file is None:
             return
         try:
-            await asyncio.to_thread(self._file.write, self.executed)
+            await _run_aside(partial(self._file.write, self.executed))
         except OSError as fault:
             why = f"Not executed: it could not be noted in {self._file.path}, so it might run twice: {fault}"
             raise RpcError(SERVER_ERROR, why) from None
@@ -265,7 +266,8 @@ class _Execution:
         if answered and self._file is not None:
             marked = [executed._replace(answered=True) for executed in self.executed]
             # Where it fails, it is known only that it may have been answered. Nobody waits for it.
-            asyncio.get_running_loop().run_in_executor(None, _try_write, self._file, marked)
+            noted = _run_aside(partial(self._file.write, marked, durably=False))
+            noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def add(self, late: _Late) -> None:
         if self.is_over:
@@ -274,9 +276,33 @@ class _Execution:
             self._late.append(late)
 
 
-def _try_write(file: ExecutionFile, executed: list[Executed]) -> None:
-    with suppress(OSError):
-        file.write(executed, durably=False)
+def _run_aside(work: Callable[[], None]) -> asyncio.Future[None]:
+    """Runs `work`, which may wait for a disk, in a thread; where there are none, as in a browser, at once."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(fault: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if fault is None:
+            done.set_result(None)
+        else:
+            done.set_exception(fault)
+
+    def run() -> None:
+        fault: Exception | None = None
+        try:
+            work()
+        except Exception as failed:  # somebody waits for the end
+            fault = failed
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(finish, fault)
+
+    try:
+        threading.Thread(target=run, name="mew-lab-executions", daemon=True).start()
+    except RuntimeError:
+        run()
+    return done
 
 
 class _Late:

@@ -466,7 +466,9 @@ class ProposalWait(CallWait):
                 self.move("rejected", by=by)
                 return
             # It gives up, so nobody shall approve it any more. Spec: §3.3.2.
-            self._post({**self._withdrawal("rejected"), "to": ()})
+            own = self._client.extension.get("own")  # R36
+            may = isinstance(own, list) and "mcp/withdraw" in own
+            self._post({**self._withdrawal("rejected"), "to": ()}, if_permitted=not may)
             stated = one_line(reason, MAX_REASON) or "no reason given"
             self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
         elif change.what == "forgotten":

@@ -66,7 +66,8 @@ logger = logging.getLogger(__name__)
 MAX_EXECUTED = 10_000  # proposals; beyond that, the participant with the most loses its oldest
 MAX_SEEN = 10_000  # ids of messages that are no proposals
 MAX_LATE = 1_000  # refusals that wait for an answer
-MAX_LINE = 4096  # bytes
+MAX_ID = 256  # characters of an id as it is noted; of a longer one its digest is
+MAX_LINE = 16 * 1024  # bytes, more than four such ids take
 REFUSED_WITHIN = 240.0  # seconds; peers give up on a proposal after 300
 NOT_EXECUTED = -32001
 
@@ -371,7 +372,7 @@ class Executions:
     def follow(self, change: Change) -> None:
         """Records a change of a proposal."""
         if change.what == "proposed":  # an id that was executed before names another proposal now
-            self._executed.pop(change.call.id, None)
+            self._executed.pop(_short(change.call.id), None)
         elif self._late and change.what in ("answered", "forgotten"):
             for late in [late for late in self._late if late.proposal == change.call.id]:
                 late.refuse(unknown=change.what != "answered")
@@ -390,7 +391,7 @@ class Executions:
         for proposal in known:
             if proposal.request is None or proposal.request.envelope is not request:
                 continue
-            if (before := self._executed.get(proposal.id)) is not None:  # the same request once more
+            if (before := self._executed.get(_short(proposal.id))) is not None:  # the same request once more
                 return self._refuse_executed(request, payload, before)
             fulfilled.append((proposal.proposer, proposal.id))
         held = {proposal.id for proposal in known}
@@ -408,10 +409,13 @@ class Executions:
             self._server.take(request, payload)
             return True
         call, by = _digest_call(request), request.sender
-        executed = [Executed(proposer, id, request.id, by, call) for proposer, id in fulfilled]
+        executed = [
+            Executed(_short(proposer), _short(id), _short(request.id), _short(by), call)
+            for proposer, id in fulfilled
+        ]
         execution = _Execution(executed, self._usable())
         for one in executed:
-            self._executed[one.proposal] = execution
+            self._executed[one.proposal] = execution  # by the id as it is noted
         self._server.take(request, payload, guard=execution)
         return True
 
@@ -425,7 +429,7 @@ class Executions:
     def _judge_unseen(self, request: Envelope, payload: McpRequest, id: str) -> bool | None:
         """Whether a request may be the fulfilment of an unseen proposal; None where it was refused."""
         call = _digest_call(request)
-        before = self._executed.get(id)
+        before = self._executed.get(_short(id))
         if before is not None:
             if call != before.executed[0].call:
                 return False
@@ -435,7 +439,7 @@ class Executions:
         written: Executed | None = None
         if file is not None:
             try:
-                written = file.find(id)
+                written = file.find(_short(id))
             except OSError as fault:
                 self._go_without(fault)
         if written is not None:
@@ -484,7 +488,7 @@ class Executions:
 
     def _refuse_late(self, request: Envelope, payload: McpRequest, proposal: Proposal) -> bool:
         """Refuses a request whose proposal another request has fulfilled."""
-        execution = self._executed.get(proposal.id)
+        execution = self._executed.get(_short(proposal.id))
         if execution is not None:
             return self._refuse_executed(request, payload, execution)
         assert proposal.request is not None
@@ -545,6 +549,10 @@ def _is_context(id: str, request: Envelope) -> bool:
     """Whether an id is that of the reasoning to which a request belongs, which is no proposal."""
     context = request.context or ""
     return context == id or context.startswith(f"{id}/")
+
+
+def _short(id: str) -> str:
+    return id if len(id) <= MAX_ID else hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _digest_call(request: Envelope) -> str:

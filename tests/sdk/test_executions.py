@@ -528,6 +528,9 @@ def test_the_file_survives_what_a_killed_process_and_others_leave_in_it(tmp_path
         other.write([entry(3)])
         for reader in (file, other, ExecutionFile(tmp_path, "demo", "git")):
             assert [reader.find(f"p-{n}") for n in (1, 2, 3)] == [entry(1), entry(2), entry(3)]
+    longest = executions.Executed(*['\U0001f600\x01"\\'[:4] * 64] * 4, "call")  # at most 256 characters each
+    file.write([longest])
+    assert ExecutionFile(tmp_path, "demo", "git").find(longest.proposal) == longest
     file.path.unlink()
     assert ExecutionFile(tmp_path, "demo", "git").find("p-1") is None
     assert ExecutionFile(tmp_path, "demo", "svn").path != file.path

@@ -221,9 +221,12 @@ async def test_a_resilient_proposal_waits_for_somebody_else(
     assert call.by == "other"
 
 
+@pytest.mark.parametrize("may_withdraw", [True, False])
 async def test_a_proposer_that_gives_up_on_a_rejection_withdraws_so_that_nobody_approves_it(
-    room: Room, human: MEWParticipant, bot: MEWParticipant
+    room: Room, human: MEWParticipant, may_withdraw: bool
 ) -> None:
+    """Also one of the specification's own profile, which has no right to withdraw (R36)."""
+    bot = await room.seat("bot", "proposer" if may_withdraw else [{"kind": "mcp/proposal"}, {"kind": "chat"}])
     other = await room.seat("other", "human")
     call = bot.call("git/git_log")
     await proposed(other, call)

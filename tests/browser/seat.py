@@ -31,6 +31,7 @@ class Seat:
 
     def __init__(self, *, targets: tuple[str, ...] = ("git", "files")) -> None:
         self.cards: dict[str, Card] = {}
+        self.despite: list[tuple[str, ...]] = []
         self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
         self.outcomes: dict[str, Future[str]] = {}
         self.looked_at: list[str] = []
@@ -181,6 +182,7 @@ class Seat:
         despite: Collection[str] = (),
     ) -> Future[str]:
         done: Future[str] = Future()
+        self.despite.append(tuple(despite))
         self._queue(lambda: self._decide(done, proposal, digest, decision, reason, target))
         return done
 

@@ -64,6 +64,31 @@ def allow(book: Notebook, one: Locator, text: str = "Approve and allow…") -> N
     choose(one, text)
 
 
+def test_what_another_person_rejected_is_approved_by_a_second_press_and_not_by_the_first(
+    notebook: Callable[..., Notebook],
+) -> None:
+    seats = """
+ada = lab.join("ada", can="human")
+async def firm(path):
+    return bot.participant.call("notebook/write_note", {"path": path}, resilient=True).id
+"""
+    propose = "id = bot.run(firm('a.txt'))"
+    reject = "_ = ada.run(ada.participant.reject(id, 'unsafe'))"
+    wire = "print(json.dumps([r for r in sent('mcp/request') if r.get('correlation_id') == [id]]))"
+    book = notebook([SETUP + seats, SHOW, propose, reject, wire]).run(0).run(1).run(2)
+    one = card(book, 1)
+    one.locator("button.mew-approve").wait_for()
+    book.run(3)
+    one.get_by_text("rejected by ada; still asked for").first.wait_for()
+    press(book, one.locator("button.mew-approve"))
+    assert "Approve all the same" in one.locator("button.mew-approve").inner_text()
+    assert said(book, 4) == []
+    press(book, one.locator("button.mew-approve"))
+    one.locator(".mew-outcome").wait_for()
+    assert len(said(book, 4)) == 1
+    assert "Approved by you" in one.inner_text()
+
+
 @pytest.mark.slow
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(

@@ -79,6 +79,16 @@ def test_a_rejection_takes_a_code_or_free_text(human: Human) -> None:
     assert [entry[2] for entry in human.seat.fulfilled] == ["unsafe", "not on a Friday"]
 
 
+def test_what_somebody_has_rejected_is_approved_only_by_a_press_that_says_so(human: Human) -> None:
+    human.seat.propose(rejected="rejected by ada; still asked for")
+    human.page.send(human.message())
+    assert "Not approved: rejected by ada; still asked for" in human.notice()
+    assert human.seat.fulfilled == []
+    human.page.send(human.message(despite="rejected"))
+    assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled"
+    assert human.seat.despite == [("rejected",)]
+
+
 def test_the_twelve_standard_reasons_are_offered(human: Human) -> None:
     codes = [code for code, _ in human.snapshot["reasons"]]
     assert codes == [
@@ -106,6 +116,8 @@ def test_the_twelve_standard_reasons_are_offered(human: Human) -> None:
         ({"decision": None}, "a malformed decision"),
         ({"decision": "reject", "reason": {"code": "unsafe"}}, "a malformed decision"),
         ({"decision": "reject", "reason": "x" * 501}, "a malformed decision"),
+        ({"despite": "unknown"}, "a malformed decision"),
+        ({"despite": ["rejected"]}, "a malformed decision"),
         ({"target": "files"}, "names its target itself"),
         ({"decision": "reject", "target": "files"}, "has no target"),
     ],

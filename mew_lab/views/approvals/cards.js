@@ -265,6 +265,7 @@ export function insists(card) {
   if (face.asked) return true;
   face.asked = true;
   face.primary.firstChild.textContent = "Approve all the same";
+  face.primary.setAttribute("aria-label", `Approve all the same: ${card.says}`);
   rearm(face);
   return false;
 }

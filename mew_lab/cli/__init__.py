@@ -264,11 +264,20 @@ def build_parser() -> argparse.ArgumentParser:
 
     verify = add(
         "verify",
-        "checks that a journal is unchanged and that each request for a proposal was decided; exits with 1 or 3 if not",
+        "checks that a journal is unchanged and that somebody decided each call that was executed for a proposal",
     )
-    verify.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    verify.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway, or another log")
     about = "the heads that were kept elsewhere; default: those beside the tokens of the lab"
     verify.add_argument("--heads", type=Path, metavar="FILE", help=about)
+    about = "accepts a log that nothing vouches for: 0 in place of 2"
+    verify.add_argument("--unchained-ok", action="store_true", help=about)
+    verify.epilog = (
+        "A receipt is the record of one decision: who or which policy decided which proposal, when, how, and the digest "
+        "of what was shown. The exit status is the first that holds: 1 when the journal was changed after it was "
+        "written; 3 when a call was executed for a proposal and nobody decided that; 2 when it is not verifiable, "
+        "because it has no chain, a part has none, or no head was kept of it where heads of its space were kept then; "
+        "otherwise 0, also where a decision was made elsewhere: then it is known who decided, and not what was shown."
+    )
 
     diagnose = add("diagnose", "reports the faults and oddities of a log, the worst first")
     diagnose.add_argument(

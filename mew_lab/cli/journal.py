@@ -154,15 +154,12 @@ def run_verify(options: argparse.Namespace) -> None:
 
     Raises:
         JournalError: The file is no journal.
-        SystemExit: 1, when the journal was changed after it was written; 3, when a request has no receipt that fits, or
-            is another call than the proposal that it names.
+        SystemExit: the status of the verification, where it is not 0; see `Verification.status`.
     """
     result = open_log(options.file).verify(heads=options.heads)
     shell.say(str(result))
-    if any(one.flaw is not None for one in result.integrity):
-        raise SystemExit(1)
-    if not result.consented:
-        raise SystemExit(3)
+    if status := result.status(unchained_ok=options.unchained_ok):
+        raise SystemExit(status)
 
 
 def run_export(options: argparse.Namespace) -> None:

@@ -1,19 +1,21 @@
-"""Reads the note `decided`, which a lab writes into the journal before it sends a decision.
+"""Reads the notes on a decision: `decided`, which a lab writes into the journal before it sends a decision, and
+`reported`, which a participant of another process sends to the gateway.
 
-Spec: ruling R29.
+Spec: rulings R29, R42.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mew_lab.log.line import read_members
-from mew_lab.space.events import Record
+from mew_lab.space.events import REPORTED, Record
 
-__all__ = ["DECIDED", "DecisionNote", "read_decision_note"]
+__all__ = ["DECIDED", "REPORTED", "DecisionNote", "read_decision_note"]
 
 DECIDED = "decided"
-"""The event of a record that holds such a note."""
+"""The event of a record that holds the note of a lab."""
+HOW: Final = frozenset({"click", "typed", "script", "policy"})
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
 
 
@@ -26,10 +28,11 @@ class DecisionNote(NamedTuple):
         by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
         digest: The SHA-256 of what was shown, of an edit where it was edited.
         on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
-        how: `click`, `typed` or `policy`; empty where the note does not say.
+        how: `click`, `typed` by a person, `script` or `policy`; empty where the note does not say.
         reason: The reason of a rejection.
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
+        reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
 
     proposal: str
@@ -44,21 +47,25 @@ class DecisionNote(NamedTuple):
     reason: str
     edited: bool
     to: tuple[str, ...]
+    reported: bool
 
 
 def read_decision_note(record: Record) -> DecisionNote | None:
-    """The note in a record `decided`; None where it is damaged."""
+    """The note in a record `decided` or `reported`; None where there is none, or it is damaged."""
     members = read_members(record.detail) or {}
     decision, proposal = members.get("decision"), _text(members.get("proposal"))
     if decision not in ("approve", "reject") or not proposal:
         return None
     policy, to = members.get("policy"), members.get("to")
     policy = policy if isinstance(policy, dict) else {}
-    shown = members.get("on_screen")
+    reported = record.event == REPORTED
+    shown = None if reported else members.get("on_screen")
     is_time = (
         isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
     )
     how = "policy" if policy else "typed" if _text(members.get("typed")) else "click" if is_time else ""
+    if reported or (not how and members.get("how") == "script"):
+        how = stated if (stated := _text(members.get("how"))) in HOW else ""
     return DecisionNote(
         proposal=proposal,
         decision=decision,
@@ -72,6 +79,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         reason=_text(members.get("reason")),
         edited=members.get("edited") is True,
         to=tuple(name for name in to if isinstance(name, str)) if isinstance(to, list) else (),
+        reported=reported,
     )
 
 

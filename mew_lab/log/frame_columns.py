@@ -429,6 +429,10 @@ def _decision_edited(row: DecisionRow) -> bool | None:
     return True if any(each) else None if None in each else False
 
 
+def _receipt(row: DecisionRow) -> str:
+    return "" if row.note is None else "reported" if row.note.reported else "noted"
+
+
 def _decided_by(row: DecisionRow) -> str:
     return row.entry.sender if row.proposals else ""
 
@@ -566,8 +570,15 @@ DECISIONS = FrameSpec(
             "how",
             "object",
             "",
-            "click, typed or policy, as its lab noted; empty without a note",
+            "click, typed (by a person), script or policy; empty without a receipt",
             lambda r: r.note.how if r.note else "",
+        ),
+        FrameColumn(
+            "receipt",
+            "object",
+            "",
+            "noted (by its lab, here), reported (by its sender), or empty: what was shown is not recorded",
+            _receipt,
         ),
         FrameColumn(
             "policy",

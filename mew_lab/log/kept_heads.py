@@ -131,7 +131,7 @@ def _epoch(path: Path) -> int | None:
 
 
 def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
-    """The heads that were kept of the journal of the run `epoch`; none where there is no such file.
+    """The heads that were kept of the journal of the run `epoch`, or of all runs; none where there is no such file.
 
     Raises:
         JournalError: when the file cannot be read, or holds anything else.
@@ -158,7 +158,7 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
             at, run, seq, chain = line.split(" ")
             if not re.fullmatch("[0-9a-f]{64}", chain):
                 raise ValueError
-            if epoch is not None and int(run, 16) == epoch:
+            if int(run, 16) == epoch or epoch is None:
                 heads.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
         except ValueError:
             raise JournalError(

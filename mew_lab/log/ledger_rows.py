@@ -12,8 +12,8 @@ any more. `LedgerPass.settle` returns such rows and drops them, so that a log ma
 Beside the ledger, three things of a record are used:
 
 - `pattern` and `grant` tell what let a message pass. The grants of the ledger, and the invitations, tell who gave it;
-- a note `decided` of the lab tells how a person or a policy decided. It belongs to the message of the same participant
-  that it names, and to no other;
+- a note `decided` of the lab, or `reported` by the participant itself, tells how a person or a policy decided. It
+  belongs to the message of the same participant that it names, and to no other; a report stands behind that message;
 - `participant` is the name of a participant whose connections have ids of their own.
 
 `MessageStates` computes the state, the latency and the deciding participant of each message, for the columns of an
@@ -41,7 +41,7 @@ from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
-from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
+from mew_lab.log.decision_note import DECIDED, REPORTED, DecisionNote, read_decision_note
 from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
@@ -157,9 +157,14 @@ class DecisionRow(LedgerRow):
     entry: RecordedEntry
     origin: PermissionOrigin
     proposals: list[ProposalRow]
-    note: DecisionNote | None
+    rejected: DecisionNote | None = None
     request: RequestRow | None = None
     rejection: Rejection | None = None
+
+    @property
+    def note(self) -> DecisionNote | None:
+        """The note on this decision."""
+        return self.rejected if self.request is None else self.request.note
 
 
 @dataclass(slots=True, eq=False)
@@ -354,11 +359,22 @@ class LedgerPass:
             self._profiles[record.participant] = origin
             if record.participant in self._participants:
                 self._participants[record.participant].profile = origin.profile
-        elif record.event == DECIDED:
+        elif record.event in (DECIDED, REPORTED):
             note = read_decision_note(record)
-            if note is not None:
+            if note is not None and note.reported:
+                self._on_report(note, record.participant)
+            elif note is not None:
                 id = note.request if note.decision == "approve" else note.proposal
                 self._notes[record.participant, note.decision, id] = note
+
+    def _on_report(self, note: DecisionNote, participant: str) -> None:
+        row = self._requests.get(note.request)
+        if row is None or row.opened.record.participant != participant:
+            return
+        row.note = row.note or note
+        for proposal in row.proposals:
+            if proposal.opened.id == note.proposal:
+                proposal.note = proposal.note or note
 
     # --- one rule a chapter of the ledger ---
 
@@ -387,7 +403,7 @@ class LedgerPass:
         if entry.refused or not entry.to:
             return
         row.note = self._notes.pop((record.participant, "approve", entry.id), None)
-        self._add("decisions", DecisionRow(entry, row.origin, row.proposals, row.note, request=row))
+        self._add("decisions", DecisionRow(entry, row.origin, row.proposals, request=row))
 
     def _update_request(self, call: Request) -> None:
         row = self._requests.get(call.id)

@@ -1,22 +1,31 @@
 """Checks the consent receipt of each request that carries out a proposal.
 
-A receipt is the note `decided` that a lab writes into the journal before it sends anything (ruling R29): the proposal,
-the request, the digest of what was shown, the person or the policy, and how it was shown.
+A receipt is the record of one decision: who or which policy decided which proposal, when, how, and the digest of what
+was shown. A lab writes it into the journal of its gateway before it sends anything: the note `decided` (ruling R29). A
+participant of another process reports its own to the gateway after it has sent the request: the note `reported` (R42).
+What such a report says is the participant's own account, so it never counts as seen on a screen.
 
 How it works
 ------------
-Each request that the gateway relayed gets one of five places, in the order of the records:
+Each request that the gateway relayed gets one of seven places, in the order of the records:
 
-    consented     it names proposals of other participants, and each has a receipt that fits
+    consented     it names proposals of other participants, and each has a receipt here that fits
+    reported      the same, but its sender reported a receipt that fits
+    elsewhere     its sender decided it in another process, and left no receipt: what was shown is not recorded
     own right     it names no proposal of another participant: its sender needed a capability, and no decision
     other call    it names a proposal, but has another method, tool or addressees: no receipt can cover it
-    without       it names a proposal and is the proposed call, and no receipt fits
-    unknown       it names a message that is not in the log, and the log does not go back to the start of its space
+    without       it names a proposal, and nobody decided it: a receipt does not fit, or is missing where decisions of
+                  its sender leave one
+    unknown       it may be for a proposal that is not in the log: the log begins later, or lacks contents of messages
 
 A receipt fits when it stands between the proposal and the request, was written by the sender of the request, names the
-request, states how it was shown, and has the digest of what was sent. It covers one request alone.
+request, states how it was shown, and has the digest of what was sent. It covers one request alone. A report stands
+behind the request; it need not have a digest.
 
-Spec: §3.2.1, rulings R17 and R29.
+The decisions of participants in the process of the gateway (`memory`) leave receipts in its journal. Where a log does
+not tell the transport, those of a participant do that has left one in this run.
+
+Spec: §3.2.1, rulings R17, R29, R42.
 """
 
 from __future__ import annotations
@@ -28,10 +37,11 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
-from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.decision_note import DECIDED, REPORTED, DecisionNote, read_decision_note
+from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.text import count_of
@@ -41,16 +51,24 @@ from mew_lab.space.events import Record
 __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "read_receipt"]
 
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
+MAX_IDS = 1_000_000  # of messages, in a log that may not be complete
 MAX_LISTED = 50  # requests of one place in the text of a result
-_WAYS = {"click": "by a click", "typed": "typed", "policy": "by the policy"}
+_WAYS = {
+    "click": "by a click",
+    "typed": "typed by a person",
+    "script": "by a script",
+    "policy": "by the policy",
+}
+NO_RECEIPT = "it has no receipt"
 FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"
 
 
 class ConsentReceipt(NamedTuple):
-    """A note `decided`, and its record: its time, and the participant that decided."""
+    """A note `decided`, or a reported one, and its record: its time, and the participant that decided."""
 
     record: Record
     note: DecisionNote
+    reported: bool = False
 
     @property
     def decider(self) -> str:
@@ -62,8 +80,8 @@ class ConsentReceipt(NamedTuple):
 class CheckedRequest(NamedTuple):
     """A request of a log that refers to something, and what was found about it.
 
-    `proposal` is the proposal, or the unknown message, that it names. `receipt` is its receipt where it is consented;
-    otherwise `why` is the reason why none covers it.
+    `proposal` is the proposal, or the unknown message, that it names. `receipt` is its receipt where it is consented or
+    reported; otherwise `why` is the reason why none covers it.
     """
 
     seq: int
@@ -75,19 +93,25 @@ class CheckedRequest(NamedTuple):
 
     def __str__(self) -> str:
         text = f"record {self.seq}: request {quote(self.id)} of {one_line(self.sender, 60)} for {quote(self.proposal)}"
-        why = f"decided by {self.receipt.decider}" if self.receipt else self.why
+        reported = ", as it reported" if self.receipt and self.receipt.reported else ""
+        why = f"decided by {self.receipt.decider}{reported}" if self.receipt else self.why
         return f"{text}: {why}" if why else text
 
 
 class Consents(NamedTuple):
     """The result: the place of each request that the gateway relayed.
 
-    `own_right` counts requests by sender; see the module for the others. `unused` are approvals whose request was not
-    relayed, and `receipts` counts all.
+    `own_right` counts requests by sender; of these, `granted` counts those by a grant or an invitation, and `unrecorded`
+    those of which the log does not say whether the permission was granted. See the module for the others. `unused` are
+    approvals whose request was not relayed, and `receipts` counts all.
     """
 
     consented: tuple[CheckedRequest, ...]
+    reported: tuple[CheckedRequest, ...]
+    elsewhere: tuple[CheckedRequest, ...]
     own_right: Mapping[str, int]
+    granted: Mapping[str, int]
+    unrecorded: Mapping[str, int]
     other_calls: tuple[CheckedRequest, ...]
     without: tuple[CheckedRequest, ...]
     unknown: tuple[CheckedRequest, ...]
@@ -97,7 +121,8 @@ class Consents(NamedTuple):
     @property
     def requests(self) -> int:
         """The number of requests that the gateway relayed."""
-        lists = (self.consented, self.other_calls, self.without, self.unknown)
+        decided = (self.consented, self.reported, self.elsewhere)
+        lists = (*decided, self.other_calls, self.without, self.unknown)
         return sum(map(len, lists)) + sum(self.own_right.values())
 
     def __str__(self) -> str:
@@ -107,14 +132,30 @@ class Consents(NamedTuple):
                 f"{len(self.consented)} for proposals, decided beforehand, and what was sent is what was shown:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.consented)]
+        if self.reported:
+            lines.append(
+                f"{len(self.reported)} for proposals, with receipts that the deciders reported themselves:"
+            )
+            lines += [f"  {line}" for line in _count_deciders(self.reported)]
+        if self.elsewhere:
+            lines.append(
+                f"{len(self.elsewhere)} for proposals, decided elsewhere: by whom is known, and not what was shown:"
+            )
+            senders = Counter(one_line(request.sender, 60) for request in self.elsewhere)
+            lines += [f"  {count} by {name}" for name, count in senders.most_common(MAX_LISTED)]
+            lines += [f"  … and by {len(senders) - MAX_LISTED} more"] * (len(senders) > MAX_LISTED)
         if self.own_right:
             counts = sorted(self.own_right.items(), key=lambda item: (-item[1], item[0]))
             shown = ", ".join(f"{one_line(name, 60)} {count}" for name, count in counts[:MAX_LISTED])
             more = f" and {len(counts) - MAX_LISTED} more" if len(counts) > MAX_LISTED else ""
-            lines.append(f"{sum(self.own_right.values())} by the sender's own right: {shown}{more}")
+            given, unknown = sum(self.granted.values()), sum(self.unrecorded.values())
+            of_these = f", {given} of them by a grant" if given else ""
+            if unknown:
+                of_these += f", of {unknown} it is not recorded whether by a grant"
+            lines.append(f"{sum(self.own_right.values())} by the sender's own right{of_these}: {shown}{more}")
         lines += _listed(self.other_calls, "for a proposal, but another call than the proposed one:")
-        lines += _listed(self.without, "for proposals, without a receipt that fits:")
-        lines += _listed(self.unknown, "that may be for proposals from before this log:")
+        lines += _listed(self.without, "for proposals, and nobody decided that: no receipt fits:")
+        lines += _listed(self.unknown, "that may be for proposals that are not recorded in this log:")
         if self.unused:
             names = ", ".join(quote(receipt.note.request) for receipt in self.unused[:3])
             more = f" and {len(self.unused) - 3} more" if len(self.unused) > 3 else ""
@@ -171,20 +212,32 @@ class _ConsentCheck:
         self._own_right: Counter[str] = Counter()
         self._consented: list[CheckedRequest] = []
         self._other_calls: list[CheckedRequest] = []
-        self._without: list[CheckedRequest] = []
+        self._without: list[tuple[int, CheckedRequest]] = []
         self._unknown: list[CheckedRequest] = []
         self._unused: list[ConsentReceipt] = []
+        self._reported: list[tuple[int, CheckedRequest]] = []
+        self._elsewhere: list[tuple[int, CheckedRequest]] = []
+        self._order = 0
+        self._opened = self._keeps_notes = False
+        self._granted: Counter[str] = Counter()
+        self._unrecorded: Counter[str] = Counter()
         self._count = 0
+        self._missing: dict[tuple[str, str], _Missing] = {}
         self._last_seq: int | None = 0  # of the last record; None behind the first one that is no `opened`
         self._begin(complete=complete)
 
     def _begin(self, *, complete: bool) -> None:
         """Begins a run of a space: proposals and receipts of an earlier run are none of this one."""
+        self._place_missing()
         self._complete = complete
+        self._noted: set[str] = set()  # participants that have left a receipt here
+        self._seen: BoundedDict[str, None] = BoundedDict(MAX_IDS)  # ids, where the log may not be complete
         self._ledger = CallLedger(limit=self._limit, weight=MAX_WEIGHT)
         self._proposers: dict[str, str] = {}  # of all proposals by id, those that the ledger forgot too
         self._receipts: dict[str, list[ConsentReceipt]] = {}  # by proposal, those that cover no request yet
-        self._used: dict[str, set[str]] = {}  # by proposal, the requests that its receipts cover
+        self._used: dict[
+            str, dict[str, str]
+        ] = {}  # by proposal, the requests that receipts cover -> their senders
         self._unsent: dict[tuple[str, str], ConsentReceipt] = {}  # approvals by participant and request
 
     def take(self, record: Record) -> None:
@@ -192,16 +245,18 @@ class _ConsentCheck:
             self._open(record)
             return
         if self._last_seq is not None:  # the first record: earlier ones may have been lost from memory
-            self._complete = self._complete and record.seq <= self._last_seq + 1
+            self._complete = self._complete and self._opened and record.seq <= self._last_seq + 1
             self._last_seq = None
-        if record.event == DECIDED:
+        if record.event in (DECIDED, REPORTED):
             receipt = read_receipt(record)
             if receipt is not None:
-                self._take_receipt(receipt)
+                (self._take_report if receipt.reported else self._take_receipt)(receipt)
             return
         if record.raw is None or record.verdict == "refused":
             return
         entry = RecordedEntry(record)
+        if not self._complete:
+            self._seen[entry.id] = None
         if entry.kind == "mcp/request":
             self._unsent.pop((_sender(entry), entry.id), None)
             self._take_request(entry)
@@ -218,15 +273,22 @@ class _ConsentCheck:
         if "previous" in about:  # a later file of the same run
             return
         self._unused += self._unsent.values()
-        self._last_seq = record.seq
+        self._last_seq, self._opened = record.seq, True
+        # Logs in other forms have no notes, and no epoch of a run.
+        self._keeps_notes = type(about.get("epoch")) is int
         self._begin(complete=self._may_be_complete and holds_opening(about))
 
     def end(self) -> Consents:
+        self._place_missing()
         return Consents(
             consented=tuple(self._consented),
+            reported=_in_order(self._reported),
+            elsewhere=_in_order(self._elsewhere),
             own_right=dict(self._own_right),
+            granted=dict(self._granted),
+            unrecorded=dict(self._unrecorded),
             other_calls=tuple(self._other_calls),
-            without=tuple(self._without),
+            without=_in_order(self._without),
             unknown=tuple(self._unknown),
             unused=(*self._unused, *self._unsent.values()),
             receipts=self._count,
@@ -234,6 +296,7 @@ class _ConsentCheck:
 
     def _take_receipt(self, receipt: ConsentReceipt) -> None:
         self._count += 1
+        self._noted.add(receipt.record.participant)
         self._receipts.setdefault(receipt.note.proposal, []).append(receipt)
         if receipt.note.decision == "approve":
             self._unsent[receipt.record.participant, receipt.note.request] = receipt
@@ -244,11 +307,16 @@ class _ConsentCheck:
             id for id in dict.fromkeys(entry.correlation_id) if self._proposers.get(id, sender) != sender
         ]
         if not foreign:
-            strange = [id for id in entry.correlation_id if id not in self._proposers]
+            bare = lacks(entry.record, PAYLOAD)
+            strange = [
+                id
+                for id in entry.correlation_id
+                if id not in self._proposers and (bare or id not in self._seen)
+            ]
             if strange and not self._complete:
                 self._unknown.append(CheckedRequest(entry.record.seq, entry.id, sender, strange[0]))
             else:
-                self._own_right[sender] += 1
+                self._count_own_right(entry.record, sender)
             return
         held = {id: self._ledger.proposals.get(id) for id in foreign}
         addressees = frozenset(entry.to)
@@ -259,40 +327,100 @@ class _ConsentCheck:
                 return
         covering: dict[str, ConsentReceipt] = {}
         for id, proposal in held.items():
-            found = FORGOTTEN if proposal is None else self._find_receipt(entry, proposal)
-            if isinstance(found, str):
-                self._without.append(CheckedRequest(entry.record.seq, entry.id, sender, id, why=found))
+            found = (
+                _Misfit(FORGOTTEN, missing=True) if proposal is None else self._find_receipt(entry, proposal)
+            )
+            if isinstance(found, _Misfit):
+                checked = CheckedRequest(entry.record.seq, entry.id, sender, id, why=found.why)
+                if found.missing:
+                    self._note_missing(entry, checked, held, expected=found.expected)
+                else:
+                    self._add(self._without, checked)
                 return
             covering[id] = found
         for id, receipt in covering.items():
             self._receipts[id].remove(receipt)
-            self._used.setdefault(id, set()).add(entry.id)
+            self._used.setdefault(id, {})[entry.id] = sender
         self._consented.append(
             CheckedRequest(entry.record.seq, entry.id, sender, foreign[0], covering[foreign[0]])
         )
 
-    def _find_receipt(self, entry: RecordedEntry, proposal: Proposal) -> ConsentReceipt | str:
+    def _count_own_right(self, record: Record, sender: str) -> None:
+        self._own_right[sender] += 1
+        if record.grant or lacks(record, GRANT):
+            self._granted[sender] += 1
+        elif not record.pattern or lacks(record, SOURCE):
+            self._unrecorded[sender] += 1
+
+    def _find_receipt(self, entry: RecordedEntry, proposal: Proposal) -> ConsentReceipt | _Misfit:
         """The receipt that covers the request, or the reason why none does."""
-        receipts = self._receipts.get(proposal.id, [])
+        receipts, sender = self._receipts.get(proposal.id, []), _sender(entry)
         fitting = [one for one in receipts if one.note.request == entry.id and one.note.decision == "approve"]
         if not fitting:
-            if entry.id in self._used.get(proposal.id, ()):
-                return "its receipt covers an earlier request with this id"
-            return _describe_missing(receipts, self._used.get(proposal.id, ()))
+            used = self._used.get(proposal.id, {})
+            repeated = "its receipt covers an earlier request with this id" if entry.id in used else ""
+            decided = sender in used.values() or any(one.record.participant == sender for one in receipts)
+            return _Misfit(repeated or _describe_missing(receipts, used), missing=True, expected=decided)
         receipt = fitting[-1]
-        sender = _sender(entry)
         if receipt.record.participant != sender:
-            return f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it"
+            return _Misfit(f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it")
         if not receipt.note.how:
-            return "its receipt does not say how it was shown: on a screen, as text or to a policy"
-        return _find_difference(entry, proposal, receipt) or receipt
+            return _Misfit("its receipt does not say how it was shown: on a screen, as text or to a policy")
+        why = _compare(entry, proposal).misfit(receipt.note)
+        return _Misfit(why) if why else receipt
+
+    # --- receipts that are missing, and those that come by a report ---
+
+    def _note_missing(
+        self,
+        entry: RecordedEntry,
+        checked: CheckedRequest,
+        held: Mapping[str, Proposal | None],
+        *,
+        expected: bool,
+    ) -> None:
+        """Keeps a request without a receipt until its sender reports one, or the run of the space ends."""
+        via, sender = entry.record.via, checked.sender
+        expected = expected or (via == "memory" and self._keeps_notes) or (not via and sender in self._noted)
+        sent = {id: _compare(entry, proposal) for id, proposal in held.items() if proposal is not None}
+        if (sender, entry.id) in self._missing or len(self._missing) >= self._limit:
+            self._add(self._without if expected else self._elsewhere, checked)
+        else:
+            self._order += 1
+            self._missing[sender, entry.id] = _Missing(checked, self._order, expected, sent)
+
+    def _take_report(self, report: ConsentReceipt) -> None:
+        self._count += 1
+        key = report.record.participant, report.note.request
+        missing = self._missing.get(key)
+        sent = missing.sent.get(report.note.proposal) if missing is not None else None
+        if missing is None or sent is None:
+            return
+        if why := sent.misfit(report.note):
+            self._without.append((missing.order, missing.checked._replace(why=why)))
+            del self._missing[key]
+            return
+        del missing.sent[report.note.proposal]
+        if not missing.sent and missing.checked.why != FORGOTTEN:
+            self._reported.append((missing.order, missing.checked._replace(receipt=report, why="")))
+            del self._missing[key]
+
+    def _place_missing(self) -> None:
+        for missing in self._missing.values():
+            placed = self._without if missing.expected else self._elsewhere
+            placed.append((missing.order, missing.checked))
+        self._missing.clear()
+
+    def _add(self, placed: list[tuple[int, CheckedRequest]], checked: CheckedRequest) -> None:
+        self._order += 1
+        placed.append((self._order, checked))
 
 
 def _describe_missing(receipts: Sequence[ConsentReceipt], used: Collection[str]) -> str:
     approved = [*used, *(one.note.request for one in receipts if one.note.decision == "approve")]
     if approved:
         return f"another request was approved, {', '.join(map(quote, approved[-3:]))}"
-    return f"{receipts[-1].decider} rejected it" if receipts else "it has no receipt"
+    return f"{receipts[-1].decider} rejected it" if receipts else NO_RECEIPT
 
 
 def _sender(entry: Entry) -> str:
@@ -300,38 +428,83 @@ def _sender(entry: Entry) -> str:
     return (entry.record.participant if isinstance(entry, RecordedEntry) else "") or entry.sender
 
 
-def _find_difference(entry: RecordedEntry, proposal: Proposal, receipt: ConsentReceipt) -> str:
-    """The reason why what was sent is not what was shown; empty where it is."""
+class _Misfit(NamedTuple):
+    """The reason why no receipt covers a request.
+
+    `missing` is set where none names it, `expected` where its sender left one about another request for the proposal.
+    """
+
+    why: str
+    missing: bool = False
+    expected: bool = False
+
+
+class _Missing(NamedTuple):
+    """A request without a receipt: whether decisions of its sender leave one here, and what was sent, by proposal.
+
+    `order` is its place among these.
+    """
+
+    checked: CheckedRequest
+    order: int
+    expected: bool
+    sent: dict[str, _Sent]
+
+
+class _Sent(NamedTuple):
+    """What a request sent of a proposal: its digest, its addressees, and those of the proposal.
+
+    `why` is the reason why it cannot be what was shown, whatever the receipt says; empty where it can.
+    """
+
+    why: str = ""
+    digest: str = ""
+    edited: bool = False
+    to: tuple[str, ...] = ()
+    proposed_to: tuple[str, ...] = ()
+
+    def misfit(self, note: DecisionNote) -> str:
+        """The reason why what was sent is not what was shown, according to a receipt; empty where it is."""
+        if self.why:
+            return self.why
+        if self.to != (self.proposed_to or note.to):
+            return "it was sent to others than those that were shown"
+        if self.digest != note.digest and (note.digest or not note.reported):
+            return (
+                f"what was sent is not what was shown: its digest is {self.digest[:12]}, and that of the receipt is "
+                f"{one_line(note.digest, 64)[:12]}"
+            )
+        if self.edited != note.edited:
+            return (
+                "its receipt says that it was edited"
+                if note.edited
+                else "its receipt does not say that it was edited"
+            )
+        return ""
+
+
+def _compare(entry: RecordedEntry, proposal: Proposal) -> _Sent:
+    """What a request sent of a proposal."""
     try:
         before, request = shown(proposal.envelope), shown(entry.envelope)
     except MewError:
-        return "it or its proposal can be read in two ways, so nobody can say what was shown"
+        return _Sent("it or its proposal can be read in two ways, so nobody can say what was shown")
     sent, proposed = dict(request["payload"]), dict(before["payload"])
-    to = tuple(before["to"])
-    if tuple(entry.to) != (to or receipt.note.to):
-        return "it was sent to others than those that were shown"
     edited = {**before, "payload": {**proposed, "params": sent["params"]}} if "params" in sent else before
     for name in (*RPC_MEMBERS, "params"):
         sent.pop(name, None)
         proposed.pop(name, None)
     if sent != proposed or ("params" in before["payload"]) > ("params" in entry.payload):
-        return "what was sent is not what was shown: it differs beside the params"
+        return _Sent("what was sent is not what was shown: it differs beside the params")
     what = digest(edited)
-    if what != receipt.note.digest:
-        return (
-            f"what was sent is not what was shown: its digest is {what[:12]}, and that of the receipt is "
-            f"{one_line(receipt.note.digest, 64)[:12]}"
-        )
-    if (what != proposal.digest) != receipt.note.edited:
-        return (
-            "its receipt says that it was edited"
-            if receipt.note.edited
-            else "its receipt does not say that it was edited"
-        )
-    return ""
+    return _Sent("", what, what != proposal.digest, tuple(entry.to), tuple(before["to"]))
 
 
 def read_receipt(record: Record) -> ConsentReceipt | None:
-    """The receipt in a record `decided`; None where its note is damaged."""
+    """The receipt in a record `decided` or `reported`; None where there is none, or its note is damaged."""
     note = read_decision_note(record)
-    return ConsentReceipt(record, note) if note is not None else None
+    return ConsentReceipt(record, note, record.event == REPORTED) if note is not None else None
+
+
+def _in_order(requests: list[tuple[int, CheckedRequest]]) -> tuple[CheckedRequest, ...]:
+    return tuple(request for _, request in sorted(requests, key=lambda pair: pair[0]))

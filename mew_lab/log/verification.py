@@ -3,7 +3,7 @@
 The receipts are worth as much as the journal that holds them. So the result says first from which line on nothing
 vouches for it, and whether a head was kept elsewhere.
 
-Spec: §3.2.1, §3.6.8.
+Spec: §3.2.1, §3.6.8, rulings R29, R42.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mew_lab.log.files import JournalSource
 from mew_lab.log.integrity import Integrity, verify_chain
-from mew_lab.log.kept_heads import kept_heads
+from mew_lab.log.kept_heads import heads_file, kept_heads, read_heads
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record, is_journal
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.space.events import Record
 
-__all__ = ["Verification", "verify_log"]
+__all__ = ["FLAW", "NOT_VERIFIABLE", "UNDECIDED", "Verification", "verify_log"]
+
+FLAW: Final = 1
+NOT_VERIFIABLE: Final = 2
+UNDECIDED: Final = 3
 
 
 class VerifiedLog(Protocol):
@@ -40,27 +44,42 @@ class VerifiedLog(Protocol):
 class Verification(NamedTuple):
     """The result: the integrity of each journal, none where no file has a chain; the consents; and what was left out.
 
-    `faults` are sentences on lines that could not be read: nothing is known about these.
+    `faults` are sentences on lines that could not be read: nothing is known about these. `headless` are the journals of
+    which no head was kept, though heads of their space were kept at that time.
     """
 
     integrity: tuple[Integrity, ...]
     consents: Consents
     faults: tuple[str, ...] = ()
+    headless: tuple[str, ...] = ()
 
     @property
     def intact(self) -> bool:
         """Whether each journal is as it was written, as far as its chain and the kept heads show."""
-        return bool(self.integrity) and all(one.flaw is None and one.chained for one in self.integrity)
+        chained = all(one.flaw is None and one.chained and not one.unchained for one in self.integrity)
+        return bool(self.integrity) and chained and not self.headless
 
     @property
     def consented(self) -> bool:
-        """Whether each request that names a proposal is the proposed call, and was decided beforehand."""
+        """Whether each request that names a proposal is the proposed call, and somebody decided it."""
         return not (self.consents.without or self.consents.other_calls)
+
+    def status(self, *, unchained_ok: bool = False) -> int:
+        """The exit status of `mew-lab verify`, the first that holds:
+
+        `FLAW` (1) where a journal was changed, `UNDECIDED` (3) where a call was executed that nobody decided,
+        `NOT_VERIFIABLE` (2) where it is not `intact`, unless that is `unchained_ok`; otherwise 0.
+        """
+        if any(one.flaw is not None for one in self.integrity):
+            return FLAW
+        if not self.consented:
+            return UNDECIDED
+        return 0 if self.intact or unchained_ok else NOT_VERIFIABLE
 
     @property
     def ok(self) -> bool:
-        """Whether it is intact and consented, and all of it could be read."""
-        return self.intact and self.consented and not self.faults
+        """Whether its status is 0: it is intact, and somebody decided each call that was executed for a proposal."""
+        return self.status() == 0
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.integrity] or ["no chain: nothing vouches for this log"]
@@ -72,6 +91,10 @@ class Verification(NamedTuple):
             lines[-1] += f", and nothing vouches for it behind record {flaws[0].after}"
             if behind:
                 lines[-1] += f": {behind} of the decided requests stand there"
+        lines += (
+            f"no head was kept of {name}, though heads of its space were kept then: it may have been rewritten"
+            for name in self.headless
+        )
         return "\n".join([*lines, *self.faults, str(self.consents)])
 
     def __repr__(self) -> str:
@@ -87,8 +110,17 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     kept = None if heads is None else Path(heads)
     paths = log.source.paths if log.source is not None else ()
     integrity = tuple(verify_chain(path, kept_heads(path, kept)) for path in _beginnings(paths))
+    headless = tuple(one.path.name for one in integrity if not one.kept and _kept_before(one.path, kept))
     consents = check_consents(log.records, complete=log.vantage != "participant")
-    return Verification(integrity, consents, log.faults)
+    return Verification(integrity, consents, log.faults, headless)
+
+
+def _kept_before(path: Path, file: Path | None) -> bool:
+    """Whether heads of other runs of its space had been kept when a journal began."""
+    begun, kept = first_record(path), heads_file(path, file)
+    return (
+        begun is not None and kept is not None and any(one.at <= begun.now for one in read_heads(kept, None))
+    )
 
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:

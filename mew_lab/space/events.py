@@ -19,6 +19,7 @@ __all__ = [
     "JOURNAL_HEAD",
     "LOG_SINK",
     "OWN_MESSAGE",
+    "REPORTED",
     "TOKEN_PLACEHOLDER",
     "Close",
     "Deliver",
@@ -52,6 +53,9 @@ JOURNAL_HEAD = "journal_head"
 
 OWN_MESSAGE = "own"
 """The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36)."""
+
+REPORTED = "reported"
+"""The note that a participant sent about a decision or a call of its own: its account, and not what the gateway saw."""
 
 TOKEN_PLACEHOLDER = "<token>"
 """The placeholder of a minted token: a space never sees one."""

@@ -83,5 +83,5 @@ def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_
         [one] = found.consented
         assert one.receipt is not None
         assert (one.proposal, one.receipt.note.how, found.without) == (pending.id, "typed", ())
-    [one] = lab.log.verify().consents.without
+    [one] = lab.log.verify().consents.elsewhere
     assert (one.proposal, one.why) == (pending.id, "it has no receipt")

@@ -6,6 +6,7 @@ Each generated session is kept as a journal, and written in every form that can 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from mew_lab.log.export import export_as_peers
 from mew_lab.log.log import Log, open_log
+from mew_lab.log.receipts import CheckedRequest
 from mew_lab.space.events import Enrolled, Joined, Received, Record
 
 from ..conftest import examples
@@ -109,6 +111,37 @@ def check_audits(form: str, log: Log, own: Log, ids: list[str]) -> None:
             assert [one.giver for one in match] == [origin.giver], (form, id)
 
 
+def check_consents(form: str, log: Log, own: Log) -> None:
+    """The places of the requests: those of the journal, but what a receipt would tell, which is said to be missing."""
+    found, true = log.verify().consents, own.verify().consents
+    has_notes = form == "Parquet"
+
+    def ids(*lists: tuple[CheckedRequest, ...]) -> Counter[str]:
+        return Counter(one.id for requests in lists for one in requests)
+
+    if has_notes:
+        assert (str(found), found.receipts) == (str(true), true.receipts)
+        return
+    assert (found.requests, found.receipts, found.consented, found.without) == (true.requests, 0, (), ()), (
+        form
+    )
+    assert not found.elsewhere or "by whom is known, and not what was shown" in str(found)
+    decided = ids(true.consented, true.without, true.reported, true.elsewhere)
+    if form == "spans without contents":
+        assert decided + ids(true.other_calls) <= ids(found.unknown), form
+        assert all(count <= true.own_right.get(name, 0) for name, count in found.own_right.items())
+        return
+    assert ids(found.elsewhere) == decided, form
+    assert ids(found.other_calls) == ids(true.other_calls), form
+    assert sum(found.own_right.values()) + len(found.unknown) == sum(true.own_right.values()) + len(
+        true.unknown
+    )
+    assert not found.unknown or "not recorded" in str(found)
+    given, unknown = sum(found.granted.values()), sum(found.unrecorded.values())
+    assert given <= sum(true.granted.values()) <= given + unknown + len(found.unknown), form
+    assert not unknown or "it is not recorded whether by a grant" in str(found)
+
+
 def messages(records: list[Record]) -> list[str]:
     """The ids of accepted messages, those that several messages have aside."""
     ids = [json.loads(one.raw)["id"] for one in records if one.raw is not None and one.verdict == "accepted"]
@@ -116,10 +149,11 @@ def messages(records: list[Record]) -> list[str]:
 
 
 @pytest.mark.drawn
+@pytest.mark.timeout(240)
 @pytest.mark.req("P-3.6.8-3")
 @given(seed=st.integers(0, 2**32), honest=st.booleans())
 @settings(
-    max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_each_answer_from_an_export_is_that_from_the_journal_or_says_that_it_is_not_recorded(
     seed: int, honest: bool, tmp_path_factory: pytest.TempPathFactory
@@ -130,6 +164,7 @@ def test_each_answer_from_an_export_is_that_from_the_journal_or_says_that_it_is_
     for form, log in exports:
         check_frames(form, log, own)
         check_audits(form, log, own, ids)
+        check_consents(form, log, own)
 
 
 CALL = {"kind": "mcp/request", "payload": {"method": "tools/call"}}

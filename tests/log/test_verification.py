@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.receipts import check_consents, read_receipt
-from mew_lab.space.events import Enrolled, Joined, Left, Noted, Received, Record
+from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received, Record
 
 from .stage import START, Stage, keep, says
 
@@ -217,7 +218,7 @@ def test_a_log_that_begins_later_does_not_take_a_request_for_one_by_own_right() 
     for found in (check_consents(later), participants, branched):
         assert (found.requests, found.own_right) == (2, {"ada": 1})
         assert [(one.id, one.proposal) for one in found.unknown] == [("q-6", "p-77")]
-        assert "1 that may be for proposals from before this log:" in str(found)
+        assert "1 that may be for proposals that are not recorded in this log:" in str(found)
     assert check_consents(played.records).unknown == ()
 
 
@@ -433,9 +434,9 @@ def test_a_log_without_a_chain_says_so(tmp_path: Path) -> None:
     for record in played.records:
         log.observe(record)
     found = log.verify()
-    assert (found.integrity, found.intact, found.consented) == ((), False, False)
+    assert (found.integrity, found.intact, found.consented, found.status()) == ((), False, False, 3)
     assert str(found).startswith(
-        "no chain: nothing vouches for this log\n1 request in this log\n1 for proposals, without"
+        "no chain: nothing vouches for this log\n1 request in this log\n1 for proposals, and nobody decided that"
     )
     log.save(tmp_path / "saved.jsonl")
     saved = open_log(tmp_path / "saved.jsonl").verify()
@@ -484,6 +485,162 @@ def test_another_call_than_the_proposed_one_has_the_exit_code_of_one_without_a_r
         main(["verify", str(other)])
     assert status.value.code == 3
     assert 'request "q-1" of ada for "p-1": it has other addressees' in capsys.readouterr().out
+
+
+# --- decided in another process, and the exit status ---
+
+
+def far(name: str, connection: str = "c-far") -> Joined:
+    """The participant joins from another process."""
+    return Joined(connection, name, f"{name}-far", "websocket")
+
+
+def sent_far(request: str, about: str = "p-1", payload: dict[str, Any] | None = None) -> Received:
+    return sends(request, payload, about, "far")
+
+
+def reports(proposal: str = "p-1", request: str = "q-1", by: str = "ada", **changes: Any) -> Noted:
+    note: dict[str, Any] = {
+        "about": "receipt",
+        "proposal": proposal,
+        "decision": "approve",
+        "request": request,
+    }
+    note |= {"by": "human", "how": "typed", "digest": digest_of(proposal, CALL), "edited": False} | changes
+    return Noted("reported", by, json.dumps({key: value for key, value in note.items() if value is not None}))
+
+
+@pytest.mark.ruling("R42")
+def test_a_decision_in_another_process_is_told_by_whom_and_not_what_was_shown(tmp_path: Path) -> None:
+    played = stage().play(far("ada"), proposes(), sent_far("q-1"))
+    path = keep(played.records, tmp_path / "j.jsonl")
+    found = open_log(path).verify()
+    assert [(one.id, one.sender) for one in found.consents.elsewhere] == [("q-1", "ada")]
+    assert (found.consents.without, found.status(), found.ok) == ((), 0, True)
+    assert str(found).endswith(
+        "1 for proposals, decided elsewhere: by whom is known, and not what was shown:\n  1 by ada"
+    )
+
+
+@pytest.mark.ruling("R42")
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [({}, "typed by a person"), ({"how": "script", "digest": None}, "by a script"), ({"how": "click"}, "by a click")],
+)  # fmt: skip
+def test_a_reported_receipt_counts_as_the_account_of_its_sender_and_never_as_seen_on_screen(
+    changes: dict[str, Any], how: str
+) -> None:
+    played = stage().play(far("ada"), proposes(), sent_far("q-1"), reports(on_screen=5000, **changes))
+    found = check_consents(played.records)
+    [one] = found.reported
+    assert one.receipt is not None and one.receipt.note.on_screen is None
+    assert (found.consented, found.elsewhere, found.without, found.requests) == ((), (), (), 1)
+    assert str(found).splitlines()[1:] == [
+        "1 for proposals, with receipts that the deciders reported themselves:",
+        f"  1 by ada: 1 {how}",
+    ]
+    assert str(one).endswith("decided by ada, as it reported")
+    frame = FrameMaker().frame("decisions", lambda done: played.records[done:])
+    row = frame[frame["proposal"] == "p-1"].iloc[0]
+    assert (row["how"], row["receipt"]) == (one.receipt.note.how, "reported")
+    assert frame["on_screen"].isna().all()
+
+
+@pytest.mark.ruling("R42")
+@pytest.mark.parametrize(
+    ("events", "place"),
+    [
+        ([far("ada"), proposes(), sent_far("q-1"), reports(by="eve")], "elsewhere"),
+        ([far("ada"), proposes(), sent_far("q-1"), reports(request="q-9")], "elsewhere"),
+        ([far("ada"), proposes(), sent_far("q-1"), reports(proposal="p-9")], "elsewhere"),
+        ([far("ada"), proposes(), reports(), sent_far("q-1")], "elsewhere"),
+        ([far("ada"), proposes(), sent_far("q-1", payload=OTHER), reports()], "without"),
+        ([far("ada"), proposes(), sent_far("q-1"), reports(edited=True)], "without"),
+        # What this participant decided here was another request for the same proposal.
+        ([far("ada"), proposes(), decides(), sends(), sent_far("q-2")], "without"),
+        ([far("ada"), proposes(), decides(decision="reject", request=None), sent_far("q-1")], "without"),
+        # Its lab runs here, so its decisions leave receipts.
+        ([proposes(), sends("q-1")], "without"),
+        ([proposes(), sends("q-1"), reports()], "reported"),
+        ([far("ada"), proposes(), decides(), sends(), sent_far("q-2"), reports(request="q-2")], "reported"),
+    ],
+)  # fmt: skip
+def test_a_report_serves_the_request_of_its_own_sender_alone(events: list[Any], place: str) -> None:
+    found = check_consents(stage().play(*events).records)
+    lists = {name: getattr(found, name) for name in ("elsewhere", "reported", "without")}
+    assert {name: len(requests) for name, requests in lists.items()} == {
+        name: int(name == place) for name in lists
+    }
+
+
+def unchained(path: Path) -> Path:
+    path.write_bytes(b"".join(line[: line.index(b',"chain":"')] + b"}\n" for line in lines_of(path)))
+    return path
+
+
+def lines_of(path: Path) -> Lines:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def half_chained(path: Path) -> Path:
+    lines = lines_of(path)
+    head = [line[: line.index(b',"chain":"')] + b"}\n" for line in lines[:3]]
+    path.write_bytes(b"".join([*head, *rewrite(lines[3:])]))
+    return path
+
+
+def changed(path: Path) -> Path:
+    path.write_bytes(path.read_bytes().replace(b'"q-1"', b'"q-0"'))
+    return path
+
+
+DECIDED, NOBODY = (proposes(), decides(), sends()), (proposes(), sends())
+
+
+@pytest.mark.parametrize(
+    ("events", "change", "heads", "status", "unchained_ok"),
+    [
+        (DECIDED, None, "", 0, 0),
+        ((far("ada"), proposes(), sent_far("q-1")), None, "", 0, 0),
+        ((far("ada"), proposes(), sent_far("q-1"), reports()), None, "", 0, 0),
+        (DECIDED, changed, "", 1, 1),
+        (NOBODY, changed, "", 1, 1),
+        (NOBODY, None, "", 3, 3),
+        (NOBODY, unchained, "", 3, 3),
+        ((proposes(), decides(), sends(to=("eve",))), None, "", 3, 3),
+        (DECIDED, unchained, "", 2, 0),
+        (DECIDED, half_chained, "", 2, 0),
+        (DECIDED, None, "before", 2, 0),
+        (DECIDED, None, "later", 0, 0),
+        (NOBODY, None, "before", 3, 3),
+    ],
+)  # fmt: skip
+def test_the_exit_status_is_the_first_that_holds(
+    events: Sequence[Event],
+    change: Callable[[Path], Path] | None,
+    heads: str,
+    status: int,
+    unchained_ok: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`before` and `later`: when the space kept a head of another run, and none of this one."""
+    monkeypatch.chdir(tmp_path)
+    path = keep(stage().play(*events).records, tmp_path / "j.jsonl")
+    if change is not None:
+        change(path)
+    if heads:
+        when = START + timedelta(days=-1 if heads == "before" else 1)
+        keep_head(tmp_path / "heads", 99, KeptHead(when, 5, "a" * 64))
+    command = ["verify", str(path), *(["--heads", str(tmp_path / "heads")] if heads else [])]
+    for more, expected in ((), status), (("--unchained-ok",), unchained_ok):
+        try:
+            found = main([*command, *more])
+        except SystemExit as ended:
+            found = ended.code if isinstance(ended.code, int) else -1
+        assert found == expected, more
+    verified = open_log(path).verify(heads=tmp_path / "heads" if heads else None)
+    assert verified.ok is (status == 0)
 
 
 def test_what_peers_wrote_stays_on_its_line_and_hides_nothing(tmp_path: Path) -> None:
@@ -535,7 +692,8 @@ def test_a_journal_of_the_peers_has_no_receipts(tmp_path: Path) -> None:
     path = tmp_path / "envelope-history.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in (first, second)))
     found = open_log(path).verify()
-    assert (found.integrity, [one.why for one in found.consents.without]) == ((), ["it has no receipt"])
+    assert (found.integrity, [one.why for one in found.consents.elsewhere]) == ((), ["it has no receipt"])
+    assert (found.status(), found.status(unchained_ok=True)) == (2, 0)
 
 
 def test_records_of_a_log_are_read_once(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    Reported,
     WelcomesDue,
 )
 from mew_lab.space.opening import opening_record
@@ -314,6 +315,16 @@ class Gateway:
             if type(effect) is HttpReply:
                 return effect
         raise AssertionError("a post always has a reply")
+
+    def report(self, space: str, name: str, text: str | bytes, *, via: str = "http") -> HttpReply:
+        """Takes a note of an authenticated participant about a decision or a call of its own. Spec: ruling R42."""
+        participant = self.logical(space, name)
+        if via == "http":
+            self.before_post(space, participant)
+        for effect in self._feed(self._spaces[space], Reported(participant, text, via)):
+            if type(effect) is HttpReply:
+                return effect
+        return HttpReply(503, {"error": "busy", "message": "the space is in the middle of another event"})
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
         """Removes a connection that ended for any reason; does nothing when it was removed before."""

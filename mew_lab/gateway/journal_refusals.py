@@ -30,6 +30,7 @@ from mew_lab.space.events import (
     Received,
     Record,
     RefusedBefore,
+    Reported,
 )
 from mew_lab.space.turn import Turn
 
@@ -61,7 +62,7 @@ def refuse_over_share(
     """Refuses an event above its participant's share of the journal; only a count of it is kept."""
     assert hosted.shares is not None
     share = hosted.shares.of(who, hosted.last)
-    text = event.text if isinstance(event, Received) else b""
+    text = event.text if isinstance(event, Received | Reported) else b""
     if share.refuse(len(text), hosted.last):
         note_refused(hosted, who)
     if isinstance(event, Joined):
@@ -99,7 +100,7 @@ def answer_unrecorded(
         raise fault
     accepted = any(type(effect) is Record and effect.verdict == "accepted" for effect in turn.effects)
     hosted.unrecorded["accepted" if accepted else "refused"] += 1
-    connection = event.connection
+    connection = None if isinstance(event, Reported) else event.connection
     if connection is not None:
         peer = hosted.peers.get(connection)
         if peer and connection in hosted.space.state.connections:

@@ -12,6 +12,8 @@ from typing import Any
 
 from mew_lab.gateway.ring import MAX_ENVELOPES
 from mew_lab.protocol.envelope import PROTOCOL
+from mew_lab.space.events import NOTE_BYTES
+from mew_lab.space.reports import HOW, RECEIPT, RESOLUTION
 from mew_lab.version import VERSION
 
 __all__ = ["DESCRIPTION"]
@@ -91,7 +93,7 @@ MEMBERS = {
     "payload": {"type": "object"},
 }
 
-SCHEMAS = {
+SCHEMAS: dict[str, dict[str, Any]] = {
     "Error": _object({"error": TEXT}, code=TEXT, message=TEXT),
     "Partial": {
         **_object({"kind": MEMBERS["kind"]}, **MEMBERS),
@@ -115,6 +117,40 @@ SCHEMAS = {
         previous_owner=TEXT,
         new_owner=TEXT,
     ),
+    "Receipt": {
+        **_object(
+            {
+                "about": {"const": RECEIPT},
+                "proposal": MEMBERS["id"],
+                "request": {**MEMBERS["id"], "description": "the sender's own request, accepted before"},
+                "decision": {"const": "approve"},
+                "how": {"enum": list(HOW), "description": "typed means: by a person"},
+            },
+            by={**TEXT, "description": "human, or who or which policy decided in the sender's name"},
+            digest={
+                "type": "string",
+                "pattern": "^[0-9a-f]{64}$",
+                "description": "the SHA-256 of what was shown",
+            },
+            typed={**TEXT, "description": "the characters of the digest that were typed, or yes"},
+            edited={"type": "boolean"},
+            policy=_object({}, name=TEXT, text=TEXT),
+            to={**TEXTS, "description": "the chosen targets, where the proposal names none"},
+        ),
+        "description": "the sender's account of a decision of its own; it never counts as seen on a screen",
+    },
+    "Resolution": {
+        **_object(
+            {
+                "about": {"const": RESOLUTION},
+                "request": MEMBERS["id"],
+                "to": {**TEXTS, "description": "the targets of that request"},
+                "happened": {"type": "boolean", "description": "whether the call took effect"},
+            },
+            note={**TEXT, "description": "what was found out, and how"},
+        ),
+        "description": "what a participant found out about a call whose outcome was unknown",
+    },
     "Health": _object(
         {
             "status": {"const": "ok"},
@@ -223,6 +259,38 @@ DESCRIPTION: dict[str, Any] = {
                         400: BAD_REQUEST,
                         410: _response("some of the requested messages are no longer kept", "Error"),
                         429: TOO_FAST,
+                    }
+                ),
+            },
+        },
+        "/participants/{id}/notes": {
+            "parameters": [PARTICIPANT, SPACE],
+            "post": {
+                **TOKEN,
+                "summary": "reports a decision, or what became of a call; it is recorded and delivered to nobody",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {"anyOf": [_schema("Receipt"), _schema("Resolution")]},
+                        }
+                    },
+                },
+                "responses": _responses(
+                    {
+                        **NO_TOKEN,
+                        200: _response("the note was recorded", "Outcome"),
+                        400: BAD_REQUEST,
+                        403: _response(
+                            "the token is not that of this participant or space, or the note is about a request of "
+                            "another, or about a call of a target to which it may send no request",
+                            "Error",
+                        ),
+                        408: _response("the body did not arrive in time", "Error"),
+                        413: _response(f"the note has over {NOTE_BYTES} bytes", "Error"),
+                        415: _response("Content-Type is not application/json", "Error"),
+                        429: TOO_FAST,
+                        503: _response("the gateway cannot write its journal", "Error"),
                     }
                 ),
             },

@@ -31,6 +31,7 @@ from mew_lab.gateway.ring import MAX_ENVELOPES, Page
 from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
 from mew_lab.protocol.text import parse_rfc3339, write_rfc3339
+from mew_lab.space.events import NOTE_BYTES
 
 __all__ = ["Routes", "refusal"]
 
@@ -77,6 +78,7 @@ class Routes:
                 Route("/openapi.json", self._openapi),
                 Route("/participants", self._participants),
                 Route("/participants/{id}/messages", self._mail, methods=["GET", "POST"]),
+                Route("/participants/{id}/notes", self._report, methods=["POST"]),
             ],
             exception_handlers={HTTPException: _as_json},
         )
@@ -116,15 +118,7 @@ class Routes:
         Spec: §5.3.
         """
         identity = await self._owner(request)
-        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type != "application/json":
-            raise HTTPException(415, "Content-Type must be application/json")
-        self._check_rate(identity)  # before the body: that of a refused request is not read
-        limit = OVERSIZE * self._gateway.message_bytes(identity.space)
-        body = await self._body(request, identity, limit=limit)
-        self._count(identity, len(body))
-        if self._rotation.over:
-            await self._rotation.wait(identity)
+        body = await self._json(request, identity, OVERSIZE * self._gateway.message_bytes(identity.space))
         time = asyncio.get_running_loop().time
         began = time()
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
@@ -135,6 +129,28 @@ class Routes:
         if answer.get("code") in NOT_AN_ENVELOPE:  # as other implementations answer
             answer = {**answer, "error": answer["message"]}
         return _answer(answer, status=reply.status)
+
+    async def _report(self, request: Request) -> Response:
+        """Takes a note about a decision or a call of the participant's own; it is delivered to nobody.
+
+        Spec: ruling R42.
+        """
+        identity = await self._owner(request)
+        body = await self._json(request, identity, NOTE_BYTES)
+        reply = self._gateway.report(identity.space, request.path_params["id"], body)
+        return _answer(reply.body, status=reply.status)
+
+    async def _json(self, request: Request, identity: Identity, limit: int) -> str | bytes:
+        """The body of a request that counts as one message of its participant."""
+        content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "application/json":
+            raise HTTPException(415, "Content-Type must be application/json")
+        self._check_rate(identity)  # before the body: that of a refused request is not read
+        body = await self._body(request, identity, limit=limit)
+        self._count(identity, len(body))
+        if self._rotation.over:
+            await self._rotation.wait(identity)
+        return body
 
     async def _messages(self, request: Request) -> Response:
         """Answers a participant that polls with recent envelopes: all that are kept, or those after `since`.

@@ -26,6 +26,7 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     Record,
+    Reported,
     WelcomesDue,
 )
 from mew_lab.space.state import State
@@ -75,6 +76,8 @@ def payer(event: Event, state: State) -> str:
         return (
             "" if by is None or any(connection.via in UNCOUNTED for connection in by.connections) else by.name
         )
+    if isinstance(event, Reported):
+        return "" if event.via in UNCOUNTED else event.participant
     if not isinstance(event, _SENT):
         return ""
     if event.connection is None:

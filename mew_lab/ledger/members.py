@@ -325,6 +325,7 @@ FORMS: Mapping[str, Callable[[object], bool]] = {
     "own": _is_names,
     "patterns": _is_names,
     "message_bytes": _is_count,
+    "notes": _is_count,
 }
 
 

@@ -41,6 +41,7 @@ from mew_lab.space.events import (
     Received,
     Record,
     RefusedBefore,
+    Reported,
     Void,
     WelcomesDue,
     outline,
@@ -349,6 +350,8 @@ def event_of(record: Record) -> Event:
             return Oversize(connection, about["size"], about["sha256"], *speaker)
         case "limited":
             return Limited(record.connection, json.loads(record.detail)["messages"])
+        case "reported":
+            return Reported(record.participant, record.detail, record.via)
         case "grant_ended":
             return GrantEnded()
         case "welcomes_due":

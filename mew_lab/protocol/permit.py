@@ -310,6 +310,18 @@ class CapabilitySet:
             return Verdict(False, nearest=_TOO_COSTLY, exceeded=True)
         return Verdict(False, nearest=self._nearest(kind, candidates, to, body, meter))
 
+    def reaches(self, kind: str, to: Sequence[str], *, meter: Meter | None = None) -> bool:
+        """Whether some message of `kind` to these addressees may be sent, with whichever payload.
+
+        A search that exceeds the budget has no answer, so the answer is no.
+        """
+        meter = meter or Budget(SET_BUDGET)
+        try:
+            candidates = self._of_kind(kind, meter)
+            return any(one.to is None or _reaches(one.to, to, meter) for _, one in candidates)
+        except TOO_COSTLY:
+            return False
+
     def permit_each(
         self,
         kind: str,

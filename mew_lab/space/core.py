@@ -76,12 +76,14 @@ from mew_lab.space.events import (
     Oversize,
     Received,
     RefusedBefore,
+    Reported,
     WelcomesDue,
 )
 from mew_lab.space.membership import join, leave, tell_due
 from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
 from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
+from mew_lab.space.reports import report
 from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
 from mew_lab.space.turn import Turn
@@ -195,6 +197,8 @@ class Space:
                 grants.end_due(turn)
             case WelcomesDue():
                 tell_due(turn)
+            case Reported():
+                report(turn, event)
             case RefusedBefore():
                 self._repeat_refusal(turn, event)
             case _:

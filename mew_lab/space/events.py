@@ -18,6 +18,7 @@ __all__ = [
     "HAPPENED",
     "JOURNAL_HEAD",
     "LOG_SINK",
+    "NOTE_BYTES",
     "OWN_MESSAGE",
     "REPORTED",
     "TOKEN_PLACEHOLDER",
@@ -40,6 +41,7 @@ __all__ = [
     "Record",
     "RefusedBefore",
     "Relay",
+    "Reported",
     "Void",
     "WelcomesDue",
     "outline",
@@ -53,6 +55,9 @@ JOURNAL_HEAD = "journal_head"
 
 OWN_MESSAGE = "own"
 """The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36)."""
+
+NOTE_BYTES = 2048
+"""The most bytes of a note that a participant may send beside its messages."""
 
 REPORTED = "reported"
 """The note that a participant sent about a decision or a call of its own: its account, and not what the gateway saw."""
@@ -139,6 +144,14 @@ class Noted(NamedTuple):
     detail: str
 
 
+class Reported(NamedTuple):
+    """An authenticated participant sent a note beside its messages: `text` is its JSON. `via` is `http` or `memory`."""
+
+    participant: str
+    text: str | bytes
+    via: str = "http"
+
+
 class Record(NamedTuple):
     """One line of the journal.
 
@@ -188,6 +201,7 @@ Event = (
     | GrantEnded
     | WelcomesDue
     | Noted
+    | Reported
 )
 
 HAPPENED = (Left, Noted, GrantEnded, WelcomesDue)

@@ -14,7 +14,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import EXTENSION
 from mew_lab.protocol.own import OWN
 from mew_lab.protocol.permit import PATTERNS
-from mew_lab.space.events import LOG_SINK, Close, Joined, Left
+from mew_lab.space.events import LOG_SINK, NOTE_BYTES, Close, Joined, Left
 from mew_lab.space.shares import admissible
 from mew_lab.space.state import LiveConnection, Member, is_participant_id
 from mew_lab.space.streams import abandon, described_streams
@@ -98,14 +98,15 @@ def _extension(turn: Turn) -> dict[str, Any]:
     """What this gateway does beyond the specification: a member of each welcome that others ignore.
 
     `own` are the kinds that everybody may send about its own messages, `patterns` the additions to the pattern language,
-    `message_bytes` the size of the longest message.
+    `message_bytes` the size of the longest message. `notes` is the size of the longest note about a decision or a call.
 
-    Spec: rulings R34, R36.
+    Spec: rulings R34, R36, R42.
     """
     state = turn.state
     return {
         "edition": state.edition,
         "own": list(OWN),
+        "notes": NOTE_BYTES,
         "patterns": list(PATTERNS),
         "message_bytes": state.message_bytes,
     }

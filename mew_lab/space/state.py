@@ -46,7 +46,7 @@ participant that was invited by a last use kept its dependent rights.
 
 3: a welcome did not say what this gateway does beyond the specification (`x-mew-lab`), a withdraw of an own proposal, or
 a cancel of an own chat message, needed a capability, a glob matched any part of a path (R33), and `x-closed` was a
-remark (R34).
+remark (R34). No participant could report a decision, or what became of a call (R42).
 """
 OWN_CHATS, CHATS = 1000, 20_000
 """The ids of chat messages that are remembered: of one participant, and of all."""

@@ -460,3 +460,48 @@ async def test_wrong_tokens_are_logged_without_the_token_and_not_each_of_them(
         "refused since the last such line, for an unknown token or space: 1"
     ]
     assert "guess-number" not in caplog.text
+
+
+# --- notes ---
+
+
+@pytest.mark.ruling("R42")
+async def test_a_note_is_taken_by_http_and_recorded_under_the_name_of_the_token(house: House) -> None:
+    anna = await house.join("anna")
+    body = {"id": "q-1", "kind": "mcp/request", "to": ["bert"], "payload": {"method": "tools/call"}}
+    assert (await house.post("anna", body)).status_code == 200
+    await take(anna)
+    note = {"about": "receipt", "proposal": "p-1", "request": "q-1", "decision": "approve", "how": "typed"}
+
+    async def report(name: str, of: str = "anna", **changes: Any) -> Any:
+        headers = {"Content-Type": "application/json", **house.bearer(name)}
+        content = json.dumps({**note, **changes})
+        return await house.http("POST", f"/participants/{of}/notes", headers=headers, content=content)
+
+    taken = await report("anna")
+    assert (taken.status_code, taken.json()["status"]) == (200, "accepted")
+    others = await report("bert", "bert")
+    assert (others.status_code, others.json()["error"]) == (403, "not_yours")
+    assert (await report("bert")).status_code == 403  # the token is not that of the path
+    assert (await report("anna", how="seen")).status_code == 400
+    assert (await report("anna", typed="x" * 3000)).status_code == 413
+    plain = {**house.bearer("anna"), "Content-Type": "text/plain"}
+    assert (
+        await house.http("POST", "/participants/anna/notes", headers=plain, content="{}")
+    ).status_code == 415
+    [record] = [one for one in house.records if one.event == "reported"]
+    assert (record.participant, record.via, json.loads(record.detail)) == ("anna", "http", note)
+    await say(house, "after")
+    assert json.loads(str(await anna.receive()))["kind"] == "chat"  # the note went to nobody
+
+
+@pytest.mark.ruling("R42")
+async def test_notes_take_from_the_bucket_of_messages(open_house: Open) -> None:
+    house = await open_house(limits={"messages_per_second": 0.001, "burst": 3})
+    headers = {"Content-Type": "application/json", **house.bearer("anna")}
+    statuses = [
+        (await house.http("POST", "/participants/anna/notes", headers=headers, content="{}")).status_code
+        for _ in range(4)
+    ]
+    assert statuses == [400, 400, 400, 429]
+    assert (await house.post("anna", CHAT)).status_code == 429

@@ -346,3 +346,19 @@ def test_the_owners_welcome_tells_the_head_of_the_journal_and_nobody_elses(tmp_p
     from mew_lab.log.replay import replay
 
     assert replay(journal.path).unknown == 0
+
+
+@pytest.mark.ruling("R42")
+def test_a_note_counts_to_the_share_of_its_participant_and_needs_room_in_the_journal() -> None:
+    tape = Tape()
+    scene = Scene(tape, **SMALL)
+    scene.gateway.enrol("demo", "eve", [{"kind": "*"}])
+    note = json.dumps({"about": "resolution", "request": "q", "to": ["bob"], "happened": True})
+    assert scene.gateway.report("demo", "eve", note).status == 200
+    for _ in range(5):
+        scene.gateway.post("demo", "eve", json.dumps({"kind": "chat", "payload": {"text": "a" * 600_000}}))
+    assert scene.gateway.report("demo", "eve", note).status == 429
+    assert scene.gateway.report("demo", "eve", note, via="memory").status == 200
+    tape.full = True
+    assert scene.gateway.report("demo", "eve", note, via="memory").status == 503
+    assert len(scene.notes("reported")) == 2

@@ -315,6 +315,7 @@ def test_a_welcome_says_what_the_gateway_does_beyond_the_specification_from_edit
     told = {
         "edition": 4,
         "own": ["mcp/withdraw", "chat/cancel"],
+        "notes": 2048,
         "patterns": ["closed", "paths"],
         "message_bytes": 4096,
     }

@@ -318,13 +318,16 @@ class Gateway:
 
     def report(self, space: str, name: str, text: str | bytes, *, via: str = "http") -> HttpReply:
         """Takes a note of an authenticated participant about a decision or a call of its own. Spec: ruling R42."""
+        hosted = self._spaces.get(space)
+        if hosted is None:
+            return HttpReply(404, {"error": "not_found", "message": f"no space {space[:80]!r} runs here"})
         participant = self.logical(space, name)
         if via == "http":
             self.before_post(space, participant)
-        for effect in self._feed(self._spaces[space], Reported(participant, text, via)):
+        for effect in self._feed(hosted, Reported(participant, text, via)):
             if type(effect) is HttpReply:
                 return effect
-        return HttpReply(503, {"error": "busy", "message": "the space is in the middle of another event"})
+        raise AssertionError("a note always has a reply")
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
         """Removes a connection that ended for any reason; does nothing when it was removed before."""

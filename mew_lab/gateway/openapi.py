@@ -78,7 +78,7 @@ LIMIT = {
     "description": "the maximum number of messages in one answer, the oldest first",
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
 }
-MEMBERS = {
+MEMBERS: dict[str, dict[str, Any]] = {
     "protocol": {"const": PROTOCOL},
     "id": {"type": "string", "minLength": 1, "maxLength": 256},
     "ts": {
@@ -93,7 +93,7 @@ MEMBERS = {
     "payload": {"type": "object"},
 }
 
-SCHEMAS: dict[str, dict[str, Any]] = {
+SCHEMAS = {
     "Error": _object({"error": TEXT}, code=TEXT, message=TEXT),
     "Partial": {
         **_object({"kind": MEMBERS["kind"]}, **MEMBERS),

@@ -485,7 +485,11 @@ class Host:
             return attach(self.gateway, self.name, participant)
 
         return MEWClient(
-            space=self.name, connect_link=connect, clock=generators.clock, new_id=generators.new_id
+            space=self.name,
+            connect_link=connect,
+            post_note=lambda note: self.gateway.report(self.name, participant, note, via="memory").status,
+            clock=generators.clock,
+            new_id=generators.new_id,
         )
 
     async def close(self) -> None:

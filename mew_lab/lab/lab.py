@@ -161,6 +161,7 @@ class Lab(metaclass=_NamesOnly):
             me,
             loop=self.loop,
             note=self._note,
+            reports=lambda: self.host is None,
             annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
             folders=self.local.folders_of,

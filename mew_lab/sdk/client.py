@@ -41,7 +41,7 @@ from mew_lab.errors import (
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_welcome
 from mew_lab.protocol import frames
-from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, too_deep
+from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, compact, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
 from mew_lab.protocol.text import timestamp, utf8_size
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STREAM_DATA", "MEWClient", "StreamData", "complete_draft"]
 
+NOTE_TIMEOUT = 5.0  # seconds
 STREAM_DATA = "stream/data"  # what a guard gets for a frame, which has no kind
 
 
@@ -89,6 +90,7 @@ class MEWClient:
         open_timeout: seconds for opening the link, and again for the welcome.
         max_message: bytes of the longest message that the gateway accepts.
         connect_link: opens a link that is admitted already, such as one within this process.
+        post_note: takes a note of such a participant, and returns the HTTP status of its answer.
 
     Spec: SDK "Layer 1".
     """
@@ -109,6 +111,7 @@ class MEWClient:
         open_timeout: float = 10.0,
         max_message: int = MAX_MESSAGE,
         connect_link: Callable[[], Awaitable[Link]] | None = None,
+        post_note: Callable[[str], int] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -131,6 +134,8 @@ class MEWClient:
         self.extension: Mapping[str, Any] = {}
         self._endpoint = Endpoint(gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
+        self._post_note = post_note
+        self._takes_http = connect_link is None
         self._clock = clock
         self.new_id = new_id
         self._guards: list[Callable[[str], None]] = []
@@ -340,6 +345,38 @@ class MEWClient:
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._connection.post(frame, sent=sent)
         await sent
+
+    async def send_note(self, note: Mapping[str, Any]) -> bool:
+        """Reports a decision or what became of a call to the gateway; False where the gateway takes no such notes.
+
+        Raises:
+            MewError: the gateway did not take it, or did not answer.
+
+        Spec: ruling R42.
+        """
+        most = self.extension.get("notes")
+        if not most or not (self._post_note or self._takes_http):
+            return False
+        text = compact(dict(note))
+        what = f"A note of {self.id!r} on {one_line(str(note.get('request')), 80)}"
+        if utf8_size(text) > most:
+            raise MewError(
+                f"{what} was not sent: it has {utf8_size(text)} bytes, and the gateway takes {most}"
+            )
+        try:
+            if self._post_note is not None:
+                status = self._post_note(text)
+            else:
+                status = await asyncio.to_thread(
+                    self._endpoint.post_note, self.id, text, timeout=NOTE_TIMEOUT
+                )
+        except OSError as fault:
+            raise MewError(
+                f"{what} was not taken: the gateway did not answer ({one_line(str(fault), 100)})"
+            ) from None
+        if status != 200:
+            raise MewError(f"{what} was not taken: the gateway answered {status}")
+        return True
 
     def hold(self, until: Callable[[], Awaitable[None]]) -> None:
         """Stops reading from the link until `until()` is done, so that the gateway waits. Handlers call it."""

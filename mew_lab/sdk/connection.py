@@ -11,7 +11,7 @@ and back to `connecting` after a break that is worth another attempt (close code
 time), else to `disconnected`. The delay between attempts doubles, up to 30 s. The client calls `ready` after the
 welcome; only then does the `Outbox` send messages.
 
-`Endpoint` is the only code of the client that reveals a token: in the header and in the join frame. It sends both: other
+`Endpoint` is the only code of the client that reveals a token: in headers and in the join frame. It sends both: other
 gateways read only the frame, and that of mew_lab waits for a frame that may name a runtime id.
 
 Spec: §5.2, SDK "Layer 1", "State Management", rulings R8, R8b, R8c.
@@ -25,7 +25,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mew_lab.errors import ConfigError, ConnectionLost, MewError, NoReply, NotAdmitted
 from mew_lab.protocol.envelope import compact
@@ -124,6 +124,35 @@ class Endpoint(NamedTuple):
         with contextlib.suppress(LinkClosed):  # the first `receive` raises with the reason
             await link.send(compact({key: value for key, value in join.items() if value}))
         return link
+
+    def post_note(self, participant: str, text: str, *, timeout: float) -> int:
+        """Posts a note to a gateway of ours, in the calling thread; returns the status of the answer.
+
+        No redirect is followed and no proxy is used: both would send the token to another host.
+
+        Raises:
+            OSError: there is no answer.
+
+        Spec: ruling R42.
+        """
+        import http.client
+
+        parts = urlsplit(address(self.gateway, self.space))
+        kind = http.client.HTTPSConnection if parts.scheme == "wss" else http.client.HTTPConnection
+        headers = {"Content-Type": "application/json", "Connection": "close"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token.reveal()}"
+        path = (
+            f"{parts.path.removesuffix('/ws')}/participants/{quote(participant, safe='')}/notes?{parts.query}"
+        )
+        connection = kind(parts.netloc, timeout=timeout)
+        try:
+            connection.request("POST", path, text.encode(), headers)
+            return connection.getresponse().status
+        except http.client.HTTPException as fault:
+            raise OSError(f"the answer is no HTTP: {fault!r:.80}") from None
+        finally:
+            connection.close()
 
     def explain(self, fault: HandshakeRefused | LinkClosed, *, name: str, welcomed: bool) -> MewError:
         """The error for a fault of the transport: what was tried, by which participant, and what would help."""

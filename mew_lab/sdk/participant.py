@@ -20,6 +20,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
@@ -56,6 +57,9 @@ from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
 
 __all__ = ["Call", "MEWParticipant"]
+
+BY_SCRIPT: Mapping[str, Any] = MappingProxyType({"how": "script", "by": "a script"})
+NOTES_WITHIN = 2.0  # seconds that `stop` waits for notes that are on their way
 
 
 class MEWParticipant:
@@ -107,6 +111,7 @@ class MEWParticipant:
         )
         self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
+        self._notes: set[asyncio.Task[None]] = set()  # that are on their way
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
@@ -177,6 +182,8 @@ class MEWParticipant:
 
     async def stop(self, *, settle: float = 0.0) -> None:
         """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        if self._notes:
+            await asyncio.wait(self._notes, timeout=NOTES_WITHIN)
         await self.controls.leave()
         await self.request_server.stop(settle=settle)
         self._executions.stop()
@@ -421,6 +428,7 @@ class MEWParticipant:
         request_id: str | None = None,
         rows: Rows | None = None,
         despite: Names = (),
+        receipt: Mapping[str, Any] | None = BY_SCRIPT,
     ) -> Envelope:
         """Fulfils a proposal of another by a request made of its own bytes; returns the request once accepted.
 
@@ -432,6 +440,8 @@ class MEWParticipant:
             request_id: the id of the request; None makes a new one.
             rows: the rows of the request that the person was shown; they must rebuild it exactly.
             despite: `rejected` approves it although a participant has rejected it.
+            receipt: how it was decided, for a gateway that takes receipts (R42): `how` is `click`, `typed`, `script` or
+                `policy`, `by` says who or which policy. None where the decision is noted elsewhere.
 
         Raises:
             ProposalEnded: it was withdrawn, fulfilled or rejected before, so nothing was sent; or another decision
@@ -453,6 +463,14 @@ class MEWParticipant:
             despite=names(despite),
         )
         sent = await self._decide(proposal_id, draft)
+        if receipt is not None:
+            note: dict[str, Any] = {"about": "receipt", "proposal": proposal_id, "decision": "approve"}
+            note |= {"request": sent.id, "edited": params is not None, **receipt}
+            if digest is not None:
+                note["digest"] = digest
+            if to is not None:
+                note["to"] = list(names(to))
+            self._report_quietly(note)
         request = self.ledger.calls.requests.get(sent.id)
         if request is not None and request.envelope is sent and request.late:
             by = request.late.rpartition(" by ")[2]
@@ -472,6 +490,39 @@ class MEWParticipant:
         """Withdraws an own proposal; raises as `approve`. Spec: §3.3.1, ruling R18."""
         draft = draft_withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
         return await self._decide(proposal_id, draft)
+
+    async def report_outcome(self, request: str, to: Names, *, happened: bool, note: str = "") -> bool:
+        """Reports what a person found out about a call whose outcome is unknown.
+
+        Args:
+            to: the targets of the request.
+            happened: whether the call took effect.
+            note: what was found out, and how; at most 1000 characters.
+
+        Returns:
+            Whether this gateway takes such reports.
+
+        Raises:
+            MewError: the gateway did not take it, or did not answer.
+
+        Spec: ruling R42.
+        """
+        about = {"about": "resolution", "request": request, "to": list(names(to)), "happened": happened}
+        return await self.client.send_note({**about, "note": note} if note else about)
+
+    def _report_quietly(self, note: dict[str, Any]) -> None:
+        """Reports a note in the background: the decision is made, whatever becomes of the note."""
+
+        async def send() -> None:
+            try:
+                await self.client.send_note(note)
+            except MewError as fault:
+                self.client.report(fault)
+
+        if self.client.extension.get("notes"):
+            task = asyncio.get_running_loop().create_task(send())
+            self._notes.add(task)
+            task.add_done_callback(self._notes.discard)
 
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
         require(self.client.capabilities, draft, name=self.client.id)

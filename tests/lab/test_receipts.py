@@ -13,6 +13,7 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.log.log import open_log
+from mew_lab.log.receipts import CheckedRequest
 
 Adding = Callable[[int, int], Any]
 CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -69,7 +70,7 @@ def test_a_request_that_is_sent_around_the_card_has_none(lab: Lab, adding: Addin
 def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_that_decided(
     lab: Lab, adding: Adding, tmp_path: Path
 ) -> None:
-    """The human sits in another lab, under another id; the gateway's journal has the request, and no receipt for it."""
+    """The human sits in another lab, under another id; the gateway's journal has the request, and its report."""
     far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
     bot = lab.join("bot")
     pending = bot.call("notebook/add", a=1, b=2)
@@ -83,5 +84,59 @@ def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_
         [one] = found.consented
         assert one.receipt is not None
         assert (one.proposal, one.receipt.note.how, found.without) == (pending.id, "typed", ())
+    found = eventually(lambda: reported(lab))
+    [one] = found
+    assert one.receipt is not None
+    note = one.receipt.note
+    assert (one.proposal, one.sender, note.how, note.by, note.on_screen) == (
+        pending.id,
+        "human",
+        "typed",
+        "human",
+        None,
+    )
+    assert lab.log.verify().ok
+
+
+def reported(lab: Lab) -> tuple[CheckedRequest, ...]:
+    return lab.log.verify().consents.reported
+
+
+@pytest.mark.ruling("R42")
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_an_approval_by_a_script_is_reported_as_one(lab: Lab, adding: Adding, where: str) -> None:
+    """A program that approves by `MEWParticipant.approve`, in this process or over a WebSocket."""
+    seat = (
+        lab.me
+        if where == "here"
+        else connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far").me
+    )
+    pending = lab.join("bot").call("notebook/add", a=1, b=2)
+    eventually(lambda: seat.participant.proposals.get(pending.id))
+    seat.run(seat.participant.approve(pending.id))
+    assert str(pending.result(10)) == "3"
+    [one] = eventually(lambda: reported(lab))
+    assert one.receipt is not None
+    assert (one.receipt.note.how, one.receipt.note.digest, one.receipt.decider) == (
+        "script",
+        "",
+        "a script of human",
+    )
+    assert lab.log.verify().ok
+    row = lab.log.decisions().iloc[-1]
+    assert (row["how"], row["receipt"]) == ("script", "reported")
+
+
+@pytest.mark.ruling("R42")
+def test_at_a_gateway_that_takes_no_notes_an_approval_is_as_before(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
+    far.loop.call(lambda: setattr(far.me.participant.client, "extension", {}))
+    pending = lab.join("bot").call("notebook/add", a=1, b=2)
+    eventually(lambda: [one for one in far.decisions.pending() if one.id == pending.id])
+    approve(far, pending.id)
+    assert str(pending.result(10)) == "3"
     [one] = lab.log.verify().consents.elsewhere
-    assert (one.proposal, one.why) == (pending.id, "it has no receipt")
+    assert (one.proposal, one.sender, far.faults) == (pending.id, "human", [])
+    assert lab.log.verify().ok

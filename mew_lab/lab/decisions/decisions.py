@@ -38,6 +38,7 @@ from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
+from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, write_value
@@ -46,12 +47,14 @@ __all__ = ["HumanDecisions"]
 
 Note = Callable[[str, dict[str, Any]], None]
 MOST_NAMED = 3
+MAX_REPORTED = 200  # characters of the name or text of a policy
 
 
 class HumanDecisions(CardQueue):
     """The decisions of one human; implements `cards.Decisions`.
 
-    `note(event, detail)` writes the decision and its author into the journal before anything is sent.
+    `note(event, detail)` writes the decision and its author into the journal before anything is sent. Where `reports()`,
+    that journal is not the gateway's: then an approval is reported to the gateway, too (R42).
     `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means,
     `folders(participant)` the folders that a person gave to it. `fault` receives a sentence about each failure of a
     policy.
@@ -63,6 +66,7 @@ class HumanDecisions(CardQueue):
         *,
         loop: LoopThread,
         note: Note,
+        reports: Callable[[], bool] = lambda: False,
         annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
         logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
@@ -73,6 +77,7 @@ class HumanDecisions(CardQueue):
         self._fault = fault
         self._loop = loop
         self._note = note
+        self._reports = reports
         self._policy: Policy | None = None
         self.alike = AlikeCalls(clock=clock)
 
@@ -266,6 +271,7 @@ class HumanDecisions(CardQueue):
                     request_id=id,
                     rows=rows,
                     despite=tuple(despite),
+                    receipt=_receipt(by, policy, typed) if self._reports() else None,
                 )
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
@@ -400,3 +406,11 @@ class HumanDecisions(CardQueue):
             return None
         proposer, to = self._logical(card.proposer), tuple(map(self._logical, card.to))
         return self.alike.find(proposer, to, payload, warnings=card.warnings)
+
+
+def _receipt(by: str, policy: Policy | None, typed: str) -> dict[str, Any]:
+    """How a decision was made, for the gateway of a space elsewhere."""
+    if policy:
+        named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
+        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named}
+    return {"how": "typed", "by": by, "typed": typed[:64]} if typed else {"how": "click", "by": by}

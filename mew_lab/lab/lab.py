@@ -81,8 +81,8 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents allow_sampling answer approve ask bridge call chat decide down enrol granting history join join_line "
-    "leave log me name proposals propose questions reject report save seat seats send serve_mcp set_roots space status "
-    "timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
+    "leave log me name proposals propose questions reject report resolve save seat seats send serve_mcp set_roots space "
+    "status timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
 )
 
 
@@ -614,6 +614,46 @@ class Lab(metaclass=_NamesOnly):
         """Withdraws a proposal of one of this process's seats, given by its Pending or its id."""
         id = proposal.id if isinstance(proposal, Pending) else proposal
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
+
+    def resolve(self, call: str | Pending, *, happened: bool, note: str = "") -> Note:
+        """Records what you found out about a call whose outcome is unknown; it is in your name, with your note.
+
+        Args:
+            call: Its Pending, or the id of the request or of the proposal.
+            happened: Whether the call took effect.
+            note: What you found out, and how; at most 1000 characters.
+
+        Raises:
+            MewError: There is no such call, its outcome is known, or you may send no request to its target.
+
+        Spec: rulings R35, R42.
+        """
+        id = call.id if isinstance(call, Pending) else call
+        if not isinstance(happened, bool):
+            raise MewError(f"Cannot resolve {id[:80]!r}: happened is True or False, and not {happened!r:.40}")
+
+        async def record() -> Note:
+            me = self.me.participant
+            calls = me.ledger.calls
+            proposal = calls.proposals.get(id)
+            sent = proposal.request if proposal is not None else None
+            request = calls.requests.get(id if sent is None else sent.id)
+            if request is None:
+                raise MewError(
+                    f"Cannot resolve {id[:80]!r}: no call with this id is known here; lab.log.requests() lists them"
+                )
+            state: str = request.state
+            if state not in ("unknown", "resolved"):
+                raise MewError(
+                    f"Cannot resolve {id[:80]!r}: its outcome is not unknown, it is {state}; only an unknown one is open"
+                )
+            if not await me.report_outcome(request.id, request.to, happened=happened, note=note):
+                detail = {"about": "resolution", "request": request.id, "to": list(request.to)}
+                self._note("reported", {**detail, "happened": happened, "note": note})
+            found = "it happened" if happened else "it did not happen"
+            return Note(f"Recorded in your name, {self.me.name}: {found}")
+
+        return self._run(record(), f"resolving {id[:80]!r}")
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""

@@ -21,7 +21,7 @@ from mew_lab.protocol.covers import covers, possesses
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.permit import Capability
-from mew_lab.space.events import Record, outline
+from mew_lab.space.events import OWN_MESSAGE, Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
@@ -118,6 +118,8 @@ class Audit(NamedTuple):
             lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
             if known:
                 lines.append(f"its outline is {known}; the SHA-256 of the whole is {_readable(known.sha256)}")
+        elif record.detail == OWN_MESSAGE:
+            lines.append("accepted without a permission, because it ends messages of its own sender alone")
         elif self.right is not None:
             lines.append(f"accepted, because {record.participant} held {self.right}")
         lines += map(str, self.grants)
@@ -221,7 +223,7 @@ def audit_match(matches: RecordMatches, history: StateHistory) -> Audit:
         JournalError: when there is none.
     """
     record, cause = matches.choose()
-    accepted = record.verdict == "accepted" and record.raw is not None
+    accepted = record.verdict == "accepted" and record.raw is not None and record.detail != OWN_MESSAGE
     right = AuditedRight.of(record) if accepted else None
     places = list(matches.others)
     if record.seq in places:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from mew_lab.log.line import read_members
 from mew_lab.space.events import REPORTED, Record
 
-__all__ = ["DECIDED", "REPORTED", "DecisionNote", "read_decision_note"]
+__all__ = ["DECIDED", "DecisionNote", "read_decision_note"]
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""

@@ -41,7 +41,7 @@ from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
-from mew_lab.log.decision_note import DECIDED, REPORTED, DecisionNote, read_decision_note
+from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
@@ -51,7 +51,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.families import family_index
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
-from mew_lab.space.events import Record
+from mew_lab.space.events import OWN_MESSAGE, REPORTED, Record
 
 __all__ = [
     "ChatMessageRow",
@@ -618,7 +618,8 @@ _SETTLED: Final[Mapping[str, Callable[[LedgerPass, Any], bool] | None]] = {
 
 def _may_be_granted(record: Record) -> bool:
     """Whether a message may have passed by a grant that its record does not name."""
-    return not record.pattern or lacks(record, GRANT) or lacks(record, SOURCE)
+    unknown = not record.pattern and record.detail != OWN_MESSAGE
+    return unknown or lacks(record, GRANT) or lacks(record, SOURCE)
 
 
 def whole_number(value: object) -> int | None:

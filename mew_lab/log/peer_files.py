@@ -27,7 +27,7 @@ from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.space.core import Space
-from mew_lab.space.events import LOG_SINK, Deliver, Record, outline
+from mew_lab.space.events import LOG_SINK, OWN_MESSAGE, Deliver, Record, outline
 from mew_lab.space.turn import Turn
 
 __all__ = ["DECISIONS", "HISTORY", "JournalLines", "PeerFiles", "PeerLines"]
@@ -181,6 +181,8 @@ class PeerFiles:
         allowed = record.verdict == "accepted"
         member = space.state.members.get(record.participant)
         if member is None or not (allowed or record.code == "capability_violation"):
+            return
+        if record.detail == OWN_MESSAGE:
             return
         transport = _transport(record)
         correlation = came.get("correlation_id")

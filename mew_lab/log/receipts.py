@@ -37,7 +37,7 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.decision_note import DECIDED, REPORTED, DecisionNote, read_decision_note
+from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
@@ -46,7 +46,7 @@ from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
-from mew_lab.space.events import Record
+from mew_lab.space.events import REPORTED, Record
 
 __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "read_receipt"]
 

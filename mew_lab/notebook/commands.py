@@ -348,6 +348,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: default no_longer_needed.",
         ),
+        "resolve": Command(
+            "records what you found out about a call whose outcome is unknown",
+            "ID (--happened | --not-happened) [NOTE]",
+            (
+                CommandOption("ID", "the id of the request or of the proposal", "call"),
+                CommandOption("--happened", "the call took effect", "", {"action": "store_true"}),
+                CommandOption("--not-happened", "the call took no effect", "", {"action": "store_true"}),
+            ),
+            tail="text",
+            either=("--happened", "--not-happened"),
+            note="NOTE: what you found out, and how. It is recorded in your name.",
+        ),
         "questions": Command("shows what MCP servers ask you"),
         "answer": Command(
             "answers a question of an MCP server, once its text was shown",
@@ -418,7 +430,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Start": ("up", "down", "connect", "use", "status", "help"),
         "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
-        "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "history"),
+        "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
         "Log": ("log", "diagnose", "save", "report"),
     }

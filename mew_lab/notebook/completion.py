@@ -211,6 +211,12 @@ def _proposals() -> Iterable[str]:
     return [str(row[0]) for row in _current().proposals()]
 
 
+def _unknown_calls() -> list[str]:
+    """The requests whose outcome is unknown."""
+    calls = _current().me.participant.ledger.calls.requests
+    return [request.id for request in calls if str(request.state) == "unknown"]
+
+
 def _questions() -> Iterable[str]:
     return [question.id for question in _current().asked.pending()]
 
@@ -229,6 +235,7 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "model": lambda: ["offline"],
     "participant": _participants,
     "profile": _profiles,
+    "call": _unknown_calls,
     "proposal": _proposals,
     "question": _questions,
     "seat": lambda: list(_current().seats),

@@ -267,6 +267,14 @@ def withdraw(options: Namespace, tail: Any) -> object:
     return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
 
 
+def resolve(options: Namespace, tail: Any) -> object:
+    if not (options.happened or options.not_happened):
+        raise UsageError(
+            f"%mew resolve: say whether it happened; write %mew resolve {COMMANDS['resolve'].usage}"
+        )
+    return _lab().resolve(options.id, happened=options.happened, **({"note": tail} if tail else {}))
+
+
 def questions(options: Namespace, tail: Any) -> object:
     return _lab().questions()
 

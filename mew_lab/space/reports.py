@@ -111,7 +111,7 @@ def _check(turn: Turn, event: Reported, note: Mapping[str, Any]) -> None:
         raise held
     if note["about"] == RECEIPT:
         taken = state.handle(note["request"])
-        if taken is None or taken.participant != member.name or taken.lasting:
+        if taken is None or taken.participant != member.name or taken.lasting or taken.proposal:
             raise Refusal(
                 "not_yours",
                 f"{note['request'][:80]!r} is no accepted request of {member.name}; a receipt is taken for one's own "

@@ -328,6 +328,8 @@ def test_before_up_each_sub_command_says_how_to_begin(
         ("%mew tools nobody", "nobody"),
         ("%mew approve nothing", "there is no proposal"),
         ("%mew withdraw nothing", "Cannot withdraw"),
+        ("%mew resolve nothing --happened", "no call with this id is known here"),
+        ("%mew resolve nothing", "say whether it happened"),
         ("%mew chat --as nobody hello", "nobody"),
         ("%mew use nowhere", "There is no lab 'nowhere'"),
         ("%mew bridge x -- /no/such/program", "/no/such/program"),

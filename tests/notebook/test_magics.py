@@ -136,6 +136,11 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
     ("reject p-1", ("reject", "p-1", {})),
     ("withdraw p-1", ("withdraw", "p-1", {})),
+    ("resolve q-1 --happened", ("resolve", "q-1", {"happened": True})),
+    (
+        "resolve q-1 --not-happened the file is not there",
+        ("resolve", "q-1", {"happened": False, "note": "the file is not there"}),
+    ),
     ("undo", ("undo", {})),
     ("history", ("history", {})),
     *((name, (name,)) for name in PARTS),

@@ -702,7 +702,8 @@ class Log:
         """Sentences on lines that could not be read and messages that are not known; reads files that have no index."""
         if self._faults is None:
             self._count()
-        return (*(self._faults or ()), *_report_unknown(self._unknown))
+        bare = () if self._contents else ("the contents of its messages are not recorded",)
+        return (*(self._faults or ()), *bare, *_report_unknown(self._unknown))
 
     def __len__(self) -> int:
         if self._envelopes is None:

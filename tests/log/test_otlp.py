@@ -385,7 +385,10 @@ def test_spans_of_other_programs_and_broken_lines_are_reported(tmp_path: Path) -
         file.write("\n".join(["{broken", *map(json.dumps, odd)]) + "\n")
     again = open_log(path)
     assert [message["id"] for message in again] == ["a"]
-    assert again.faults == ("out.json: 4 lines could not be read; the first: line 2 is not a whole record",)
+    assert again.faults == (
+        "out.json: 4 lines could not be read; the first: line 2 is not a whole record",
+        "the contents of its messages are not recorded",
+    )
 
 
 def test_a_receiver_that_is_away_refuses_or_rejects_is_told(receiver: Receiver, tmp_path: Path) -> None:

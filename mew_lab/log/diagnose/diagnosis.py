@@ -42,6 +42,7 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
+from mew_lab.log.entries import PAYLOAD, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
@@ -182,6 +183,8 @@ class DiagnosisPass:
             self._on_event(record)
             return
         self._seq = record.seq
+        if lacks(record, PAYLOAD):  # what is wrong with it would be that of the log
+            return
         if entry.refused:
             for refusal in self._refusals:
                 refusal(record, entry, self.places)

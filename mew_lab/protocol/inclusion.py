@@ -75,11 +75,11 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     The empty string is returned only where no other fits, as a kind or a name is never empty. The search is charged to
     `meter`, as some globs take too long: OverBudget is raised to the owner of the meter.
     """
-    tracks = [_Track.of(word) for word in inside if not isinstance(word, Negation)]
+    tracks = [_GlobTrack.of(word) for word in inside if not isinstance(word, Negation)]
     tracks += [
-        _Track.of(word.inner, released_by=word.guard) for word in outside if isinstance(word, Negation)
+        _GlobTrack.of(word.inner, released_by=word.guard) for word in outside if isinstance(word, Negation)
     ]
-    tracks = tracks or [_Track.of(ANY_STRING)]
+    tracks = tracks or [_GlobTrack.of(ANY_STRING)]
     none_of: list[Plain] = [_unguarded(word.inner) for word in inside if isinstance(word, Negation)]
     meter.spend(len(outside) // 2)
     for word in outside:
@@ -137,7 +137,7 @@ def find(inside: Sequence[Word], outside: Sequence[Word] = (), *, meter: Meter) 
     return "" if only_empty else None
 
 
-def _all_end(tracks: Sequence[_Track], at: Sequence[tuple[int, int]], place: int, harm: int) -> bool:
+def _all_end(tracks: Sequence[_GlobTrack], at: Sequence[tuple[int, int]], place: int, harm: int) -> bool:
     for track, some in zip(tracks, at, strict=True):  # noqa: SIM110 — a generator would cost more than the check
         if not track.ends(some, place, harm):
             return False
@@ -160,7 +160,7 @@ def _harm(place: int, character: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Track:
+class _GlobTrack:
     """A glob to be matched. Its states are pairs of one position and of whether the present segment is spelled out
     there, both as bits of the automaton.
 
@@ -173,7 +173,7 @@ class _Track:
     released_by: int
 
     @classmethod
-    def of(cls, word: Plain, *, released_by: int = 0) -> _Track:
+    def of(cls, word: Plain, *, released_by: int = 0) -> _GlobTrack:
         guard = 0 if released_by else _guard(word)
         tokens = tuple(token for token in word.tokens if token not in ("*", "**"))
         return cls(Automaton.of([(word.tokens, guard)]), tokens, guard, released_by)
@@ -208,7 +208,7 @@ class _Alphabet:
     """The guard for which something unsafe helps a text to escape what is avoided."""
 
     @classmethod
-    def of(cls, tracks: Sequence[_Track], avoided: Automaton) -> _Alphabet:
+    def of(cls, tracks: Sequence[_GlobTrack], avoided: Automaton) -> _Alphabet:
         used = {token for track in tracks for token in track.tokens} | avoided.wants.keys()
         guard = GUARD_PATH if avoided.paths else min(avoided.guarded, 1)
         escapes = max(guard, *(track.released_by for track in tracks), 0)
@@ -218,7 +218,7 @@ class _Alphabet:
         return cls(_fresh(used), control, escapes)
 
     def at(
-        self, tracks: Sequence[_Track], at: Sequence[tuple[int, int]], place: int, kept_safe: int
+        self, tracks: Sequence[_GlobTrack], at: Sequence[tuple[int, int]], place: int, kept_safe: int
     ) -> Iterable[str]:
         """The characters to try: one that no pattern names, those that are named at these positions, the slash, and
         those that are unsafe where a wildcard may match them. Characters that are named elsewhere only help the

@@ -124,7 +124,7 @@ class OwnCapabilities:
                 gateway would give it as an open one.
         """
         capabilities = tuple(capabilities)
-        self.require_closed(capabilities)
+        self.check_extensions(capabilities)
         payload: dict[str, Any] = {
             "recipient": recipient,
             "capabilities": [dict(pattern) for pattern in capabilities],
@@ -142,7 +142,7 @@ class OwnCapabilities:
             payload["max_uses"] = max_uses
         return self._sender.complete("capability/grant", payload, to=recipient)
 
-    def require_closed(self, capabilities: Iterable[Mapping[str, Any]]) -> None:
+    def check_extensions(self, capabilities: Iterable[Mapping[str, Any]]) -> None:
         """Checks that the gateway knows closed capabilities, where one of these is closed.
 
         Raises:

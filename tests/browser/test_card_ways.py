@@ -113,6 +113,66 @@ def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
     assert book.page.errors == []
 
 
+PLAIN = """%load_ext mew_lab
+import mew_lab, json
+from mew_lab.space import membership
+membership.PATTERNS = ()  # as another gateway, which does not know closed permissions
+lab = mew_lab.up(journal=None)
+@lab.tool
+def write_note(path: str, force: bool = False) -> str:
+    "Writes a note."
+    return path
+bot = lab.join("bot", can="proposer")
+lab.tools();
+"""
+
+
+@pytest.mark.ruling("R34")
+def test_where_the_gateway_ignores_nothing_else_a_card_approves_alike_calls_or_asks_once_more(
+    notebook: Callable[..., Notebook],
+) -> None:
+    first = "p = bot.call('notebook/write_note', {'path': 'a'})"
+    alike = (
+        "r = bot.call('notebook/write_note', {'path': 'a'})\n"
+        "r.result(10); print(r.kind, len(lab.proposals()))\n"
+        "q = bot.call('notebook/write_note', {'path': 'a', 'force': True}); print(len(lab.proposals()))"
+    )
+    wire = "print('x-closed' in json.dumps([r.raw for r in lab.log.held]), len(lab.granting.given))"
+    book = notebook([PLAIN, "lab.view.approvals", first, alike, wire])
+    for index in range(3):
+        book.run(index)
+    card = book.area(1).locator("li.mew-card:not(.mew-past)")
+
+    def open_face() -> None:
+        book.click(armed(book, card.locator("button.mew-allow")))
+        choose(card, "Approve and allow…")
+        card.locator("pre.mew-pattern").wait_for()
+
+    open_face()
+    assert card.get_by_label("approve alike calls in this lab").is_checked()
+    assert "These arguments and no others." in card.inner_text()
+    assert "have these calls approved in this lab" in card.inner_text()
+    card.get_by_label("How long, or how often").select_option("10 uses")
+    book.page.until(lambda: "(10 uses)" in card.locator(".mew-offer").inner_text(), "the limit")
+    book.click(armed(book, card.locator("button.mew-confirm")))
+    book.page.until(lambda: card.count() == 0, "the card to be decided")
+    assert book.run(3).text(3).split() == [ASKS, "0", "1"]
+
+    # The other one goes out open, and only after a second press that says so.
+    card.first.wait_for()
+    open_face()
+    card.get_by_label("only these values, and any others beside them").click()
+    aware = card.get_by_role("button", name="This gateway ignores 'nothing else'")
+    aware.wait_for()
+    assert card.locator("button.mew-confirm").get_attribute("aria-disabled") == "true"
+    book.click(aware)
+    book.page.until(lambda: aware.count() == 0, "the answer to the second press")
+    book.click(armed(book, card.locator("button.mew-confirm")))
+    book.page.until(lambda: card.count() == 0, "the second card to be decided")
+    assert book.run(4).text(4).split() == ["False", "1"]
+    assert book.page.errors == []
+
+
 @pytest.mark.slow
 def test_a_card_leads_to_its_message_its_reasoning_and_its_exchange(
     notebook: Callable[..., Notebook],

@@ -425,7 +425,7 @@ async def invite(
     payload: dict[str, Any] = {"participant_id": name}
     if capabilities is not None:
         capabilities = tuple(capabilities)
-        inviter.rights.require_closed(capabilities)
+        inviter.rights.check_extensions(capabilities)
         payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
     if reason:
         payload["reason"] = reason

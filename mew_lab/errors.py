@@ -14,6 +14,9 @@ MewError
 ├─ ConnectionLost           .clean
 ├─ NotAdmitted              .space .close_code    token unknown or revoked, id taken, …
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
+│   ├─ StillRunning                               the caller's time is over, the call goes on
+│   └─ OutcomeUnknown           .data             it was sent; whether it took effect is not known
+│       └─ OutcomeLost (also ConnectionLost)      the caller's own connection ended meanwhile
 ├─ ConfigError              .path .key
 ├─ ModelFailed              .model .status .retry_after_s   a model gave no reply
 ├─ NotApproved              .code                 the proposal was not shown in full
@@ -50,6 +53,8 @@ __all__ = [
     "NoSuchRow",
     "NotAdmitted",
     "NotApproved",
+    "OutcomeLost",
+    "OutcomeUnknown",
     "ProposalEnded",
     "ProposalRejected",
     "ProposalWithdrawn",
@@ -57,6 +62,7 @@ __all__ = [
     "Refused",
     "RemoteProtocolError",
     "ReplayMismatch",
+    "StillRunning",
     "ToolFailed",
 ]
 
@@ -184,6 +190,31 @@ class NoReply(MewError, TimeoutError):
         super().__init__(message)
         self.after_s = after_s
         self.waiting_for = waiting_for
+
+
+class StillRunning(NoReply):
+    """The caller's `timeout` ended its wait for a call; the call goes on, and its answer is recorded. Spec: R35."""
+
+
+class OutcomeUnknown(NoReply):
+    """A call was sent, and whether it took effect is not known; `data` is that of the executor's error. Spec: R35."""
+
+    def __init__(
+        self, message: str, *, after_s: float = 0.0, waiting_for: str = "", data: Any = None
+    ) -> None:
+        super().__init__(message, after_s=after_s, waiting_for=waiting_for)
+        self.data = data
+
+
+class OutcomeLost(OutcomeUnknown, ConnectionLost):
+    """The caller's own connection ended while its call was out. Also a ConnectionLost. Spec: R35."""
+
+    def __init__(
+        self, message: str, *, after_s: float = 0.0, waiting_for: str = "", close_code: int | None = None
+    ) -> None:
+        super().__init__(message, after_s=after_s, waiting_for=waiting_for)
+        self.clean = False
+        self.close_code = close_code
 
 
 class ConfigError(MewError):

@@ -35,6 +35,7 @@ __all__ = ["OfflineModel"]
 
 SELF = "I am the offline model of mew_lab: rules, not a language model."
 UNKNOWN = 0.3  # the weight of a word that no tool has: it is often a value
+_LOST = "outcome unknown:"  # how an observation begins of a call that was sent and got no true answer
 FITS = 0.4  # share of the clause's words, weighed by how rare they are, that a tool must have
 MAX_TOOLS, MAX_CLAUSES, MAX_LISTED, MAX_VALUES = 200, 12, 40, 100
 MAX_TOLD, MAX_GATHERED, MAX_SEEN = 300, 2000, 20_000  # characters
@@ -488,12 +489,15 @@ def _is_refusal(observation: str) -> bool:
 
 
 def _is_failure(call: MadeCall) -> bool:
-    return call.observation.lstrip()[:5].lower() == "error"
+    """Whether a call did not certainly succeed."""
+    return call.observation.lstrip().lower().startswith(("error", _LOST))
 
 
 def _quote_answer(call: MadeCall, clause: str = "") -> str:
     """The answer of a tool as one sentence that ends with the tool's name; by its shape, whatever the tool."""
     text = call.observation.strip()
+    if text.lower().startswith(_LOST):
+        return _join_lines(text[len(_LOST) :].strip())
     if _is_failure(call):
         verb = "was refused" if _is_refusal(text) else "failed"
         return f"{call.name} {verb}: {_join_lines(text.removeprefix('Error:').strip())}"

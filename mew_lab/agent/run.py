@@ -39,7 +39,7 @@ from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
 from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Think, Thought, next_move
 from mew_lab.agent.trace import Trace
-from mew_lab.errors import MewError, ModelFailed
+from mew_lab.errors import MewError, ModelFailed, OutcomeUnknown, StillRunning
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
@@ -71,6 +71,7 @@ Gate = Callable[[str, Mapping[str, Any] | None], str]
 Asks = Callable[[str, Mapping[str, Any]], bool]
 
 ERROR = "Error: "
+UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
 MAX_CALLS = 32  # of one step at a time: a participant answers a limited number of requests at once
@@ -568,7 +569,8 @@ async def execute_tool_call(
             if not is_paused(fault):
                 if open_call is not None:
                     on_end(open_call.id, None)
-                return abridge(mask(f"{ERROR}{fault}"), limit)
+                sent = isinstance(fault, OutcomeUnknown | StillRunning)
+                return abridge(mask(f"{UNKNOWN if sent else ERROR}{fault}"), limit)
         except Exception as fault:  # a custom model may return arguments that are no JSON
             return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
         await ready_to_send(participant)  # nothing was done: the call is repeated after the pause

@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.bridge.process import MAX_LINE
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 
@@ -66,7 +67,8 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as fault:
-            return self._failed(f"cannot be reached: {_reason(fault)}")
+            unsent = isinstance(fault, httpx2.ConnectError | httpx2.ConnectTimeout)
+            return self._failed(f"cannot be reached: {_reason(fault)}", unknown=not unsent)
         kind = response.headers.get("content-type", "").lower()
         if response.status_code == 404 and "mcp-session-id" in request.headers:
             self._server.fault = "has ended the session"
@@ -74,10 +76,10 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         elif response.status_code >= 400 and not kind.startswith("application/json"):
             await response.aclose()
             code = response.status_code
-            return self._failed(f"answered with HTTP {code}{ADVICE.get(code, '')}", code)
+            return self._failed(f"answered with HTTP {code}{ADVICE.get(code, '')}", code, unknown=code >= 500)
         elif response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return self._failed("compressed its answer, and was asked not to", 502)
+            return self._failed("compressed its answer, and was asked not to", 502, unknown=True)
         else:
             self._server.fault = ""
         session = request.method == "GET" and self._server.transport == "sse"
@@ -86,12 +88,15 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         response.stream = _Body(response.stream, limit, self._at_end if session else None)
         return response
 
-    def _failed(self, how: str, status: int = 503) -> httpx2.Response:
+    def _failed(self, how: str, status: int = 503, *, unknown: bool) -> httpx2.Response:
+        """The answer in place of one; `unknown` where the server may have got the request and carried it out (R35)."""
         self._server.fault = one_line(mask(how), 300)
-        error = {
+        error: dict[str, Any] = {
             "code": UNREACHABLE,
             "message": f"The MCP server {self._server.command_line} {self._server.fault}",
         }
+        if unknown:
+            error["data"] = {"code": OUTCOME_UNKNOWN}
         return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
 
     async def aclose(self) -> None:

@@ -25,12 +25,14 @@ from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.ledger.unknown_calls import has_effect
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
-from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
+from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError, unknown_outcome_error
 from mew_lab.settings.environment import state_folder
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ CAPABILITIES: Mapping[str, frozenset[str]] = {
 LOGGED = "notifications/message"
 UPDATED = "notifications/resources/updated"
 ENDED = -32000
+CLOSED = (-32000, "Connection closed")  # code and message of the library where the session ended
 SETTLE = 1.0  # seconds for sending the last answers
 MINUTE = 60.0  # seconds
 PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
@@ -182,6 +185,10 @@ class McpBridge:
         """The process id of the server; 0 before its start, and for one at a URL."""
         return self._run.server.pid
 
+    def hints_of(self, tool: str) -> Mapping[str, Any]:
+        """The annotations that the server gave of a tool; empty where it gave none."""
+        return self.annotations.get(tool, {})
+
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
 
@@ -241,7 +248,7 @@ class McpBridge:
 
         Raises:
             RpcError: the error of the server; -32601 for a method that is not passed on; -32000 when the server has
-                ended.
+                ended; `outcome_unknown` where it ended or gave no correct answer after it got a call (R35).
         """
         if method == "ping":
             return {}
@@ -251,16 +258,31 @@ class McpBridge:
         if method == "initialize":
             return _passed_on(session.initialized)
         own, on_progress = self._with_progress(params)
+        if run.ended.is_set():  # nothing was sent
+            raise RpcError(ENDED, await self._describe_end(run))
         try:
             if method in self._own:
                 await self._own[method](session, params)
                 return {}
             with self._requests.during(ASKED.get(), method):
                 return await session.request(method, own, on_progress=on_progress)
-        except RpcError:
-            if not run.ended.is_set():
+        except RpcError as fault:
+            if run.ended.is_set() and (fault.code, fault.message) == CLOSED:
+                why = await self._describe_end(run)
+                lost, ended = f"{why}, after it got the call", RpcError(ENDED, why)
+            elif unknown_outcome({"error": fault.payload()}):
+                lost, ended = fault.message, RpcError(fault.code, fault.message)
+            else:
+                raise  # the error that the server gave
+            raise (unknown_outcome_error(lost) if has_effect(method) else ended) from None
+        except (RuntimeError, ValueError) as fault:
+            if not has_effect(method):
                 raise
-            raise RpcError(ENDED, await self._describe_end(run)) from None
+            logger.warning(
+                "%s gave an answer that MCP does not have: %s", self.name, one_line(str(fault), 200)
+            )
+            why = f"the MCP server of participant {self.name} gave a malformed answer"
+            raise unknown_outcome_error(why) from None
 
     def _with_progress(self, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], OnProgress | None]:
         """The params for the server, and what relays its progress to the requester; None where none is wanted.

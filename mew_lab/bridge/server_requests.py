@@ -20,12 +20,13 @@ Spec: §3.1, MCP 2025-11-25 and 2026-07-28 (elicitation, sampling, roots, input_
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mew_lab.errors import ConfigError, MewError, NoReply, ProtocolError, ToolFailed
+from mew_lab.errors import ConfigError, MewError, NoReply, OutcomeUnknown, ProtocolError, ToolFailed
 from mew_lab.protocol.elicitation import (
     ASKED_AS,
     CREATE_MESSAGE,
@@ -57,6 +58,7 @@ MAX_OF_A_CALL = 20
 MAX_CALLS = 20  # that a question names
 MAX_QUESTION = 256 * 1024  # characters
 ANSWER_WITHIN = 3600.0  # seconds
+LATE = 60.0  # seconds
 DECLINED = -1  # the code of MCP for a sampling request that a person rejects
 
 
@@ -168,6 +170,8 @@ class ServerRequests:
                 if refusal.code == METHOD_NOT_FOUND:
                     continue  # no person, or one who has not decided this call herself
                 raise _Unanswered(why, action="decline") from None
+            except OutcomeUnknown as unclear:  # no correct answer, or the person left
+                raise _Unanswered(str(unclear), action="cancel") from None
             except NoReply as silence:
                 why = str(silence)
                 if silence.after_s == 0:  # the person is not here
@@ -194,17 +198,21 @@ class ServerRequests:
             [person],
             {"method": method, "params": {**own, "_meta": {ASKED_AS: role}}},
             what=f"{method} of {person}",
-            timeout=self._answer_within,
+            timeout=self._answer_within + LATE,  # the limit below comes first, and tells the person
             kind="mcp/request",
             about=[call.id for call in calls[-MAX_CALLS:]],
         )
         self._open[question] = frozenset(call.id for call in calls)
         try:
-            return await question
+            async with asyncio.timeout(self._answer_within):
+                return await question
         except NoReply:
             if question in self._ended:
                 raise _Unanswered(self._ended[question], action="cancel") from None
             raise
+        except TimeoutError:
+            why = f"{person} did not answer {method} within {self._answer_within:g} s"
+            raise _Unanswered(why, action="cancel") from None
         finally:
             if not question.done:  # the server, or the caller, has cancelled it
                 self._end(question, "it was cancelled")

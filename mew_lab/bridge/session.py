@@ -28,7 +28,7 @@ from mew_lab.bridge.process import ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import answer_fault
+from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
@@ -528,9 +528,8 @@ def _failed_answer(line: bytes) -> types.JSONRPCError | None:
     if not fault and "result" in answer and not isinstance(answer["result"], dict):
         fault = "has a result that is no object"
     fault = fault or "is no response of JSON-RPC 2.0"
-    error = types.ErrorData(
-        code=INTERNAL_ERROR, message=f"The MCP server sent a malformed answer: it {fault}"
-    )
+    message = f"The MCP server sent a malformed answer: it {fault}"
+    error = types.ErrorData(code=INTERNAL_ERROR, message=message, data={"code": OUTCOME_UNKNOWN})
     return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
 
 

@@ -21,10 +21,12 @@ __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
 HELP = """\
 TEXT                            sends a chat message to all participants
 {"kind": …}                     sends this message as JSON
-/approve ID [digest=D] [PARTICIPANT]  approves a proposal: the first time shows its card, the second approves it;
+/approve ID [digest=D] [despite=WHAT] [PARTICIPANT]
+                                approves a proposal: the first time shows its card, the second approves it;
                                 or at once with the first 8 characters of the shown digest;
-                                PARTICIPANT is the target of a proposal that names none;
-                                despite=rejected approves what a participant has rejected
+                                despite=rejected approves what a participant has rejected, despite=unknown a repeat of
+                                a call of which nobody knows whether it took effect;
+                                PARTICIPANT is the target of a proposal that names none
 /reject ID [REASON]             rejects a proposal
 /withdraw ID [REASON]           withdraws your own proposal
 /propose PARTICIPANT/TOOL JSON  proposes a tool call

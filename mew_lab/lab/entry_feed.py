@@ -62,7 +62,7 @@ class _Audience:
         self.followers: tuple[Follower, ...] = ()
         self.calls: CallLedger | None = None
         self.first = 0
-        self._concerned: dict[str, tuple[tuple[Follower, CallFollower | None], ...]] = {}  # by kind
+        self._concerned: dict[str, tuple[tuple[Follower | None, CallFollower | None], ...]] = {}  # by kind
 
     def add(self, follower: Follower, first: int) -> None:
         """Adds a follower; the next entry that it gets is number `first`."""
@@ -100,18 +100,21 @@ class _Audience:
             if len(self._concerned) >= MOST_KINDS:  # any participant may invent kinds
                 self._concerned.clear()
             concerned = tuple(
-                (follower, follower if isinstance(follower, CallFollower) else None)
+                (follower if takes else None, follower if isinstance(follower, CallFollower) else None)
                 for follower in self.followers
-                if entry.kind.startswith(getattr(follower, "kinds", ("",)))
+                # The leave of a participant changes calls, too, whichever envelopes their follower takes.
+                if (takes := entry.kind.startswith(getattr(follower, "kinds", ("",))))
+                or (entry.kind in CALL_KINDS and isinstance(follower, CallFollower))
             )
             self._concerned[entry.kind] = concerned
         for follower, reader in concerned:
             try:
                 if changes and reader is not None and calls is not None:
                     reader.take_changes(changes, calls)
-                follower.take(entry)
+                if follower is not None:
+                    follower.take(entry)
             except Exception:
-                logger.exception("%s: envelope %d was left out", type(follower).__name__, entry.seq)
+                logger.exception("%s: envelope %d was left out", type(follower or reader).__name__, entry.seq)
 
 
 class _Backlog:

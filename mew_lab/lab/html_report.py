@@ -35,6 +35,7 @@ from mew_lab.log.log import Log
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
@@ -243,12 +244,16 @@ def _section(
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
+_APPROVED = ("answered", "fulfilled", "unknown", "resolved")
+
+
 def _facts(log: Log, session: _Session, me: str) -> _Html:
     began, ended = session.first, session.last
     zone = f"{_local(ended):%Z}" if ended else ""
-    decided = [call for call in session.proposals() if call.state in ("answered", "fulfilled")]
+    decided = [call for call in session.proposals() if call.state in _APPROVED]
     rejected = [call for call in session.proposals() if call.was_rejected]
     failed = sum(call.failed for call in session.requests())
+    unknown = sum(call.state == "unknown" for call in session.requests())
     facts = [
         (
             "Time",
@@ -257,7 +262,11 @@ def _facts(log: Log, session: _Session, me: str) -> _Html:
         ("Seen by", f"{me} ({log.vantage})" if me else log.vantage),
         ("Messages", count_of(session.count, "message")),
         ("Decisions", f"{len(decided)} approved, {len(rejected)} rejected"),
-        ("Calls", f"{count_of(len(session.requests()), 'call')}, {failed} failed"),
+        (
+            "Calls",
+            f"{count_of(len(session.requests()), 'call')}, {failed} failed"
+            + (f", {unknown} with an unknown outcome" if unknown else ""),
+        ),
     ]
     return _tag("dl", *(part for key, value in facts for part in (_tag("dt", key), _tag("dd", value))))
 
@@ -288,7 +297,7 @@ def _decider(call: Proposal, card: Card | None, me: str) -> str:
 
 
 def _decision(call: Proposal, card: Card | None, me: str) -> _Html:
-    if call.state in ("answered", "fulfilled"):
+    if call.state in _APPROVED:
         word, css = "Approved", "good"
         at = call.request.t if call.request is not None else 0.0
     elif call.was_rejected:
@@ -325,12 +334,17 @@ def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, 
     return _tag("td", *inside, css="what")
 
 
-def _result(response: Entry | None, *, failed: bool, waiting: str) -> _Html:
+def _result(call: Request | Proposal, *, waiting: str) -> _Html:
+    response = call.response
+    lost = call.state in ("unknown", "resolved")
+    found = f" It {call.resolution}." if call.resolution is not None else ""
     if response is None:
-        return _tag("td", waiting, css="who")
+        return _tag("td", f"{SENT_UNKNOWN}{found}" if lost else waiting, css="who")
     payload = response.payload
     value = payload.get("error") if "error" in payload else payload.get("result")
-    word = _tag("b", "Failed" if failed else "Done", css="bad" if failed else "good")
+    word = _tag("b", "Failed" if call.failed else "Done", css="bad" if call.failed else "good")
+    if lost:
+        word = _tag("b", f"{SENT_UNKNOWN}{found}", css="bad")
     said = one_line(describe(response.kind, payload), 160)
     return _tag("td", word, _tag("details", _tag("summary", said), _json(value)), css="who")
 
@@ -348,7 +362,7 @@ def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> _Html:
                 _when(call.entry.t),
                 _call_cell(call.sender, call.to, call.tool or call.method, call.payload),
                 _decision(call, cards.get(call.id), me),
-                _result(call.response, failed=call.failed, waiting=waiting),
+                _result(call, waiting=waiting),
             )
         )
         if call.id in drawn and (picture := _diagram(session, call)):
@@ -374,8 +388,12 @@ def _calls(session: _Session) -> _Html:
             "tr",
             _when(call.entry.t),
             _call_cell(call.sender, call.to, call.tool or call.method, call.payload),
-            _result(call.response, failed=call.failed, waiting=_waiting(call)),
-            _tag("td", lasted(call.response.t - call.entry.t) if call.response else "", css="number"),
+            _result(call, waiting=_waiting(call)),
+            _tag(
+                "td",
+                lasted(call.response.t - call.entry.t) if call.response and call.state == "answered" else "",
+                css="number",
+            ),
         )
         for call in shown
     ]

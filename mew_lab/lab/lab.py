@@ -569,7 +569,8 @@ class Lab(metaclass=_NamesOnly):
                 first.
             to: The target, for a proposal that names none; it is then marked as edited.
             digest: For an id, 8 characters of the shown digest; without it, approve twice.
-            despite: `rejected` approves it although a participant has rejected it; nothing approves what was withdrawn.
+            despite: `rejected` approves it although a participant has rejected it; `unknown` approves a repeat of a call
+                of which it is not known whether it took effect. Nothing approves what was withdrawn.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
         named: Approvable = proposal_of(proposal, "approve") if isinstance(proposal, Pending) else proposal

@@ -15,8 +15,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mew_lab import find_above
-from mew_lab.errors import CannotWait, MewError, NoReply
+from mew_lab.errors import CannotWait, MewError, NoReply, StillRunning
 from mew_lab.lab.loop import LoopThread
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
 
@@ -53,13 +54,18 @@ class Pending:
         return self._call.id
 
     @property
+    def envelope(self) -> Envelope:
+        """The message that was sent."""
+        return self._call.envelope
+
+    @property
     def kind(self) -> str:
         """`mcp/request` or `mcp/proposal`."""
         return self._call.kind
 
     @property
     def state(self) -> str:
-        """`open`, `fulfilled`, `answered`, `rejected`, `withdrawn` or `failed`."""
+        """`open`, `fulfilled`, `answered`, `rejected`, `withdrawn`, `failed`, `unknown` or `running` (see `Call`)."""
         return self._call.state
 
     @property
@@ -108,7 +114,7 @@ class Pending:
         """Blocks this thread for up to `timeout` seconds and returns the result.
 
         Raises:
-            NoReply: No answer arrived in time; the call stays open.
+            NoReply: No answer arrived in time; the call stays open. StillRunning where it was sent to its target.
             CannotWait: This wait could never end.
         """
         if self._loop.is_current() or self._loop.threadless:
@@ -129,7 +135,8 @@ class Pending:
                         raise
                 left -= step
                 if left <= 0:
-                    raise NoReply(
+                    goes_on = self.kind == "mcp/request" or self.state == "fulfilled"
+                    raise (StillRunning if goes_on else NoReply)(
                         f"Nobody answered {self.kind} {self.what} of {self.seat!r} in {timeout:g} s; it stays open: "
                         "wait again, approve it, or p.withdraw()",
                         after_s=timeout,

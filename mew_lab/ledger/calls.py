@@ -6,9 +6,10 @@ How it works
 a snapshot: it never changes, and the ledger holds the newest one of each id.
 
     proposal   open ─┬─ rejected ─┐ (a participant rejected it; it still stands)
-                     ├────────────┴─ fulfilled ── answered
-                     └─ withdrawn
-    request    waiting ── answered          a notification is `sent` and waits for nothing
+                     ├────────────┴─ fulfilled ─┬─ answered
+                     └─ withdrawn               └─ unknown ─┬─ answered
+    request    waiting ─┬─ answered                         └─ resolved ── answered
+                        └─ unknown, and on as a proposal; a notification is `sent` and waits for nothing
     either     refused                      the gateway refused the envelope and relayed it to no participant
     request    refused ── answered          it came after the end of its proposal; a foreign executor carried it out
 
@@ -25,6 +26,10 @@ A message counts only where its sender may decide what it claims (R17, R18):
   status). This decides nothing: a reader that approves looks at `Proposal.caller`;
 - every other message that refers to a call is kept beside it as a `Claim`, as is every message after its end.
 
+A call is `unknown` where its request went out and no message tells whether it took effect (R35): its answer says so
+or is no correct answer, its only addressee left while it waited, or the connection of the observing participant broke.
+It stays so until a true answer comes, or a person says what happened (`resolve`).
+
 An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
 The same holds for requests. Where another participant sends a request under the id of a fulfilment, nothing answers
 the proposal any more. Messages that no participant acts on (`protocol.intake`) are ignored.
@@ -32,7 +37,7 @@ the proposal any more. Messages that no participant acts on (`protocol.intake`) 
 The module has no clock, runs no loop and sends nothing. So waiting calls, approval cards, views, the frames of a log
 and a replay all apply the same rules.
 
-Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18, R32.
+Spec: §3.1, §3.2, §3.3, rulings R6, R17, R18, R32, R35.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.members import GATEWAYS, described_member
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
@@ -62,6 +68,7 @@ __all__ = [
     "Proposal",
     "Rejection",
     "Request",
+    "Resolution",
     "error_text",
     "find_ended",
     "is_failure",
@@ -75,7 +82,9 @@ __all__ = [
 
 ALREADY_FULFILLED, WITHDRAWN = "already_fulfilled", "withdrawn"  # `error.data.code` of an executor's refusal
 
-CALL_KINDS = frozenset({"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw"})
+CALL_KINDS = frozenset(
+    {"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw", "system/presence"}
+)
 RPC_MEMBERS = ("jsonrpc", "id")  # of the payload of a request: its sender's own, so no part of the call
 CALLERS = "x-calls"  # a member of a status
 MAX_CALLERS = 32  # ids of one status that count
@@ -104,6 +113,19 @@ class Rejection(NamedTuple):
     reason: str
 
 
+class Resolution(NamedTuple):
+    """What a participant found out about a call whose outcome was unknown: whether it `happened`, and a note."""
+
+    happened: bool
+    by: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Such as `happened (ada: the invoice is there)`."""
+        what = "happened" if self.happened else "did not happen"
+        return f"{what} ({self.by}: {self.note})" if self.note else f"{what} ({self.by})"
+
+
 class Claim(NamedTuple):
     """An envelope that refers to a call and does not change it; `why` completes "not believed: …"."""
 
@@ -118,6 +140,8 @@ class _Tracked(Protocol):
 
     @property
     def entry(self) -> Entry: ...
+    @property
+    def state(self) -> str: ...
     @property
     def response(self) -> Entry | None: ...
 
@@ -165,17 +189,18 @@ class TrackedCall:
     @property
     def failed(self: _Tracked) -> bool:
         """Whether the answer is an error: of the protocol, or of the tool (`isError`)."""
-        return self.response is not None and is_failure(self.response.payload)
+        return self.state == "answered" and self.response is not None and is_failure(self.response.payload)
 
 
 # Fields and members stand in two classes each, because a NamedTuple takes no other base.
 class _RequestFields(NamedTuple):
     entry: Entry
-    state: Literal["waiting", "answered", "sent", "refused"] = "waiting"
+    state: Literal["waiting", "answered", "unknown", "resolved", "sent", "refused"] = "waiting"
     answers: tuple[Entry, ...] = ()
     response: Entry | None = None
     claims: tuple[Claim, ...] = ()
     late: str = ""
+    resolution: Resolution | None = None
 
 
 class Request(_RequestFields, TrackedCall):
@@ -183,10 +208,12 @@ class Request(_RequestFields, TrackedCall):
 
     Attributes:
         entry: The envelope itself.
-        state: `waiting`, `answered`, `sent` for a notification, `refused` by the gateway, or because of `late`.
+        state: `waiting`, `answered`, `unknown`, `resolved`, `sent` for a notification, `refused` by the gateway, or
+            because of `late`.
         answers: The first answer of each addressee, at most 5 of them. `response` is the earliest; the others are also
             among the claims.
-        response: The answer that counts; None before it came.
+        response: The answer that counts; None before it came. For an unknown call it tells why, where there is one.
+        resolution: What a participant found out about it while it was unknown; None where nobody did.
         claims: The envelopes that refer to it and do not change it, at most 100.
         late: What ended its proposal before it came, such as "already approved by human"; empty where nothing did.
     """
@@ -195,7 +222,7 @@ class Request(_RequestFields, TrackedCall):
 
     @property
     def decided(self) -> bool:
-        """Whether its state is final, but for an executor that carries out what came too late."""
+        """Whether nobody waits for its answer any more; that of an unknown call, or a late one, may still come."""
         return self.state != "waiting"
 
     @property
@@ -209,7 +236,9 @@ class Request(_RequestFields, TrackedCall):
 
 class _ProposalFields(NamedTuple):
     entry: Entry
-    state: Literal["open", "rejected", "fulfilled", "answered", "withdrawn", "refused"] = "open"
+    state: Literal[
+        "open", "rejected", "fulfilled", "answered", "unknown", "resolved", "withdrawn", "refused"
+    ] = "open"
     request: Entry | None = None
     by: str = ""
     reason: str = ""
@@ -220,6 +249,7 @@ class _ProposalFields(NamedTuple):
     caller: CallerState = ""
     response: Entry | None = None
     claims: tuple[Claim, ...] = ()
+    resolution: Resolution | None = None
 
 
 class Proposal(_ProposalFields, TrackedCall):
@@ -227,7 +257,8 @@ class Proposal(_ProposalFields, TrackedCall):
 
     Attributes:
         entry: The envelope itself.
-        state: `open`, `rejected`, `fulfilled`, `answered`, `withdrawn`, `refused` by the gateway.
+        state: `open`, `rejected`, `fulfilled`, `answered`, `unknown`, `resolved`, `withdrawn`, `refused` by the
+            gateway.
         request: The fulfilment; None before it came. `response` is the answer to it.
         by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
             the withdrawal.
@@ -236,6 +267,7 @@ class Proposal(_ProposalFields, TrackedCall):
         uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
         anew: Whether its proposer had used the id before, for another proposal.
         caller: What its proposer told last of the program for which it proposes, while it was undecided.
+        resolution: What a participant found out about it while it was unknown; None where nobody did.
         claims: The envelopes that refer to it and do not change it, at most 100.
     """
 
@@ -291,7 +323,7 @@ class Proposal(_ProposalFields, TrackedCall):
 
 
 class Change(NamedTuple):
-    """The change of one call by one entry; `entry` is that entry.
+    """The change of one call by one entry; `entry` is that entry, or the call's own where no entry made the change.
 
     `caller` is a change of `Proposal.caller` alone.
     `forgotten` reports an undecided or unanswered proposal that the ledger dropped for lack of room.
@@ -304,6 +336,8 @@ class Change(NamedTuple):
         "withdrawn",
         "fulfilled",
         "answered",
+        "unknown",
+        "resolved",
         "claimed",
         "caller",
         "refused",
@@ -474,6 +508,7 @@ class CallLedger:
         self.proposals: CallIndex[Proposal] = CallIndex(limit=limit, max_weight=weight)
         self._fulfilments: dict[str, list[str]] = {}  # id of a believed request -> its proposals
         self._told_of: BoundedDict[str, tuple[str, ...]] = BoundedDict(MAX_TELLERS, refresh=True)
+        self._awaited: dict[str, dict[str, None]] = {}  # only addressee -> ids of the requests that await it
         self._rules: dict[str, Callable[[Entry], Iterator[Change]]] = {
             "mcp/proposal": self._on_proposal,
             "mcp/request": self._on_request,
@@ -481,6 +516,7 @@ class CallLedger:
             "mcp/withdraw": self._on_withdraw,
             "mcp/reject": self._on_reject,
             "participant/status": self._on_status,
+            "system/presence": self._on_presence,
         }
 
     def observe(self, entry: Entry) -> tuple[Change, ...]:
@@ -494,7 +530,7 @@ class CallLedger:
             return ()
         changes = tuple(rule(entry))
         while self.requests.is_over:
-            self.requests.drop(self.requests.first)
+            self._drop_request(self.requests.first)
         if self.proposals.is_over:
             changes += tuple(self._evict_proposals(entry))
         return changes
@@ -503,13 +539,39 @@ class CallLedger:
         """Holds the requests between others, too, from the next entry on."""
         self._holds_all = True
 
-    def interrupt(self) -> None:
-        """Marks undecided proposals as uncertain, because the connection broke.
+    def interrupt(self) -> tuple[Change, ...]:
+        """Records that the connection broke: own calls that were sent are unknown, undecided proposals uncertain.
 
-        They may have been decided in the meantime and must not be fulfilled again.
+        The latter may have been decided in the meantime and must not be fulfilled again.
         """
         for proposal in self.proposals.undecided:
             self.proposals.put(proposal._replace(uncertain=True))
+        own = [request for request in self.requests.undecided if request.sender == self.me]
+        changes = [change for request in own for change in self._lose(request.id, request.entry)]
+        for proposal in self.proposals:
+            if proposal.state == "fulfilled" and proposal.request and self.me == proposal.proposer:
+                changes += self._lose(proposal.request.id, proposal.request)
+        return tuple(changes)
+
+    def resolve(self, request_id: str, happened: bool, by: str, note: str = "") -> tuple[Change, ...]:
+        """Records what a participant found out about an unknown call; returns the changes, none for any other call.
+
+        A later resolution takes the place of an earlier one, and a true answer that of any.
+
+        Args:
+            request_id: The id of the request that went out.
+            happened: Whether it took effect.
+            by: The participant that found out.
+            note: How it found out, at most 1000 characters.
+
+        Spec: R35, R42.
+        """
+        found = Resolution(happened, by, note[:MAX_REASON])
+        return tuple(
+            self._keep("resolved", call._replace(state="resolved", resolution=found), call.entry)
+            for call in self._calls_of(request_id)
+            if call.state in ("unknown", "resolved")
+        )
 
     # --- one rule a kind ---
 
@@ -539,7 +601,7 @@ class CallLedger:
             yield self._claim(known, entry, "the request's id is taken")
         elif known is not None or self._holds_all or entry.sender == self.me or self.me in entry.to:
             if known is not None:
-                self.requests.drop(known)
+                self._drop_request(known)
             waits = not method_of(entry.payload).startswith("notifications/")
             if ended is not None and waits:
                 how = "withdrawn" if ended.state == "withdrawn" else "already approved"
@@ -547,6 +609,8 @@ class CallLedger:
             else:
                 request = Request(entry, state="waiting" if waits else "sent")
             yield self._keep("requested", request, entry)
+            if request.state == "waiting":
+                self._await(entry)
         room = MAX_COMPARED
         addressees = frozenset[str]()
         for proposal in related:
@@ -561,6 +625,7 @@ class CallLedger:
             room -= len(proposal.entry.raw) + len(entry.raw)
             difference = _compare(proposal, entry) if room >= 0 else None
             self._fulfilments.setdefault(entry.id, []).append(proposal.id)
+            self._await(entry)
             fulfilled = proposal._replace(
                 state="fulfilled",
                 request=entry,
@@ -576,24 +641,19 @@ class CallLedger:
                 continue
             if request.state == "refused" and not unasked(entry.sender, request.to):
                 yield self._answer_late(request, entry)
-            elif request.decided:
-                why = "it was answered before" if request.response else "a notification waits for nothing"
+            elif why := _answered_before(request, entry):
                 yield self._claim(_add_answer(request, entry), entry, why)
             elif why := unasked(entry.sender, request.to):
                 yield self._claim(request, entry, why)
             else:
-                answered = Request(request.entry, "answered", (entry,), response=entry, claims=request.claims)
-                yield self._keep("answered", answered, entry)
+                answers = _put_answer(request.answers, entry) if request.answers else (entry,)
+                yield self._answer(request._replace(answers=answers), entry)
         for id in self._find_fulfilled(entry):
             proposal = self.proposals.get(id)
             if proposal is None or proposal.request is None:
                 continue
-            if proposal.response is not None:
-                yield self._claim(proposal, entry, "it was answered before")
-            elif why := unasked(entry.sender, proposal.request.to):
-                yield self._claim(proposal, entry, why)
-            else:
-                yield self._keep("answered", proposal._replace(state="answered", response=entry), entry)
+            why = _answered_before(proposal, entry) or unasked(entry.sender, proposal.request.to)
+            yield self._claim(proposal, entry, why) if why else self._answer(proposal, entry)
         for proposal in self._related(entry):
             yield self._claim(proposal, entry, "an answer belongs to a request, not to a proposal")
 
@@ -632,7 +692,55 @@ class CallLedger:
                 yield self._keep("caller", proposal._replace(caller=state), entry)
         self._told_of[entry.sender] = tuple(now)
 
+    def _on_presence(self, entry: Entry) -> Iterator[Change]:
+        if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
+            return
+        left = described_member(entry.payload.get("participant"))
+        for id in self._awaited.pop(left[0], ()) if left is not None else ():
+            yield from self._lose(id, entry)
+
     # --- storage ---
+
+    def _answer(self, call: Request | Proposal, entry: Entry) -> Change:
+        """Records the answer of an addressee: the outcome, or that it is not known."""
+        if self._awaited:
+            self._stop_awaiting(call.entry if isinstance(call, Request) else call.request)
+        if unknown_outcome(entry.payload):
+            return self._keep("unknown", call._replace(state="unknown", response=entry), entry)
+        return self._keep("answered", call._replace(state="answered", response=entry), entry)
+
+    def _lose(self, request_id: str, entry: Entry) -> Iterator[Change]:
+        """Records that nothing tells the outcome of a request that went out."""
+        for call in self._calls_of(request_id):
+            if call.state in ("waiting", "fulfilled"):
+                self._stop_awaiting(call.entry if isinstance(call, Request) else call.request)
+                yield self._keep("unknown", call._replace(state="unknown"), entry)
+
+    def _calls_of(self, request_id: str) -> Iterator[Request | Proposal]:
+        """The request, where it is held, and the proposals that it fulfilled."""
+        request = self.requests.get(request_id)
+        if request is not None:
+            yield request
+        for id in tuple(self._fulfilments.get(request_id, ())):
+            proposal = self.proposals.get(id)
+            if proposal is not None:
+                yield proposal
+
+    def _await(self, request: Entry) -> None:
+        if len(set(request.to)) == 1:
+            self._awaited.setdefault(request.to[0], {})[request.id] = None
+
+    def _stop_awaiting(self, request: Entry | None) -> None:
+        if request is None or not request.to or (waiting := self._awaited.get(request.to[0])) is None:
+            return
+        waiting.pop(request.id, None)
+        if not waiting:
+            del self._awaited[request.to[0]]
+
+    def _drop_request(self, request: Request) -> None:
+        self.requests.drop(request)
+        if request.id not in self._fulfilments:
+            self._stop_awaiting(request.entry)
 
     def _related(self, entry: Entry) -> list[Proposal]:
         if not len(self.proposals):
@@ -645,8 +753,11 @@ class CallLedger:
         refuses, known = is_late_refusal(entry), request.response
         if known is not None and (refuses or not is_late_refusal(known)):
             return self._claim(_add_answer(request, entry), entry, "it was answered before")
-        state: Literal["refused", "answered"] = "refused" if refuses else "answered"
         answers = (*request.answers, entry)[:MAX_ANSWERS]
+        if not refuses and unknown_outcome(entry.payload):
+            unknown = request._replace(state="unknown", answers=answers, response=entry)
+            return self._keep("unknown", unknown, entry)
+        state: Literal["refused", "answered"] = "refused" if refuses else "answered"
         return self._keep("answered", request._replace(state=state, answers=answers, response=entry), entry)
 
     def _find_fulfilled(self, entry: Entry) -> Iterable[str]:
@@ -675,6 +786,8 @@ class CallLedger:
             fulfilled.remove(proposal.id)
             if not fulfilled:
                 del self._fulfilments[proposal.fulfilment or ""]
+                if proposal.fulfilment and self.requests.get(proposal.fulfilment) is None:
+                    self._stop_awaiting(proposal.request)
 
     def _evict_proposals(self, entry: Entry) -> Iterator[Change]:
         while self.proposals.is_over:
@@ -682,6 +795,21 @@ class CallLedger:
             self._forget(proposal)
             if proposal.state in ("open", "rejected", "fulfilled"):
                 yield Change("forgotten", proposal, entry)
+
+
+def _answered_before(call: Request | Proposal, entry: Entry) -> str:
+    """The reason why a further answer does not count; empty where the call still lacks a true one."""
+    if call.state in ("waiting", "fulfilled"):
+        return ""
+    if call.state in ("unknown", "resolved"):
+        return "it does not tell the outcome either" if unknown_outcome(entry.payload) else ""
+    return "it was answered before" if call.response else "a notification waits for nothing"
+
+
+def _put_answer(answers: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:
+    """The answers with that of `entry`, which takes the place of an earlier one of its sender."""
+    others = [answer for answer in answers if answer.sender != entry.sender]
+    return (*others[: MAX_ANSWERS - 1], entry)
 
 
 def _add_answer(request: Request, entry: Entry) -> Request:

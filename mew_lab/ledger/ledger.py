@@ -95,10 +95,12 @@ class Ledger:
         return changes
 
     def interrupt(self, *, for_good: bool = False) -> tuple[LedgerChange, ...]:
-        """Records the end of the connection: proposals become uncertain, participants absent, own streams closed.
+        """Records the end of the connection.
+
+        Own calls that were sent are unknown, undecided proposals uncertain, participants absent, own streams closed.
 
         Args:
             for_good: Whether no other connection follows.
         """
-        self.calls.interrupt()
-        return (*self.members.interrupt(), *self.streams.interrupt(for_good=for_good))
+        ended = self.calls.interrupt()
+        return (*ended, *self.members.interrupt(), *self.streams.interrupt(for_good=for_good))

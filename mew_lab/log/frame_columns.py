@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from operator import attrgetter as _get  # of many rows, in half the time of a lambda
 from typing import Any, NamedTuple
 
-from mew_lab.ledger.calls import error_text, is_failure, method_of, tool_of
+from mew_lab.ledger.calls import Proposal, Request, error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
 from mew_lab.log.ledger_rows import (
@@ -30,6 +30,7 @@ from mew_lab.log.ledger_rows import (
 )
 from mew_lab.protocol.difference import ABSENT, Difference
 from mew_lab.protocol.families import FAMILIES
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import outline
@@ -104,14 +105,27 @@ def _sender_of(entry: Entry | None) -> str:
 
 
 def _failure_of(response: Entry | None) -> str:
-    """The text of an answer that is an error, in one line; empty for any other."""
-    if response is None or not is_failure(response.payload):
+    """The text of an answer that is an error, or tells no outcome, in one line; empty for any other."""
+    if response is None:
         return ""
-    return one_line(error_text(response), MAX_VALUE) or "error"
+    unknown = unknown_outcome(response.payload)
+    if not unknown and not is_failure(response.payload):
+        return ""
+    return one_line(error_text(response), MAX_VALUE) or (f"its answer {unknown}" if unknown else "error")
 
 
-def _failed(response: Entry | None) -> bool | None:
-    return None if response is None else is_failure(response.payload)
+def _answered(call: Request | Proposal | None) -> Entry | None:
+    """The answer that settled a call; None where there is none, such as of an unknown one."""
+    return call.response if call is not None and call.state == "answered" else None
+
+
+def _failed(call: Request | Proposal | None) -> bool | None:
+    answer = _answered(call)
+    return None if answer is None else is_failure(answer.payload)
+
+
+def _resolution(call: Request | Proposal | None) -> str:
+    return "" if call is None or call.resolution is None else one_line(str(call.resolution), MAX_VALUE)
 
 
 def _tool_of_call(entry: Entry) -> str:
@@ -175,8 +189,8 @@ REQUESTS = FrameSpec(
             "state",
             "object",
             "",
-            "waiting, answered, sent (a notification), refused (by the gateway, or because it came too late), "
-            "claimed (its id is another's)",
+            "`waiting`, `answered`, `unknown` (whether it took effect), `resolved` (a person found out), `sent` (a "
+            "notification), `refused` (by the gateway, or because it came too late), `claimed` (its id is another's)",
             _get("state"),
         ),
         FrameColumn(
@@ -184,7 +198,7 @@ REQUESTS = FrameSpec(
             "float64",
             "s",
             "from the request to its answer",
-            lambda r: _lasted_from(r.opened, _own_response(r)),
+            lambda r: _lasted_from(r.opened, _answered(r.call)),
         ),
         FrameColumn(
             "answered_by",
@@ -207,15 +221,22 @@ REQUESTS = FrameSpec(
             "failed",
             "boolean",
             "",
-            "whether the answer is an error, of the protocol or of the tool",
-            lambda r: _failed(_own_response(r)),
+            "whether the answer is an error, of the protocol or of the tool; missing where the outcome is unknown",
+            lambda r: _failed(r.call),
         ),
         FrameColumn(
             "error",
             "object",
             "",
-            "the text of that error, in one line",
+            "the text of that error, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_own_response(r)),
+        ),
+        FrameColumn(
+            "resolution",
+            "object",
+            "",
+            "what a person found out about an unknown outcome, in one line",
+            lambda r: _resolution(r.call),
         ),
         FrameColumn(
             "proposals",
@@ -277,7 +298,7 @@ def _fulfilment(row: ProposalRow) -> Entry | None:
 
 def _answer_latency(row: ProposalRow) -> float | None:
     request = _fulfilment(row)
-    return None if request is None else _lasted_from(request, _proposal_response(row))
+    return None if request is None else _lasted_from(request, _answered(row.call))
 
 
 PROPOSALS = FrameSpec(
@@ -290,7 +311,8 @@ PROPOSALS = FrameSpec(
             "state",
             "object",
             "",
-            "`open`, `rejected`, `fulfilled` (approved), `answered`, `withdrawn`, `refused` (by the gateway), `claimed`",
+            "`open`, `rejected`, `fulfilled` (approved), `answered`, `unknown` (whether it took effect), "
+            "`resolved` (a person found out), `withdrawn`, `refused` (by the gateway), `claimed`",
             _get("state"),
         ),
         FrameColumn(
@@ -362,15 +384,22 @@ PROPOSALS = FrameSpec(
             "failed",
             "boolean",
             "",
-            "whether the answer is an error",
-            lambda r: _failed(_proposal_response(r)),
+            "whether the answer is an error; missing where the outcome is unknown",
+            lambda r: _failed(r.call),
         ),
         FrameColumn(
             "error",
             "object",
             "",
-            "the text of that error, in one line",
+            "the text of that error, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_proposal_response(r)),
+        ),
+        FrameColumn(
+            "resolution",
+            "object",
+            "",
+            "what a person found out about an unknown outcome, in one line",
+            lambda r: _resolution(r.call),
         ),
         FrameColumn(
             "rejections",
@@ -404,12 +433,10 @@ PROPOSALS = FrameSpec(
 def _outcome(row: DecisionRow) -> str:
     if row.request is None:
         return "rejected"
-    if row.request.state == "refused":
-        return "refused"  # by its executor, because it came too late
-    response = row.request.response
-    if response is not None:
-        return "failed" if is_failure(response.payload) else "answered"
-    return row.request.state if row.request.state in ("sent", "claimed") else "waiting"
+    told = row.request.told
+    if told is None:
+        return row.request.state
+    return "failed" if told.failed else told.state
 
 
 def _way(row: DecisionRow) -> str:
@@ -450,6 +477,10 @@ def _decision_response(row: DecisionRow) -> Entry | None:
     return None if row.request is None else row.request.response
 
 
+def _told(row: DecisionRow) -> Request | Proposal | None:
+    return None if row.request is None else row.request.told
+
+
 DECISIONS = FrameSpec(
     "decisions",
     "one row for each request that reached its target, by whatever right, and for each rejection of a proposal",
@@ -482,8 +513,8 @@ DECISIONS = FrameSpec(
             "outcome",
             "object",
             "",
-            "answered, failed, waiting, sent (a notification), refused (it came too late), "
-            "claimed (its id is another's), rejected",
+            "`answered`, `failed`, `unknown` (whether it took effect), `resolved` (a person found out), `waiting`, "
+            "`sent` (a notification), `refused` (it came too late), `claimed` (its id is another's), `rejected`",
             _outcome,
         ),
         FrameColumn(
@@ -491,14 +522,21 @@ DECISIONS = FrameSpec(
             "float64",
             "s",
             "from the request to its answer",
-            lambda r: _lasted_from(r.entry, _decision_response(r)),
+            lambda r: _lasted_from(r.entry, _answered(_told(r))),
         ),
         FrameColumn(
             "error",
             "object",
             "",
-            "the text of a failure, in one line",
+            "the text of a failure, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_decision_response(r)),
+        ),
+        FrameColumn(
+            "resolution",
+            "object",
+            "",
+            "what a person found out about an unknown outcome, in one line",
+            lambda r: _resolution(_told(r)),
         ),
         FrameColumn(
             "way",

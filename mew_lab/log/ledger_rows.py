@@ -73,6 +73,7 @@ __all__ = [
     "whole_number",
 ]
 
+_TOLD = ("answered", "resolved", "unknown")
 MAX_NOTES = 10_000  # notes whose message has not come yet
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
 SETTLE_CHARACTERS = 64 * 1024 * 1024  # and the characters of their messages
@@ -124,11 +125,20 @@ class RequestRow(LedgerRow):
         return "claimed" if self.call is None else self.call.state
 
     @property
+    def told(self) -> Request | Proposal | None:
+        """The call whose state is that of the request: its own, or a proposal that it fulfilled, where that has more.
+
+        The ledger forgets an old request while a proposal of it still stands.
+        """
+        calls = (self.call, *(row.call for row in self.proposals))
+        known = [call for call in calls if call is not None]
+        return next((call for call in known if call.state in _TOLD), self.call)
+
+    @property
     def response(self) -> Entry | None:
         """The answer that counts, for it or for a proposal that it fulfilled."""
-        if self.call is not None and self.call.response is not None:
-            return self.call.response
-        return next((row.call.response for row in self.proposals if row.call and row.call.response), None)
+        told = self.told
+        return None if told is None else told.response
 
 
 @dataclass(slots=True, eq=False)
@@ -729,7 +739,7 @@ class MessageStates:
                 latency = None if pair is None else pair.seconds
             self._set(call.seq, call.state, latency, by)
         else:
-            response = call.response
+            response = call.response if call.state == "answered" else None
             latency = None if response is None else max(0.0, response.t - call.entry.t)
             self._set(call.seq, call.state, latency)
 

@@ -37,6 +37,7 @@ from mew_lab.log.line import write_line
 from mew_lab.log.numbering import NumberedEntry
 from mew_lab.log.otlp_reading import EPOCH
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
@@ -184,7 +185,9 @@ class _SpanBuilder:
         own = _context_of(entry)
         children = [self._entries[number] for number in self._children.get(entry.seq, ())]
         call = self._calls.get(entry.id, {}) if entry.kind in ("mcp/request", "mcp/proposal") else {}
-        answer = next((child for child in children if child.kind == "mcp/response"), None)
+        answers = [child for child in children if child.kind == "mcp/response"]
+        settled = (child for child in answers if not unknown_outcome(child.payload))
+        answer = next(settled, answers[0] if answers else None)
         span: dict[str, Any] = {"traceId": ids.trace, "spanId": ids.span}
         if parent is not None:
             span["parentSpanId"] = self._ids(self._entries[parent]).span
@@ -318,6 +321,8 @@ def _error_of(answer: Entry | None) -> str:
     """The `error.type` of an answer; empty where it has none."""
     if answer is None:
         return ""
+    if unknown_outcome(answer.payload):
+        return ""  # no failure: `mew.call.state` tells
     error, result = answer.payload.get("error"), answer.payload.get("result")
     if isinstance(error, Mapping):
         return str(error["code"]) if type(error.get("code")) is int else "_OTHER"

@@ -322,7 +322,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "approve": Command(
             "approves a proposal, once its whole card was shown",
-            "ID [--digest D] [--to ID] [--despite rejected]",
+            "ID [--digest D] [--to ID] [--despite WHAT]",
             (
                 _ID,
                 CommandOption(
@@ -331,9 +331,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption("--to", "the target, for a proposal that names none", "participant", _MANY),
                 CommandOption(
                     "--despite",
-                    "approves it although a participant has rejected it",
+                    "approves it though a participant has rejected it, or an equal call's outcome is unknown",
                     "",
-                    {"choices": ["rejected"]},
+                    {"choices": ["rejected", "unknown"], "action": "append"},
                 ),
             ),
             note="Without --digest the first call shows the whole card, and the second approves it.",

@@ -39,6 +39,8 @@ def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
         CannotWait: The proposal cannot be decided while this waits; it stays open.
     """
     shell = _shell()
+    if pending.kind == "mcp/proposal" and pending.state == "open":
+        _check_repeat(shell, pending)
     waits = {"mcp/proposal": ("open", "fulfilled"), "mcp/request": ("open",), "chat": ("open",)}
     if shell is None or pending.state not in waits.get(pending.kind, ()):
         return None
@@ -54,6 +56,26 @@ def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
     ):  # all else needs a person only if that turns out
         watch = begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
     return StoryWatch(place.session, pending, begin, watch)
+
+
+def _check_repeat(shell: Any, pending: Pending) -> None:
+    """Refuses to wait for a policy that leaves the repeat of a call of unknown outcome to a person who is not there.
+
+    Spec: R35.
+    """
+    place = _session_of(pending)
+    if place is None or place.session.log.vantage != "gateway":
+        return
+    decisions, envelope = place.session.decisions, pending.envelope
+    if decisions.policy is None or not decisions.policy.decides:
+        return
+    kernel = getattr(shell, "kernel", None)
+    sentence = place.session.loop.call(lambda: decisions.repeated(envelope.to, envelope.payload))
+    if sentence and (kernel is None or not _is_attended(kernel)):
+        raise CannotWait(
+            f"the proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
+            f'approve it with lab.approve({pending.id!r}, despite="unknown") before you wait'
+        )
 
 
 class _Beginning(NamedTuple):
@@ -382,7 +404,9 @@ def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:
     """Whether a policy decides here, or the proposal can be decided in another process."""
     policy = session.decisions.policy
     if policy is not None and policy.decides:
-        return True
+        payload, to = pending.envelope.payload, pending.envelope.to
+        if not session.loop.call(lambda: session.decisions.repeated(to, payload)):
+            return True  # else the policy leaves it to a person
     if session.log.vantage != "gateway":
         return True
     participant = session.seats[pending.seat].participant

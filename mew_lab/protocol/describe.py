@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
@@ -158,6 +159,9 @@ def _proposal(payload: Payload) -> str:
 
 def _response(payload: Payload) -> str:
     error, result = payload.get("error"), payload.get("result")
+    if unknown := unknown_outcome(payload):
+        message = error.get("message") if isinstance(error, Mapping) else error
+        return f"Outcome not known: {_text(message) if isinstance(message, str) else f'the answer {unknown}'}"
     if error is not None:
         if isinstance(error, Mapping):
             code = f" {_text(error.get('code'), 12)}" if error.get("code") is not None else ""

@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OUTCOME_UNKNOWN",
+    "SENT_UNKNOWN",
     "CheckedPayload",
     "ReceivedMessage",
     "answer_fault",
     "check_payload",
+    "first_unknown",
     "malformed",
     "read_payload",
     "unknown_outcome",
 ]
 
 OUTCOME_UNKNOWN = "outcome_unknown"  # `error.data.code` of an answer by an executor that lost the call (R35)
+SENT_UNKNOWN = "It was sent. Whether it took effect is not known."
 
 ACTED_ON = frozenset(
     kind for kind in KINDS if kind.split("/")[0] in ("mcp", "chat", "participant")
@@ -132,6 +135,16 @@ def unknown_outcome(payload: Mapping[str, Any]) -> str:
     if isinstance(data, Mapping) and data.get("code") == OUTCOME_UNKNOWN:
         return "says that the outcome is not known"
     return answer_fault(payload)
+
+
+def first_unknown(payload: Mapping[str, Any]) -> str:
+    """The id of the unknown call that an executor names when it refuses to repeat that call; empty for other answers."""
+    error = payload.get("error")
+    data = error.get("data") if isinstance(error, Mapping) else None
+    if not isinstance(data, Mapping) or data.get("code") != OUTCOME_UNKNOWN:
+        return ""
+    first = data.get("request")
+    return first if isinstance(first, str) else ""
 
 
 def _quote(value: object) -> str:

@@ -27,7 +27,7 @@ class Call:
         kind: `mcp/request`, `mcp/proposal`, or `chat` for a question in plain text.
         what: Its name in messages, such as `git/git_log`.
         state: `open`, `rejected` (which need not be the end) or `fulfilled`; at its end `answered`, `withdrawn`,
-            `failed` or the state in which it was refused.
+            `failed`, `unknown`, `running` (only the wait ended), or the state in which it was refused.
         by: The participant that fulfilled, answered, rejected or withdrew it.
         asked: The participants that may answer; after the echo, by their runtime ids.
 
@@ -80,6 +80,8 @@ class Call:
             ToolFailed: the tool answered with an error.
             Refused: the gateway did not accept it.
             NoReply: no answer came in time, or all addressees left.
+            StillRunning: its own `timeout` is over, and the call goes on.
+            OutcomeUnknown: it was sent, and whether it took effect is not known.
             ConnectionLost: the connection ended while it waited.
         """
         return await self

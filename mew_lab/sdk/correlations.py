@@ -19,7 +19,8 @@ name in `to` by a runtime id; the echo of the message shows it.
 Each wait ends exactly once and then leaves the table. It ends with its answer, a `system/error` that names it, the leave
 or the shutdown of the last participant that could answer, the end of the connection (unless it is a proposal that still
 stands), its timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an
-mcp/withdraw, a notifications/cancelled or a chat/cancel.
+mcp/withdraw, a notifications/cancelled or a chat/cancel. The timeout of a request ends the
+wait alone: the call goes on at its target, and its answer is recorded (R35).
 
 Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
 people without a limit.
@@ -39,15 +40,18 @@ from mew_lab.errors import (
     LocalProtocolError,
     MewError,
     NoReply,
+    OutcomeLost,
+    OutcomeUnknown,
     ProposalRejected,
     ProposalWithdrawn,
+    StillRunning,
     ToolFailed,
 )
 from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import read_payload
+from mew_lab.protocol.intake import SENT_UNKNOWN, read_payload
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.payloads import KIND_OF
 from mew_lab.protocol.payloads.payload import Payload
@@ -362,14 +366,26 @@ class CallWait(Wait):
             self.fail(fault)
 
     def leave(self) -> None:
-        if self.accepted and self.executing and not self.present:
-            self._end_unheard(f"{self._end_of_addressees} {self.what}; it may have run")
+        if not self.accepted or not self.executing or self.present:
+            return
+        how = f"{self._end_of_addressees} {self.what}"
+        if len(set(self.asked)) == 1 and not self._shut_down:  # as the ledger has it (R35)
+            self._end_unknown(f"{how}. {SENT_UNKNOWN}")
+        else:
+            self._end_unheard(f"{how}; it may have run")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
-        if final or self.executing:  # an undecided proposal still stands in the space
-            why = error or "the participant left the space"
-            message = f"The connection ended before {self.what} was answered, and it may have run: {why}"
+        if not final and not self.executing:
+            return  # an undecided proposal still stands in the space
+        why = error or "the participant left the space"
+        message = f"The connection ended before {self.what} was answered: {why}"
+        if not self.executing:
             self._end_lost(message, error)
+            return
+        message += f". {SENT_UNKNOWN}" if self.accepted else ". It may have been sent, and it may have run"
+        code = getattr(error, "close_code", None)
+        lost = OutcomeLost(message, after_s=self.age, waiting_for=self.what, close_code=code)
+        self.fail(lost, state="unknown")
 
     @property
     def executing(self) -> bool:
@@ -382,8 +398,21 @@ class CallWait(Wait):
             result = result_of(response.payload, method=str(self.payload.get("method")), what=self.what)
         except ToolFailed as fault:
             self.fail(fault, by=by)
+        except OutcomeUnknown as fault:
+            self.fail(fault, state="unknown", by=by)
         else:
             self.finish(result, by=by)
+
+    def _end_unknown(self, message: str) -> None:
+        unknown = OutcomeUnknown(message, after_s=self.age, waiting_for=self.what)
+        self.fail(unknown, state="unknown")
+
+    def _end_running(self, message: str) -> None:
+        """Ends the wait, and not the call."""
+        running = StillRunning(
+            f"{message}. It was sent and may still run", after_s=self.age, waiting_for=self.what
+        )
+        self.fail(running, state="running")
 
     def _withdraw_unanswerable(self) -> None:
         """Withdraws the call, where its kind can be withdrawn."""
@@ -405,10 +434,11 @@ class RequestWait(CallWait):
         self.conclude(envelope, by=envelope.sender)
 
     def expire(self) -> None:
-        waited = self.age
-        self._cancel("timeout")
-        message = f"{', '.join(self.to)} did not answer {self.what} within {waited:.3g} s; it may have run"
-        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
+        message = f"{', '.join(self.to)} did not answer {self.what} within {self.age:.3g} s"
+        if self.accepted:
+            self._end_running(message)
+        else:
+            self._end_unheard(f"{message}; it may have run")
 
     async def take_back(self, reason: str) -> None:
         self.end_call(reason)
@@ -453,8 +483,9 @@ class ProposalWait(CallWait):
         if change.what == "fulfilled" and proposal.request is not None:
             self.asked = proposal.request.to
             self.move("fulfilled", by=proposal.by)
-            self.leave()
-        elif change.what == "answered" and proposal.response is not None:
+            if self.accepted and not self.present:  # it left before, so it got no request
+                self._end_unheard(f"{self._end_of_addressees} {self.what}")
+        elif change.what in ("answered", "unknown") and change.entry is proposal.response:
             self.conclude(proposal.response.envelope, by=proposal.by)
         elif change.what == "withdrawn":
             reason = one_line(proposal.reason, MAX_REASON)
@@ -485,10 +516,12 @@ class ProposalWait(CallWait):
         proposal = self._proposals.get(self.id)
         waited = self.age
         if proposal is not None and proposal.decided:
-            message = f"{proposal.by} approved {self.what}, but nobody answered within {waited:.3g} s"
-        else:
-            message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was withdrawn"
-            self._say_withdrawn("timeout")
+            self._end_running(
+                f"{proposal.by} approved {self.what}, but nobody answered within {waited:.3g} s"
+            )
+            return
+        message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was withdrawn"
+        self._say_withdrawn("timeout")
         self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
     async def take_back(self, reason: str) -> None:

@@ -340,6 +340,8 @@ class Executions:
         server: Executes requests, and sends refusals.
         name: The id of the participant.
         file: Where executed fulfilments are kept, made at the first one; None keeps them in memory alone.
+        refuse_repeat: Called with a request by its sender's own right; answers and returns True where it repeats a call
+            of unknown outcome (R35).
     """
 
     def __init__(
@@ -349,7 +351,9 @@ class Executions:
         server: RequestServer,
         name: Callable[[], str],
         file: Callable[[], ExecutionFile | None],
+        refuse_repeat: Callable[[Envelope, McpRequest], bool] = lambda request, payload: False,
     ) -> None:
+        self._refuse_repeat = refuse_repeat
         self._proposals = proposals
         self._server = server
         self._name = name
@@ -373,15 +377,14 @@ class Executions:
         """Records a change of a proposal."""
         if change.what == "proposed":  # an id that was executed before names another proposal now
             self._executed.pop(_short(change.call.id), None)
-        elif self._late and change.what in ("answered", "forgotten"):
+        elif self._late and change.what in ("answered", "unknown", "forgotten"):
             for late in [late for late in self._late if late.proposal == change.call.id]:
-                late.refuse(unknown=change.what != "answered")
+                late.refuse(unknown=change.what == "forgotten" or change.call.response is None)
 
     def take(self, request: Envelope, payload: McpRequest) -> bool:
         """Executes a request to this participant, or refuses it, now or later; returns whether it is executed."""
         if not request.correlation_id or payload.method.startswith("notifications/"):
-            self._server.take(request, payload)
-            return True
+            return self._take_own(request, payload)
         ids = list(dict.fromkeys(request.correlation_id))
         known = [proposal for id in ids if (proposal := self._proposals.get(id)) is not None]
         ended = find_ended(known, request, (self._name(),))
@@ -406,8 +409,7 @@ class Executions:
         if ended is not None and not fulfilled:
             return self._refuse_withdrawn(request, payload, ended)
         if not fulfilled:
-            self._server.take(request, payload)
-            return True
+            return self._take_own(request, payload)
         call, by = _digest_call(request), request.sender
         executed = [
             Executed(_short(proposer), _short(id), _short(request.id), _short(by), call)
@@ -417,6 +419,13 @@ class Executions:
         for one in executed:
             self._executed[one.proposal] = execution  # by the id as it is noted
         self._server.take(request, payload, guard=execution)
+        return True
+
+    def _take_own(self, request: Envelope, payload: McpRequest) -> bool:
+        """Executes a request by its sender's own right, unless it repeats a call of unknown outcome (R35)."""
+        if self._refuse_repeat(request, payload):
+            return False
+        self._server.take(request, payload)
         return True
 
     def stop(self) -> None:

@@ -17,6 +17,7 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,13 +25,14 @@ from types import MappingProxyType
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
-from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal, tool_of
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantChange
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
+from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, is_repeatable
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
@@ -54,7 +56,7 @@ from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
-from mew_lab.sdk.tools import Answerer, ToolBox
+from mew_lab.sdk.tools import Answerer, ToolBox, unknown_outcome_error
 
 __all__ = ["Call", "MEWParticipant"]
 
@@ -78,6 +80,9 @@ class MEWParticipant:
         state: gives the folder in which it notes which proposals it has executed, so that it executes none again after
             a restart. Without one, it remembers them within this process, and executes only proposals that it has
             seen (R32).
+        strict_unknown: whether it refuses to repeat a call of unknown outcome even where its tool says that it only
+            reads, or that a second call does no more than the first. Spec: R35.
+        repeats_within: the seconds in which such a call counts as a repeat.
 
     Spec: SDK "Layer 2".
     """
@@ -93,11 +98,15 @@ class MEWParticipant:
         tools: Answerer | None = None,
         request_timeout: float | None = 300.0,
         state: Callable[[], Path | None] | None = None,
+        strict_unknown: bool = False,
+        repeats_within: float = DAY,
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
         self.ledger = Ledger(me=self.client.id, members=self.client.members)
         self.proposals = self.ledger.calls.proposals
+        self.strict_unknown = strict_unknown
+        self.unknown_calls = UnknownCalls(within=repeats_within)
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
@@ -108,6 +117,7 @@ class MEWParticipant:
             server=self.request_server,
             name=lambda: self.client.id or "",
             file=lambda: self._make_execution_file(state),
+            refuse_repeat=self._refuse_repeat,
         )
         self.sender = MessageSender(self.client, self.correlations)
         self._deciding: set[str] = set()
@@ -117,6 +127,7 @@ class MEWParticipant:
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._joins: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
         self._changes: Signal[Change] = Signal(on_fault=self.client.report)
+        self.unknown_changed: Signal[Change] = Signal(on_fault=self.client.report)
         self._requests: Signal[Envelope] = Signal(on_fault=self.client.report)
         self._proposed: Signal[Envelope] = Signal(on_fault=self.client.report)
         # Before the parts, so that `on_ready` comes before the effects of a welcome.
@@ -592,7 +603,7 @@ class MEWParticipant:
                 if isinstance(change.call, Proposal):
                     self._executions.follow(change)
                     self.correlations.follow(change)
-                    self._changes(change)
+                self._follow_call(change)
             elif isinstance(change, StreamChange):
                 streams.append(change)
             elif isinstance(change, GrantChange):
@@ -604,6 +615,19 @@ class MEWParticipant:
         if streams:
             self.streams.follow(streams)
 
+    def _follow_call(self, change: Change) -> None:
+        if isinstance(change.call, Proposal):
+            self._changes(change)
+        if self.unknown_calls.follow(change, time.time()):
+            self.unknown_changed(change)
+
+    def resolve(self, request_id: str, happened: bool, *, by: str, note: str = "") -> bool:
+        """Takes what a participant found out about a call of unknown outcome; returns whether it was one. Spec: R42."""
+        changes = self.ledger.calls.resolve(request_id, happened, by, note)
+        for change in changes:
+            self._follow_call(change)
+        return bool(changes)
+
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if (
             envelope.sender != self.client.id
@@ -611,6 +635,29 @@ class MEWParticipant:
             and self._executions.take(envelope, payload)
         ):
             self._requests(envelope)
+
+    def _refuse_repeat(self, request: Envelope, payload: McpRequest) -> bool:
+        """Refuses a request by its sender's own right that repeats a call of unknown outcome; returns whether it did.
+
+        Its sender may propose it instead, so that somebody decides. Spec: R35.
+        """
+        if not len(self.unknown_calls):
+            return False
+        tool = tool_of(request.payload)
+        hints = getattr(self.tools, "hints_of", None)
+        if not self.strict_unknown and tool and hints is not None and is_repeatable(hints(tool)):
+            return False
+        found = self.unknown_calls.find(request.to, request.payload, time.time(), but=request.id)
+        if found is None:
+            return False
+        first = found.request
+        error = unknown_outcome_error(
+            f"Not executed again: {one_line(first.sender, 80)} sent the same call before, as {one_line(first.id, 80)}, "
+            "and whether that took effect is not known. Propose it, so that somebody decides",
+            request=first.id,
+        )
+        self.request_server.refuse(request, payload, error)
+        return True
 
     def _make_execution_file(self, state: Callable[[], Path | None] | None) -> ExecutionFile | None:
         folder = state() if state is not None else None
@@ -624,6 +671,9 @@ class MEWParticipant:
 
     def _on_disconnected(self, error: MewError | None) -> None:
         ended = self.ledger.interrupt(for_good=self.client.state == "disconnected")
+        for change in ended:
+            if isinstance(change, Change):
+                self._follow_call(change)
         self.correlations.lose(error)
         self.telemetry.lost()
         self.rights.lost()

@@ -16,11 +16,12 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError
+from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
 
 __all__ = ["ASKED", "MAX_RUNNING", "SERVER_ERROR", "AnswerMethod", "Guard", "MethodAnswerer", "RequestServer"]
 
@@ -76,6 +77,7 @@ class RequestServer:
         self._answerer = answerer
         self._post = post
         self._running: dict[asyncio.Task[bool], tuple[str, Any]] = {}  # a task -> sender, JSON-RPC id
+        self._cancelled: set[asyncio.Task[Any]] = set()  # by their requesters
         self._held = False
         self._kept: deque[tuple[Envelope, McpRequest, Guard | None]] = deque()
         self._ready: deque[Mapping[str, Any]] = deque()
@@ -145,18 +147,23 @@ class RequestServer:
 
     def _note_end(self, task: asyncio.Task[bool], guard: Guard | None) -> None:
         self._running.pop(task, None)
+        self._cancelled.discard(task)
         _end(guard, answered=not task.cancelled() and task.exception() is None and task.result())
 
     def _cancel(self, sender: str, rpc_id: Any) -> None:
         for task, key in self._running.items():
             if key == (sender, rpc_id):
+                self._cancelled.add(task)
                 task.cancel()
         kept, self._kept = self._kept, deque()
         for request, payload, guard in kept:
-            if (request.sender, _rpc_id(request, payload)) == (sender, rpc_id):
-                _end(guard, answered=False)
-            else:
+            if (request.sender, _rpc_id(request, payload)) != (sender, rpc_id):
                 self._kept.append((request, payload, guard))
+                continue
+            if has_effect(payload.method):
+                why = "Not executed: it was cancelled before it began"
+                self.refuse(request, payload, RpcError(SERVER_ERROR, why))
+            _end(guard, answered=has_effect(payload.method))
 
     async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
         """Executes a request and answers it; returns whether the answer was sent."""
@@ -167,6 +174,13 @@ class RequestServer:
             result = await self._answerer.answer(payload.method, payload.params or {})
         except RpcError as fault:
             return self._respond(request, payload, {"error": fault.payload()})
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task in self._cancelled and has_effect(payload.method):
+                # MCP wants no answer to a cancelled request, but the space must know that it may have run (R35).
+                why = "It was cancelled while it ran, and may have taken effect"
+                self._respond(request, payload, {"error": unknown_outcome_error(why).payload()})
+            raise
         except Exception as fault:
             logger.exception("answering %s failed", one_line(payload.method, 80))
             error = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
@@ -194,10 +208,9 @@ class RequestServer:
             sent = self._post(draft)
         except LocalProtocolError as fault:
             if "error" not in payload:  # a result that cannot be sent is answered with an error
-                error = RpcError(SERVER_ERROR, f"The result cannot be sent: {fault}").payload()
-                return self._send(
-                    {**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}}
-                )
+                error = unknown_outcome_error(f"It was executed, and the result cannot be sent: {fault}")
+                own = {"jsonrpc": "2.0", "id": payload["id"], "error": error.payload()}
+                return self._send({**draft, "payload": own})
         except ConnectionLost as lost:
             logger.warning("an answer to %s was lost: %s", draft["to"][0], lost)
         else:

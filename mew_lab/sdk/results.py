@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.errors import ProtocolError, ToolFailed
+from mew_lab.errors import OutcomeUnknown, ProtocolError, ToolFailed
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.intake import answer_fault
+from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, unknown_outcome
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 
@@ -83,21 +83,22 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
 
     Raises:
         ToolFailed: the answer is an error, or a tool result marked as one.
+        OutcomeUnknown: the answer leaves open whether the call took effect. Spec: R35.
     """
     error = payload.get("error")
-    fault = answer_fault(payload)
-    if error is not None or fault:
+    unknown = unknown_outcome(payload)
+    if error is not None or unknown:
         fields = error if isinstance(error, dict) else {}
         code, message = fields.get("code"), fields.get("message")
         code = code if isinstance(code, int) and not isinstance(code, bool) else None
         stated = one_line(message, MAX_SHOWN) if isinstance(message, str) else ""
+        if unknown:
+            wrong = f"its answer {unknown}" if unknown == answer_fault(payload) or not stated else ""
+            said = "; ".join(filter(None, (wrong, stated))).rstrip(".")
+            raise OutcomeUnknown(f"{what}: {said}. {SENT_UNKNOWN}", waiting_for=what, data=fields.get("data"))
         number = f" ({code})" if code is not None else ""
-        wrong = f"its answer {fault}" if fault else ""
-        raise ToolFailed(
-            f"{what} failed: {'; '.join(filter(None, (stated + number if stated else number.strip(), wrong)))}",
-            code=code,
-            data=fields.get("data"),
-        )
+        reason = stated + number if stated else number.strip()
+        raise ToolFailed(f"{what} failed: {reason}", code=code, data=fields.get("data"))
     raw = payload.get("result")
     if method != "tools/call":
         return raw

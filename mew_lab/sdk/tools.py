@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 
 from mew_lab.errors import ConfigError, ProtocolError
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -35,11 +36,12 @@ from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
 from mew_lab.version import VERSION
 
-__all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult"]
+__all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult", "unknown_outcome_error"]
 
 logger = logging.getLogger(__name__)
 
 INVALID_PARAMS, METHOD_NOT_FOUND, INTERNAL_ERROR, RESOURCE_NOT_FOUND = -32602, -32601, -32603, -32002
+UNKNOWN = -32001
 MCP_VERSION = "2025-06-18"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -60,6 +62,14 @@ class RpcError(Exception):
         """The member `error`."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         return error if self.data is None else {**error, "data": self.data}
+
+
+def unknown_outcome_error(message: str, **data: str) -> RpcError:
+    """The error of an executor that sent a call on and cannot tell whether it took effect; `data` is added to its own.
+
+    Spec: R35.
+    """
+    return RpcError(UNKNOWN, message, data={"code": OUTCOME_UNKNOWN, **data})
 
 
 class Answerer(Protocol):
@@ -216,6 +226,12 @@ class ToolBox:
             annotations=annotations or tool.get("annotations"),
             input_schema=tool.get("inputSchema"),
         )
+
+    def hints_of(self, tool: str) -> Mapping[str, Any]:
+        """The annotations of a tool; empty where it has none, or is unknown."""
+        known = self.tools.get(tool)
+        hints = known.described.get("annotations") if known is not None else None
+        return hints if isinstance(hints, Mapping) else {}
 
     def remove(self, name: str) -> None:
         """Removes a tool, if it exists."""

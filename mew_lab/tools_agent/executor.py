@@ -59,7 +59,8 @@ class Execution:
     `seconds` the time of the session and `usage` the tokens that the model counted, None where it counted none.
     `version` holds the version of the agent and the hash of the tool. `caller` sent the `request` with this id; both
     are empty for a call from elsewhere.
-    `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results.
+    `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results. `overdue`
+    tells that it was stopped because it took longer than its deadline.
 
     Spec: TA-45, TA-64.
     """
@@ -79,6 +80,7 @@ class Execution:
     request: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     structured: Mapping[str, Any] | None = None
+    overdue: bool = False
 
     @property
     def result(self) -> dict[str, Any]:
@@ -360,7 +362,8 @@ class Executor:
         task.add_done_callback(self._forget)
         try:
             await asyncio.wait({task}, timeout=self._deadline)
-            if not task.done():
+            overdue = not task.done()
+            if overdue:
                 run.stop(f"it took longer than {self._deadline:g} s")
         finally:
             if not task.done():
@@ -368,7 +371,8 @@ class Executor:
                 task.cancel()
                 await asyncio.wait({task}, timeout=ENDS_WITHIN)
         outcome = None if run.stopped or task.cancelled() else task.result()
-        return self._make_execution(tool, run, model, outcome, seconds=loop.time() - began)
+        execution = self._make_execution(tool, run, model, outcome, seconds=loop.time() - began)
+        return replace(execution, overdue=overdue)
 
     def _max_turns(self, tool: ToolDefinition) -> int:
         return tool.settings.max_chat_turns or self.agent.settings.max_chat_turns

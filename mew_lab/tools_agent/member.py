@@ -26,7 +26,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.signal import Signal
-from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError
+from mew_lab.sdk.tools import INVALID_PARAMS, MCP_VERSION, METHOD_NOT_FOUND, RpcError, unknown_outcome_error
 from mew_lab.settings.environment import state_folder
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
 from mew_lab.tools_agent.executor import CONTEXT, VERSION, Execution, Executor, UnknownTool
@@ -159,7 +159,8 @@ class ToolsAgent:
                 where it asked for that.
 
         Raises:
-            RpcError: -32601 for another method, -32602 for an unknown tool or arguments that are no object.
+            RpcError: -32601 for another method, -32602 for an unknown tool or arguments that are no object;
+                `outcome_unknown` for a call that took longer than its deadline.
         """
         if method == "initialize":
             return self.initialized(params.get("protocolVersion"))
@@ -178,6 +179,8 @@ class ToolsAgent:
                     continues=continues if isinstance(continues, str) else "",
                     on_step=steps.note,
                 )
+            if execution.overdue:  # what its model called may have taken effect (R35)
+                raise unknown_outcome_error(execution.text)
             return execution.result
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
 

@@ -14,7 +14,7 @@ import pytest
 
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.process import ServerProcess
-from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, ToolFailed
+from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, OutcomeUnknown, ToolFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import PROFILES
 
@@ -210,13 +210,13 @@ async def test_noise_on_either_output_is_neither_shown_nor_harmful(
         ({"jsonrpc": "1.0", "result": {}}, "it is no response of JSON-RPC 2.0"),
     ],
 )
-async def test_a_malformed_answer_of_the_server_fails_its_call_at_once(
+async def test_a_malformed_answer_of_the_server_leaves_its_call_unknown_at_once(
     site: Site, members: dict[str, Any], fault: str
 ) -> None:
     await site.odd("malformed")
     human = await site.seat("human")
     async with asyncio.timeout(5):
-        with pytest.raises(ToolFailed, match=f"The MCP server sent a malformed answer: {fault}"):
+        with pytest.raises(OutcomeUnknown, match=f"The MCP server sent a malformed answer: {fault}"):
             await human.call("git/odd", members)
         listed = await human.mcp_request("git", {"method": "tools/list", "params": {}})
     assert "tools" in listed
@@ -296,9 +296,9 @@ async def test_when_the_server_dies_what_is_asked_is_answered_and_the_participan
 ) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
-    with pytest.raises(ToolFailed, match=sentence) as caught:
+    with pytest.raises(OutcomeUnknown, match=sentence) as caught:
         await human.call(f"git/{tool}")
-    assert caught.value.code == -32000
+    assert caught.value.data == {"code": "outcome_unknown"}
     await until(lambda: "git" not in human.client.participants and site.ended)
     assert bridge.command_line in site.ended[0] and len(site.ended) == 1
     assert not alive(bridge.pid)

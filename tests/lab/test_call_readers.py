@@ -1,7 +1,8 @@
-"""All readers of calls agree: the participant's book, the cards, the reasoning view, the timeline, the log, a replay.
+"""All readers of calls agree: the participant's book, the cards, the views, the filter, the log, its exports, a replay.
 
-Random conversations go through a real space, honest and hostile ones. What each reader should say is worked out here,
-slowly, from the sentences of R17 and R18 over all that was delivered.
+Random conversations go through a real space, honest and hostile ones. Answers get lost, and targets leave while calls
+run. What each reader should say is worked out here, slowly, from the sentences of R17, R18 and R35 over all that was
+delivered.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from mew_lab.log.entries import entries_of
 from mew_lab.log.ledger_rows import ledger_columns
 from mew_lab.log.pairs import pairs_of
 from mew_lab.log.replay import replay
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.space.events import Record
+from mew_lab.views.feed.calls import CallStates
 from mew_lab.views.reasoning.model import ReasoningModel
 from mew_lab.views.timeline.model import TrafficStats
 
@@ -47,10 +50,12 @@ BODIES: dict[str, tuple[dict[str, Any], ...]] = {
         {"error": {"code": -32001, "message": "late", "data": {"code": "already_fulfilled", "by": "ann"}}},
         {"result": {"isError": True, "content": []}},
         {},
+        {"error": {"code": -32001, "message": "it ended", "data": {"code": "outcome_unknown"}}},
     ),
     "mcp/reject": ({"reason": "unsafe"}, {"reason": 7}),
     "mcp/withdraw": ({"reason": "timeout"}, {}),
 }
+TARGETS = ("git", "ann")  # they are connected, and leave at most once
 ADDRESSEES: tuple[tuple[str, ...], ...] = ((), ("git",), ("git", "ann"), ("ann", "git"), ("ann",))
 
 
@@ -58,7 +63,11 @@ ADDRESSEES: tuple[tuple[str, ...], ...] = ((), ("git",), ("git", "ann"), ("ann",
 def messages(draw: st.DrawFn) -> list[dict[str, Any]]:
     """A conversation. Of three messages two follow on what was said: a fulfilment, its answer, a decision."""
     said: list[dict[str, Any]] = []
+    here = list(TARGETS)
     for n in range(draw(st.integers(2, 14))):
+        if here and draw(st.integers(0, 9)) == 0:
+            said.append({"kind": "leave", "from": here.pop(draw(st.integers(0, len(here) - 1)))})
+            continue
         calls = [one for one in said if one["kind"] in ("mcp/proposal", "mcp/request")]
         proposals = [one for one in calls if one["kind"] == "mcp/proposal"]
         way = draw(
@@ -103,6 +112,12 @@ def messages(draw: st.DrawFn) -> list[dict[str, Any]]:
     return said
 
 
+def tells(payload: dict[str, Any]) -> bool:
+    """Whether an answer tells what became of the call. Spec: R35."""
+    error = payload.get("error")
+    return "result" in payload or (error is not None and error.get("data") != {"code": "outcome_unknown"})
+
+
 # --- what is true ---------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +140,7 @@ def well_formed(message: dict[str, Any]) -> bool:
     if not message.get("correlation_id"):
         return False
     if kind == "mcp/response":
-        return True  # one without a correct answer ends its request as a failure
+        return True  # one without a correct answer ends the wait for its request
     return isinstance(payload.get("reason", ""), str)
 
 
@@ -137,7 +152,14 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
     """What became of each proposal and each request, by id."""
     proposals: dict[str, Truth] = {}
     requests: dict[str, Truth] = {}
-    for message in filter(well_formed, delivered):
+    for message in delivered:
+        if message["kind"] == "leave":
+            for call in (*requests.values(), *proposals.values()):
+                if call.state in ("waiting", "fulfilled") and set(call.asked) == {message["from"]}:
+                    call.state = "unknown"
+            continue
+        if not well_formed(message):
+            continue
         sender, kind, id, to = message["from"], message["kind"], message["id"], message["to"]
         about = [one for one in dict.fromkeys(message.get("correlation_id", [])) if one in proposals]
         if kind == "mcp/proposal":
@@ -164,18 +186,16 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
         elif kind == "mcp/response":
             for one in dict.fromkeys(message["correlation_id"]):
                 request = requests.get(one)
-                late = message["payload"].get("error", {}).get("data") is not None
-                if request and request.state == "waiting" and sender in request.asked:
-                    request.state = "answered"
-                elif request and request.state == "refused" and sender in request.asked and not late:
-                    request.state = "answered"  # a foreign executor carried it out all the same
-                for proposal in proposals.values():
-                    if (
-                        proposal.fulfilment == one
-                        and proposal.state == "fulfilled"
-                        and sender in proposal.asked
-                    ):
-                        proposal.state = "answered"
+                data = message["payload"].get("error", {}).get("data", {})
+                told = "answered" if tells(message["payload"]) else "unknown"
+                if request and request.state == "refused" and sender in request.asked:
+                    if data.get("code") != "already_fulfilled":
+                        request.state = told  # a foreign executor carried it out all the same
+                    request = None
+                fulfilled = [proposal for proposal in proposals.values() if proposal.fulfilment == one]
+                for call in (*([request] if request else []), *fulfilled):
+                    if call.state in ("waiting", "fulfilled", "unknown") and sender in call.asked:
+                        call.state = told
         for proposal in map(proposals.__getitem__, about):
             undecided = proposal.state in ("open", "rejected")
             if kind == "mcp/reject" and undecided:
@@ -193,6 +213,17 @@ CARDS = {"answered": "done"}  # the words of a card, where they are not those of
 ROWS = {"open": "proposed", "fulfilled": "waiting", "sent": "waiting"}
 
 
+class _Deaf:
+    """A connection that reads nothing."""
+
+    def put(self, frame: Any) -> None: ...
+
+    def close(self, code: int, reason: str, *, drop: bool = False) -> None: ...
+
+    async def alive(self, timeout: float) -> bool:
+        return True
+
+
 class Readers:
     """One lab, told of messages one after the other."""
 
@@ -201,23 +232,34 @@ class Readers:
         self.heard: list[str] = []
         self.delivered: list[dict[str, Any]] = []
         self.thoughts, self.stats = ReasoningModel(lab.me.participant), TrafficStats()
+        self.rows = CallStates()
         host = lab.host
         assert host is not None
         self.gateway, self.space = host.gateway, host.name
         lab.loop.call(self._open)
 
     def _open(self) -> None:
-        self.lab.me.participant.client.on_message(lambda envelope: self.heard.append(envelope.id))
+        self.lab.me.participant.client.on_message(self._hear)
         for name in PEOPLE:
             everything = [{"kind": "mcp/*"}, {"kind": "reasoning/*"}, {"kind": "chat"}]
             self.gateway.enrol(self.space, name, everything[1:] if name == "ann" else everything)
+        self.connections = {name: self.gateway.admit(self.space, name, _Deaf()) for name in TARGETS}
         self.lab.following.add(self.thoughts)
+        self.lab.following.add(self.rows)
         self.lab.following.add(self.stats)
         self.post(
             {"id": "r", "from": "eve", "kind": "reasoning/start", "payload": {"message": "x"}, "to": []}
         )
 
+    def _hear(self, envelope: Envelope) -> None:
+        left = envelope.payload.get("event") == "leave"
+        self.heard.append(f"left {envelope.payload['participant']['id']}" if left else envelope.id)
+
     def post(self, message: dict[str, Any]) -> bool:
+        if message["kind"] == "leave":
+            self.gateway.leave(self.space, self.connections[message["from"]])
+            self.delivered.append({**message, "id": f"left {message['from']}"})
+            return True
         reply = self.gateway.post(self.space, message["from"], json.dumps(message))
         if reply.status == 200:
             self.delivered.append(message)
@@ -227,13 +269,14 @@ class Readers:
         """Posts it, and returns when the participant has heard it."""
         if not self.post(message):
             return
+        message = self.delivered[-1]
         count = sum(one["id"] == message["id"] for one in self.delivered)
         async with asyncio.timeout(10):
             while self.heard.count(message["id"]) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
     def check(self) -> None:
-        mcp = [one for one in self.delivered if one["kind"].startswith("mcp/")]
+        mcp = [one for one in self.delivered if one["kind"].startswith(("mcp/", "leave"))]
         proposals, requests = truths(mcp)
         expected = {id: one.state for id, one in proposals.items()}
         waiting = {id: one.state for id, one in requests.items()}
@@ -253,6 +296,7 @@ class Readers:
             assert {call.id: call.state for call in book.proposals} == expected
             assert {call.id: call.state for call in book.requests} == waiting
         self._check_frames(expected, waiting, proposals)
+        self._check_feed(expected, waiting)
         handles = ("mcp/proposal", "mcp/request")  # another kind may come under an id that is taken
         number = {entry.id: entry.seq for entry in entries if entry.kind in handles and not entry.refused}
         decided = sorted(number[id] for id, one in proposals.items() if one.decisions)
@@ -296,6 +340,24 @@ class Readers:
         deciders = {place: by for place, _, _, by in states}
         for seq, by in zip(relayed[1]["seq"], relayed[1]["decided_by"], strict=True):
             assert deciders[places[seq]] == by
+
+    def _check_feed(self, expected: dict[str, str], waiting: dict[str, str]) -> None:
+        """The feed's column, the filter, the decisions and the export as spans name the unknown calls alike."""
+        log = self.lab.log
+        unknown = {id for states in (expected, waiting) for id, state in states.items() if state == "unknown"}
+        assert {entry["id"] for entry in log.filter("state == unknown")} == unknown
+        decisions = log.decisions()
+        outcomes = dict(zip(decisions["id"], decisions["outcome"], strict=True))
+        for id, state in waiting.items():
+            if outcomes.get(id) not in (None, "claimed") and log.requests().set_index("id")["to"][id]:
+                assert (outcomes[id] == "unknown") == (state == "unknown"), (id, outcomes[id], state)
+        entries = list(entries_of(log.records))
+        for kind, states in (("mcp/proposal", expected), ("mcp/request", waiting)):
+            for entry in entries:
+                if entry.kind != kind or entry.refused or states.get(entry.id) is None or entry.malformed:
+                    continue
+                row = self.rows.get(entry.seq)
+                assert ((row.state if row else "") == "unknown") == (states[entry.id] == "unknown"), entry.id
 
     def _check_rows(self, expected: dict[str, str], waiting: dict[str, str]) -> None:
         [reasoning] = self.thoughts.sequences

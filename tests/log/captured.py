@@ -100,7 +100,7 @@ READINGS: dict[str, Reading] = {
         exchanges={5: (5, 8), 38: (35, 38)},
     ),
     # test-client lists the tools of calculator-agent and calls add, multiply, evaluate twice and a tool that there is
-    # not. The last answer has the text NOT_FOUND where JSON-RPC wants a number: the call has failed.
+    # not. The last answer has the text NOT_FOUND where JSON-RPC wants a number: whether the call took effect is unknown (R35).
     "2-mcp": Reading(
         messages=15,
         participants=("calculator-agent", "test-client"),

@@ -344,6 +344,32 @@ def failing(c: Conversation) -> list[Expected]:
     return [Expected("failed-call", answer)]
 
 
+def _lose(c: Conversation, sender: str, payload: dict[str, Any], **data: str) -> tuple[str, str]:
+    """A call to the tool whose outcome the tool does not know; the ids of the request and of the answer."""
+    id = c.request(sender, payload)
+    error = {"code": -32001, "message": "it ended", "data": {"code": "outcome_unknown", **data}}
+    answer = {"jsonrpc": "2.0", "id": payload["id"], "error": error}
+    return id, c.send("tool", "mcp/response", answer, to=[sender], correlation_id=[id])
+
+
+def lost_call(c: Conversation) -> list[Expected]:
+    first, answer = _lose(c, "anna", (payload := c.call()))
+    again = {**c.call(), "params": payload["params"]}
+    _, refused = _lose(c, "bert", again, request=first)  # it says that it did not run again
+    return [Expected("unknown-outcome", answer), Expected("unknown-outcome", refused)]
+
+
+def lost_call_sent_again(c: Conversation) -> list[Expected]:
+    payload = c.call()
+    _, answer = _lose(c, "anna", payload)
+    again = {**c.call(), "params": payload["params"]}
+    id = c.request("bert", again)
+    c.answer(id, again, "bert")
+    other = c.call()
+    c.answer(c.request("bert", other), other, "bert")
+    return [Expected("unknown-outcome", answer), Expected("repeated-unknown", id)]
+
+
 def without_rpc(c: Conversation) -> list[Expected]:
     payload = c.call()
     del payload["jsonrpc"]
@@ -851,6 +877,8 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(edited_by_a_further_argument, approved_twice_by_the_same, withdrawn_by_its_target, answer_to_a_chat),
     *(nobody_of_three_answers, cancelled_by_another, cancelled_one_of_two_alike),
     answered_by_an_error_with_a_text_for_a_code,
+    lost_call,
+    lost_call_sent_again,
     *(thought_after_its_own_cancel, frame_after_its_owner_left, status_with_a_text_for_a_count),
     *(id_of_anothers_chat, denied_kind, dotdot_at_the_end, loop_of_three, loop_without_references),
 )

@@ -131,8 +131,8 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ),
         ("space/invite-ack", {"participant_id": "new", "status": "created"}, "Invitation of new: created"),
         ("chat/cancel", {"reason": "duplicate"}, "Needs no answer any more (duplicate)"),
-        ("mcp/response", {"error": "broken"}, "Error: broken"),
-        ("mcp/response", {"error": {"message": "no code"}}, "Error: no code"),
+        ("mcp/response", {"error": "broken"}, "Outcome not known: broken"),
+        ("mcp/response", {"error": {"message": "no code"}}, "Outcome not known: no code"),
         ("mcp/response", {"result": 42}, "42"),
         ("mcp/response", {"result": {"isError": True}}, 'Failed: {"isError":true}'),
         (

@@ -75,9 +75,11 @@ def verdict(history: Sequence[Event], wait: int) -> str:
         absent = asked not in members_of(history[: n + 1])
         if op == "time":
             if limit is not None and event["now"] >= limit:
-                return "NoReply"
+                return "StillRunning" if executing or (sort == "request" and accepted) else "NoReply"
         elif op in ("break", "stop"):
-            if op == "stop" or not proposed or executing:
+            if executing or sort == "request":
+                return "OutcomeLost"
+            if op == "stop" or not proposed:
                 return "ConnectionLost"
         elif op == "forge" and event["id"] == id:
             taken = taken or not accepted  # an id names the first that used it
@@ -98,7 +100,9 @@ def verdict(history: Sequence[Event], wait: int) -> str:
         elif op == "error" and event["sender"] == GATEWAY and id in event["about"]:
             return "Refused"
         elif op == "leave" and absent and accepted:
-            if sort in ("request", "question", "reply") or (proposed and executing):
+            if sort == "request" or (proposed and executing):
+                return "OutcomeUnknown"
+            if sort in ("question", "reply"):
                 return "NoReply"
         elif op == "withdraw" and event["wait"] == wait:
             if sort in ("request", "question") or (proposed and executing):

@@ -18,13 +18,13 @@ from .conftest import until
 
 
 class Slow:
-    """Answers `fast` at once and `slow` when released."""
+    """Answers `fast` at once, `slow` and `tools/list` when released."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        if method == "slow":
+        if method in ("slow", "tools/list"):
             await self.release.wait()
         if method == "wrong":
             raise RpcError(-32602, "no", data=[1])
@@ -88,7 +88,7 @@ async def test_errors_are_answers_too(stage: Stage) -> None:
     assert stage.posted[1]["payload"]["error"] == {"code": -32603, "message": "Internal error: KeyError"}
 
 
-async def test_only_the_asker_can_cancel_and_a_cancelled_one_is_not_answered(stage: Stage) -> None:
+async def test_only_the_asker_can_cancel_and_a_cancelled_one_is_answered_as_unknown(stage: Stage) -> None:
     stage.ask("slow")
     stage.ask("slow", sender="other")
     await asyncio.sleep(0)
@@ -99,9 +99,19 @@ async def test_only_the_asker_can_cancel_and_a_cancelled_one_is_not_answered(sta
     assert len(stage.server) == 2
     stage.ask("notifications/cancelled", id=None, payload=cancel)
     await until(lambda: len(stage.server) == 1)
+    [lost] = stage.posted
+    assert lost["to"] == ["human"] and lost["payload"]["error"]["data"] == {"code": "outcome_unknown"}
     stage.tools.release.set()
-    await until(lambda: stage.posted)
-    assert [one["to"] for one in stage.posted] == [["other"]] and len(stage.server) == 0
+    await until(lambda: len(stage.posted) == 2)
+    assert stage.posted[1]["to"] == ["other"] and len(stage.server) == 0
+
+
+async def test_a_cancelled_request_that_has_no_effect_is_not_answered(stage: Stage) -> None:
+    stage.ask("tools/list")
+    await asyncio.sleep(0)
+    stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 7}})
+    await until(lambda: len(stage.server) == 0)
+    assert stage.posted == []
 
 
 @pytest.mark.threat(9)
@@ -131,8 +141,9 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
     stage.ask("fast")
     await until(lambda: stage.posted)
     assert stage.posted[0]["payload"]["error"] == {
-        "code": -32000,
-        "message": "The result cannot be sent: too large",
+        "code": -32001,
+        "message": "It was executed, and the result cannot be sent: too large",
+        "data": {"code": "outcome_unknown"},
     }
     stage.faults = [ConnectionLost("gone")]
     stage.ask("fast")
@@ -147,7 +158,7 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
 
 @pytest.mark.threat(9)
 @pytest.mark.req("S-L2-35")
-async def test_while_held_requests_are_kept_in_number_and_order_and_a_cancelled_one_is_not(
+async def test_while_held_requests_are_kept_in_number_and_order_and_a_cancelled_one_is_not_executed(
     stage: Stage,
 ) -> None:
     stage.server.hold(True)
@@ -156,9 +167,11 @@ async def test_while_held_requests_are_kept_in_number_and_order_and_a_cancelled_
     stage.ask("notifications/cancelled", id=None, payload={"params": {"requestId": 1}})
     assert (len(stage.server), stage.posted) == (0, [])
     stage.server.hold(False)
-    await until(lambda: len(stage.posted) == MAX_KEPT - 1)
-    answered = [one["payload"]["id"] for one in stage.posted]
-    assert answered == [0, *range(2, MAX_KEPT)]
+    await until(lambda: len(stage.posted) == MAX_KEPT)
+    cancelled, *answers = stage.posted
+    assert "Not executed" in cancelled["payload"]["error"]["message"] and cancelled["payload"]["id"] == 1
+    assert [one["payload"]["id"] for one in answers] == [0, *range(2, MAX_KEPT)]
+    assert all("result" in one["payload"] for one in answers)
     assert len(stage.server) == 0
 
 

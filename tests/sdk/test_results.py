@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import ToolFailed
+from mew_lab.errors import NoReply, OutcomeUnknown, ToolFailed
 from mew_lab.sdk.results import ToolResult, result_of
 
 
@@ -57,10 +57,16 @@ def test_a_json_rpc_error_is_a_failure_with_code_and_data() -> None:
 
 @pytest.mark.req("P-4.3-5")
 @pytest.mark.parametrize("error", ["boom", {}, {"code": "x"}, {"message": 3}, 7])
-def test_a_malformed_error_is_still_a_failure(error: Any) -> None:
-    with pytest.raises(ToolFailed) as caught:
+def test_a_malformed_error_leaves_open_whether_the_call_took_effect(error: Any) -> None:
+    with pytest.raises(OutcomeUnknown, match=r"It was sent\. Whether it took effect is not known\."):
         of({"error": error})
-    assert caught.value.code is None
+
+
+def test_an_executor_that_lost_a_call_says_so_with_its_words() -> None:
+    data = {"code": "outcome_unknown"}
+    with pytest.raises(OutcomeUnknown, match=r"the server ended\. It was sent\.") as caught:
+        of({"error": {"code": -32001, "message": "the server ended", "data": data}})
+    assert caught.value.data == data and isinstance(caught.value, NoReply)
 
 
 def test_a_result_marked_as_error_is_a_failure_without_code() -> None:
@@ -73,7 +79,7 @@ def test_a_result_marked_as_error_is_a_failure_without_code() -> None:
 @pytest.mark.threat(17)
 def test_a_peers_words_cannot_move_the_cursor_or_fill_the_screen() -> None:
     with pytest.raises(ToolFailed) as caught:
-        of({"error": {"message": "\x1b[2J\r\u202eevil" + "x" * 10_000}})
+        of({"error": {"code": 1, "message": "\x1b[2J\r\u202eevil" + "x" * 10_000}})
     said = str(caught.value)
     assert "\x1b" not in said and "\r" not in said and "\u202e" not in said and len(said) < 600
 

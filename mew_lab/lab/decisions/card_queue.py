@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -27,7 +28,7 @@ from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES, PinnedTools
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import Change, Proposal
+from mew_lab.ledger.calls import Change, Proposal, tool_of
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
@@ -112,6 +113,8 @@ STATES: Mapping[str, CardState] = {
     "withdrawn": "withdrawn",
     "fulfilled": "fulfilled",
     "answered": "done",
+    "unknown": "unknown",
+    "resolved": "resolved",
 }
 
 
@@ -163,6 +166,7 @@ class CardQueue:
         me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
         me.on_change(self._on_call_change)
+        me.unknown_changed.add(self._on_unknown_change)
 
     # --- who asks ---
 
@@ -295,9 +299,40 @@ class CardQueue:
             self._put(self._as_lapsed(card, TOO_MUCH))
 
     def _on_call_change(self, change: Change) -> None:
-        """Updates the card of a proposal whose client cancels, leaves or returns, or which the ledger has forgotten."""
-        if change.what in ("caller", "forgotten"):
+        """Updates the card of a proposal that no message of its own changed.
+
+        Its client cancels, leaves or returns; the ledger has forgotten it; or its outcome is unknown, or found out.
+        """
+        if change.what in ("caller", "forgotten", "unknown", "resolved"):
             self._refresh(change.call.id)
+
+    def repeated(self, to: Collection[str], payload: Mapping[str, Any]) -> str:
+        """The sentence about the call of unknown outcome that such a call would repeat; empty where there is none."""
+        found = self._me.unknown_calls.find(to, payload, self._clock())
+        if found is None:
+            return ""
+        if not self._me.strict_unknown and self.tools.is_repeatable(to, tool_of(payload) or ""):
+            return ""
+        sender, id = one_line(found.request.sender, 60), one_line(found.request.id, 40)
+        since = datetime.fromtimestamp(found.since).astimezone()
+        return (
+            f"{sender} sent the same call before (request {id}), and since {since:%Y-%m-%d %H:%M:%S} it is not known "
+            "whether it took effect; it may run twice"
+        )
+
+    def _on_unknown_change(self, change: Change) -> None:
+        """Updates the open cards of the same tool: a call became unknown, or its outcome is known now."""
+        for card in self.pending():
+            if (card.method, card.tool) != (change.call.method, change.call.tool):
+                continue
+            proposal = self._me.proposals.get(card.id)
+            if proposal is None or proposal.seq != card.seq or card.id in self._deciding:
+                continue
+            repeats = self.repeated(proposal.to, proposal.payload)
+            if repeats != card.repeats:
+                self._put(replace(card, repeats=repeats))
+                if not repeats:  # a policy left it to a person until now
+                    self._judge(self._open.cards.get(card.id, card))
 
     def _lapse(self) -> None:
         """Closes cards while a limit is exceeded: each time the oldest of the proposer whose cards take most room."""
@@ -340,6 +375,7 @@ class CardQueue:
             present=(self._me.client.id or "", *self._me.client.participants),
             why=self._behalf.of(proposal),
             folders=self._folders_of(proposal.to),
+            repeats=self.repeated(proposal.to, proposal.payload),
         )
 
     def _folders_of(self, to: Sequence[str]) -> Sequence[str]:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mew_lab.errors import MewError, ToolFailed
+from mew_lab.errors import MewError, OutcomeUnknown, ToolFailed
 from mew_lab.lab.decisions.risks import SHOWN_TO, alike, risks, risks_of_title
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallerState, Proposal
@@ -72,7 +72,9 @@ MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 
-CardState = Literal["open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "lapsed"]
+CardState = Literal[
+    "open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "unknown", "resolved", "lapsed"
+]
 
 # The standard reason codes, each with its meaning for the proposer. Spec: §3.3.3.
 REASONS: Mapping[str, str] = {
@@ -107,9 +109,10 @@ class Card:
     where the request was not compared with the proposal. `rejected` says who has rejected it while its proposer goes on
     asking; then it is approved by a second yes. `about` is the description that the target gives of its tool,
     `hints` the words for its annotations, such as `read-only`; both are its own statements. `failed` says that it was
-    approved and that the tool, or the call of it, failed. `twin` is the id of an older open proposal of the same call.
-    `caller` is what the proposer tells of the client for which it proposes, `caller_after` the seconds from the proposal
-    to that.
+    approved and that the tool, or the call of it, failed; where nobody knows whether it took effect, its state is
+    `unknown`, and `resolved` after a person found out. `repeats` names the call of unknown outcome that it would
+    repeat; only a person approves it then (R35). `twin` is the id of an older open proposal of the same call. `caller`
+    is what the proposer tells of the client for which it proposes, `caller_after` the seconds from the proposal to that.
     """
 
     id: str
@@ -137,6 +140,7 @@ class Card:
     about: str = ""
     hints: tuple[str, ...] = ()
     failed: bool = False
+    repeats: str = ""
     twin: str = ""
     caller: CallerState = ""
     caller_after: float = 0.0
@@ -170,7 +174,7 @@ class Card:
         """The decision in the specification's term; it stays `fulfilled` after the answer has arrived."""
         if self.state == "withdrawn" and self.sent:
             return "withdrawn after it was sent"
-        return "fulfilled" if self.state == "done" else self.state
+        return "fulfilled" if self.state in ("done", "unknown", "resolved") else self.state
 
     @property
     def details(self) -> tuple[tuple[str, str], ...]:
@@ -416,6 +420,7 @@ def card_of(
     about: str = "",
     hints: tuple[str, ...] = (),
     folders: Sequence[str] = (),
+    repeats: str = "",
 ) -> Card | None:
     """The card of a new proposal; None when its text is ambiguous JSON, so that it may not be approved.
 
@@ -459,6 +464,7 @@ def card_of(
         why=why,
         about=about,
         hints=hints,
+        repeats=repeats,
     )
 
 
@@ -501,6 +507,8 @@ def answer_of(response: Envelope, *, method: str, what: str) -> Answer:
         result = result_of(response.payload, method=method, what=what)
     except ToolFailed as fault:
         return Answer(one_line(str(fault), 160), failed=True)
+    except OutcomeUnknown as fault:
+        return Answer(one_line(str(fault), 300))
     text = result if isinstance(result, str) else getattr(result, "text", None)
     text = text or compact(response.payload.get("result"))
     return Answer(one_line(text, 160))

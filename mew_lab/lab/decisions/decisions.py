@@ -39,7 +39,7 @@ from mew_lab.lab.decisions.policies import Policy, is_decision
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
 from mew_lab.protocol.text import cut
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, write_value
 
@@ -210,7 +210,8 @@ class HumanDecisions(CardQueue):
             digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
                 the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
-            despite: `rejected` approves it although a participant has rejected it.
+            despite: What an approval disregards on purpose: `rejected` for a proposal that a participant has rejected,
+                `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
 
         Returns:
             One sentence about what was sent.
@@ -244,6 +245,13 @@ class HumanDecisions(CardQueue):
             if digest is None or card.refusal:
                 why = card.refusal or "no digest names the shown card"
                 raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
+            if card.repeats and click is None and "unknown" not in despite:
+                raise NotApproved(
+                    f"{card.request}: not approved. {card.repeats}. Find out first; or approve it all the same with "
+                    f'lab.approve({card.id!r}, despite="unknown"), %mew approve {visible(card.id)} --despite unknown, '
+                    f"or /approve {visible(card.id)} despite=unknown in a terminal",
+                    code="outcome_unknown",
+                )
             if not policy:
                 self.gate.check_rows(card, rows, meant)
             self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
@@ -352,9 +360,9 @@ class HumanDecisions(CardQueue):
     def _judge(self, card: Card) -> None:
         """Lets the policy in force decide an open card, or a rule for alike calls where there is none.
 
-        One for which no client waits is left to a person.
+        One for which no client waits, or that repeats a call of unknown outcome (R35), is left to a person.
         """
-        if card.state != "open" or card.caller:
+        if card.state != "open" or card.caller or card.repeats:
             return
         policy, rule = self._policy, None
         if policy is None:

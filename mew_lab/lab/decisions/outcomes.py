@@ -14,6 +14,7 @@ from mew_lab.lab.decisions.cards import Answer, Card, answer_of
 from mew_lab.ledger.calls import CallIndex, Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.visible import middle, one_line
 
 __all__ = ["Outcomes"]
@@ -68,12 +69,18 @@ class Outcomes:
                 text = _tell_answers(request, card)
                 if any(_read(answer, card).failed for answer in request.answers):
                     self._failed.add(card.id)
-            elif proposal.response is not None and not text:
+                else:  # a true answer may come after one that did not tell
+                    self._failed.discard(card.id)
+            elif proposal.response is not None and (not text or proposal.state == "answered"):
                 text = _tell_answer(proposal.response, card)
                 if _read(proposal.response, card).failed:
                     self._failed.add(card.id)
             self._fulfilments[card.id] = (id, text)
+            if proposal.state == "unknown" and proposal.response is None:
+                text = f"no answer came. {SENT_UNKNOWN}"
             parts.append(text)
+            if proposal.resolution is not None:
+                parts.append(f"found out: it {one_line(str(proposal.resolution), 160)}")
         sent = self._sent.get(card.id, {})
         for id in sent:
             if id == proposal.fulfilment:

@@ -38,6 +38,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     With `cut`, rows that a view would fold are given only by their beginning and their size.
     """
     lines = [f"{visible(card.request)}   digest {card.digest[:8]}   ({visible(card.id)})"]
+    if card.repeats:
+        lines.append(f"  ! {visible(card.repeats)}")
     if card.why:
         lines.append(f"  {visible(card.why)}")
     lines += [f"  {visible(notice)}" for notice in card.notices]
@@ -222,6 +224,9 @@ async def approve(
     despite: tuple[str, ...] = (),
 ) -> Note:
     """Approves a proposal that a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
+
+    Args:
+        despite: `unknown` approves a repeat of a call of which nobody knows whether it took effect. Spec: R35.
 
     Raises:
         NotApproved: Not all of it was shown yet; where possible, the text of the error shows it.

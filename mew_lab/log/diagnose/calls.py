@@ -15,10 +15,11 @@ from typing import Any, Final, NamedTuple
 from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
+from mew_lab.ledger.unknown_calls import UnknownCalls
 from mew_lab.log.diagnose.findings import RecentIds, Rule, RuleContext, RuleFamily, changes_of, word, words
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.intake import answer_fault, malformed
+from mew_lab.protocol.intake import answer_fault, first_unknown, malformed
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["CALL_RULES", "CallRules"]
@@ -189,7 +190,19 @@ MALFORMED_ANSWER = Rule(
     "malformed-answer",
     "warn",
     "P-3-21",
-    "{sender}'s answer {id} {why}, so request {about} counts as failed",
+    "{sender}'s answer {id} {why}, so it is not known whether request {about} took effect",
+)
+UNKNOWN = Rule(
+    "unknown-outcome",
+    "warn",
+    "",
+    "{sender} answered that it is not known whether request {about} took effect: {error}",
+)
+REPEATED_UNKNOWN = Rule(
+    "repeated-unknown",
+    "warn",
+    "",
+    "{sender}'s request {id} repeats {about} of {first}, of which nobody knew whether it took effect; it may run twice",
 )
 REPEATED_CALL = Rule(
     "repeated-call",
@@ -211,6 +224,8 @@ CALL_RULES: Final = (
         FAILED,
         MALFORMED,
         MALFORMED_ANSWER,
+        UNKNOWN,
+        REPEATED_UNKNOWN,
         REPEATED_CALL,
     ),
 )
@@ -243,7 +258,13 @@ class CallRules(RuleFamily):
             "mcp/response": self._on_response,
             "mcp/withdraw": self._on_withdraw,
             "mcp/reject": self._on_reject,
+            "system/presence": lambda _, changes: self._follow_unknown(changes),
         }
+        self._unknown = UnknownCalls()
+        # Requests that repeat an unknown call -> that call and its sender; until an executor says that it did not run.
+        self._repeats: BoundedDict[str, tuple[Mark, str, str]] = BoundedDict(
+            MAX_WAITING, on_forget=lambda _, repeat: self._report_repeat(repeat)
+        )
         self._waiting: BoundedDict[str, Mark] = BoundedDict(
             MAX_WAITING, on_forget=lambda _, mark: self._report_unanswered_request(mark)
         )
@@ -263,6 +284,8 @@ class CallRules(RuleFamily):
         )
 
     def finish(self) -> None:
+        for repeat in self._repeats.values():
+            self._report_repeat(repeat)
         for mark in self._waiting.values():
             self._report_unanswered_request(mark)
         for fan_out in self._fan_outs.values():
@@ -313,6 +336,11 @@ class CallRules(RuleFamily):
         if not approves and self._undecided and waits:
             self._match_proposals(entry, method)
         self._count_repeats(entry, method)
+        now = entry.record.now.timestamp()
+        first = self._unknown.find(entry.to, entry.payload, now, but=entry.id) if changes else None
+        if first is not None:
+            self._repeats[entry.id] = entry.mark, first.request.id, first.request.sender
+        self._follow_unknown(changes)
 
     def _on_proposal(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         self._ids.add(entry.id, entry.sender, entry.kind)
@@ -348,9 +376,10 @@ class CallRules(RuleFamily):
             self._check_rpc(entry, RPC_RESPONSE)
         calls = [change for change in changes if isinstance(change, Change)]
         for change in calls:
-            if isinstance(change.call, Request) and change.what == "answered":
+            if isinstance(change.call, Request) and change.what in ("answered", "unknown"):
                 self._judge_answer(change.call, entry)
-        answers = any(change.what == "answered" for change in calls)
+        self._follow_unknown(calls)
+        answers = any(change.what in ("answered", "unknown") for change in calls)
         late = [self._fan_outs[id] for id in about if id in self._fan_outs]
         further = False  # an answer of a further addressee of a request to several
         for fan_out in late:
@@ -366,6 +395,17 @@ class CallRules(RuleFamily):
         is_known = calls or any(self._is_forgotten(id) for id in about)
         if not is_known and not any(map(self._ids.get, about)):
             self._report_no_request(entry)
+
+    def _report_repeat(self, repeat: tuple[Mark, str, str] | None) -> None:
+        if repeat is not None:
+            mark, id, first = repeat
+            about = {"sender": word(mark.sender), "id": word(mark.id)}
+            self.report(REPEATED_UNKNOWN, mark, id, **about, about=word(id), first=word(first))
+
+    def _follow_unknown(self, changes: Sequence[LedgerChange]) -> None:
+        for change in changes:
+            if isinstance(change, Change):
+                self._unknown.follow(change, change.entry.t)
 
     def _on_withdraw(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         self._judge_end(entry, changes, WITHDRAW_NOTHING)
@@ -418,6 +458,9 @@ class CallRules(RuleFamily):
             self.report(APPROVED_LATE, late.mark, *late.others, **late.about, executor=word(entry.sender))
         elif late is not None:
             self._report_approved_twice(late)
+        repeat = self._repeats.pop(request.id, None)
+        if not first_unknown(entry.payload):
+            self._report_repeat(repeat)
         asked, answered = request.payload.get("id"), entry.payload.get("id")
         if "id" in request.payload and "id" in entry.payload and not _equal(asked, answered):
             self.report(
@@ -445,10 +488,11 @@ class CallRules(RuleFamily):
                 to=words(entry.to),
                 requester=word(request.sender),
             )
-        if request.failed and request.state != "refused" and not answer_fault(entry.payload):
+        unclear = request.state == "unknown" and not answer_fault(entry.payload)
+        if (request.failed and request.state != "refused") or unclear:
             about = {"sender": word(entry.sender), "about": word(request.id)}
             error = one_line(error_text(entry), MAX_ERROR) or "without a message"
-            self.report(FAILED, entry, request.id, **about, error=error)
+            self.report(FAILED if request.failed else UNKNOWN, entry, request.id, **about, error=error)
 
     def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
         """Judges an answer that changes nothing."""

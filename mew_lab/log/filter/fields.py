@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 STATES = (
-    *("waiting", "answered", "sent", "refused"),
+    *("waiting", "answered", "unknown", "resolved", "sent", "refused"),
     *("open", "rejected", "fulfilled", "withdrawn", "claimed", "cancelled"),
     *("active", "concluded", "left", "requested", "closed", "stands", "revoked", "ended"),
 )

@@ -12,7 +12,7 @@ import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
 const SHORT = 40;
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", lapsed: "–" };
+const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", unknown: "?", resolved: "✓", lapsed: "–" };
 
 /**
  * An argument as a row, from `argument` of model.py. `folded` is the size of a value whose text is only its beginning, `last`
@@ -714,6 +714,7 @@ export function settle(card, deciding) {
 /** @type {(data: CardData) => string} */
 function resultOf(data) {
   if (data.failed) return `tool failed: ${data.outcome}`;
+  if (data.state === "unknown") return `not known whether it took effect: ${data.outcome}`;
   if (data.state === "done") return data.outcome ? `ran: ${data.outcome}` : "ran";
   return data.outcome;
 }

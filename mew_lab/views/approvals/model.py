@@ -74,6 +74,8 @@ def decision_words(card: Card, *, me: str = "") -> str:
 def result_words(card: Card) -> str:
     """What became of a decided card: the result of the call, its failure, or the reason of a rejection."""
     outcome = one_line(card.outcome, 200)
+    if card.state == "unknown":
+        return f"not known whether it took effect: {outcome}"
     return f"tool failed: {outcome}" if card.failed else outcome
 
 
@@ -108,7 +110,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "gone": absent[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
         "warnings": place_warnings(
-            (*card.warnings, *([card.refusal] if card.refusal else [])),
+            (*filter(None, [card.repeats]), *card.warnings, *filter(None, [card.refusal])),
             card.arguments if card.is_open else (),
         ),
         "refusal": visible(card.refusal),

@@ -430,7 +430,7 @@ function render({ model, el }) {
     const body = done.map((card) => card.data).reverse().slice(0, KEPT).map((data) => make("tr", { class: data.failed ? "mew-failed" : "" },
       make("td", { class: "mew-num", title: data.at === null ? "" : clockHover(data.at), text: data.at === null ? "" : clockTime(data.at) }),
       make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.call || data.tool || data.method}` }),
-      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.outcome }))));
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 

@@ -24,8 +24,9 @@ class CallState(NamedTuple):
     """The state of the call in one row.
 
     Attributes:
-        state: `waiting`, `answered`, `failed`, `approved`, `rejected`, `withdrawn`, `refused` because it came after the
-            end of its proposal, or empty where it is not known.
+        state: `waiting`, `answered`, `failed`, `unknown` (whether it took effect), `resolved` (a person found out),
+            `approved`, `rejected`, `withdrawn`, `refused` because it came after the end of its proposal, or empty where
+            no call is known.
         seconds: The time to the answer, or to the first decision on a proposal; 0 while it waits.
         approves: Whether the request of this row approves a proposal.
     """
@@ -75,13 +76,17 @@ class CallStates:
                 self._put(change.entry.seq, self._known(change.entry.seq)._replace(approves=True))
         elif what == "answered":
             if isinstance(call, Proposal):
-                if not call.failed:
+                if not call.failed and known.state not in ("unknown", "resolved"):
                     return
-                state = known._replace(state="failed")
+                state = known._replace(state="failed" if call.failed else "approved")
             elif call.state == "refused":
                 return
             else:
                 state = known._replace(state="failed" if call.failed else "answered", seconds=since)
+        elif what in ("unknown", "resolved"):
+            state = known._replace(state=what)
+            if what == "unknown" and not isinstance(call, Proposal):
+                state = state._replace(seconds=since)
         elif what == "forgotten":
             state = CallState("")
         else:

@@ -67,13 +67,15 @@ export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[ALSO] ?? [])];
 }
 
-const STATES = { waiting: "No answer yet", refused: "Its proposal was decided before, so it is not executed", answered: "Answered after", failed: "Failed after", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
+const STATES = { waiting: "No answer yet", refused: "Its proposal was decided before, so it is not executed", answered: "Answered after", failed: "Failed after", unknown: "It was sent. Whether it took effect is not known.", resolved: "It was unknown whether it took effect; a person found out", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
 
-// How long the call of a row took: "44 ms", "waiting", or nothing where the row holds no call.
+const WORDS = new Set(["waiting", "refused", "unknown", "resolved"]); // the states that stand in the place of a duration
+
+// How long the call of a row took: "44 ms", "waiting", "unknown", or nothing where the row holds no call.
 /** @type {(row: Row) => string} */
 export function tookText(row) {
   const [state, took] = row[CALL] ?? ["", 0];
-  return state === "waiting" || state === "refused" ? state : state && duration(took);
+  return !state ? "" : WORDS.has(state) ? state : duration(took);
 }
 
 /** @type {(row: Row) => string} */
@@ -81,7 +83,7 @@ function tookHover(row) {
   const [state, took] = row[CALL] ?? ["", 0];
   if (!state) return "";
   if (state === "failed" && row[KIND] === "mcp/proposal") return `Approved after ${duration(took)}; the tool failed`;
-  return state === "waiting" || state === "refused" ? STATES[state] : `${STATES[state] ?? state} ${duration(took)}`;
+  return WORDS.has(state) ? STATES[state] : `${STATES[state] ?? state} ${duration(took)}`;
 }
 
 // What stands before the sentence of a row: the denial, or whose approval it is.

@@ -82,11 +82,14 @@ class RowFacts(NamedTuple):
     findings: Callable[[int], Sequence[LogFinding]]
 
 
+WORDS = ("waiting", "refused", "unknown", "resolved")  # the states that stand in the place of a duration
+
+
 def _took(row: Row, facts: RowFacts) -> str:
     state = facts.call(row.seq)
     if state is None or not state.state:
         return ""
-    return state.state if state.state in ("waiting", "refused") else lasted(state.seconds)
+    return state.state if state.state in WORDS else lasted(state.seconds)
 
 
 def _finding(row: Row, facts: RowFacts) -> str:

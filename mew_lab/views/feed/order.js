@@ -20,7 +20,7 @@ const SORT_KEYS = {
   kind: (row) => row[KIND],
   what: (row) => row[WHAT].toLowerCase(),
   // Rows without a call come first, what still waits comes last.
-  took: (row) => { const [state, seconds] = row[CALL] ?? ["", 0]; return !state ? -1 : state === "waiting" ? Infinity : seconds; },
+  took: (row) => { const [state, seconds] = row[CALL] ?? ["", 0]; return !state ? -1 : state === "waiting" || state === "unknown" ? Infinity : seconds; },
   finding: (row) => rankOf(row),
   context: (row) => row[CONTEXT],
   follows: (row, followed) => followed.get(row[SEQ])?.length ?? 0,

@@ -39,7 +39,9 @@ MAX_TOOL = 256  # characters of a method, or of a tool's name
 RESULT = 200  # characters of a result that are kept
 TAKEN = "its id was taken by a later call"
 
-CallState = Literal["proposed", "waiting", "answered", "failed", "rejected", "withdrawn", "refused"]
+CallState = Literal[
+    "proposed", "waiting", "answered", "failed", "unknown", "resolved", "rejected", "withdrawn", "refused"
+]
 _CLAIMS = {
     "mcp/request": "to approve it",
     "mcp/response": "to answer it",
@@ -108,6 +110,12 @@ def apply_change(row: CallRow, change: Change) -> CallRow:
                 return row
             state: CallState = "failed" if call.failed else "answered"
             return replace(row, state=state, ended=entry.t, result=answer, result_seq=entry.seq)
+        case "unknown":
+            why = one_line(describe(entry.kind, entry.payload), RESULT) if call.response is not None else ""
+            seq = entry.seq if call.response is not None else 0
+            return replace(row, state="unknown", ended=entry.t, result=why, result_seq=seq)
+        case "resolved":
+            return replace(row, state="resolved", result=one_line(str(call.resolution), RESULT))
         case "withdrawn" if row.state == "rejected":  # its proposer gives up
             return row
         case "rejected" | "withdrawn" as state:

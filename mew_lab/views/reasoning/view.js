@@ -14,7 +14,7 @@ import { durationBar, stepSpan } from "./bars.js";
 
 const SEEN_AFTER = 4;
 const STATES = {
-  proposed: ["●", "waiting for approval"], waiting: ["●", "running"], answered: ["✓", "answered"], failed: ["✕", "failed"],
+  proposed: ["●", "waiting for approval"], waiting: ["●", "running"], answered: ["✓", "answered"], failed: ["✕", "failed"], unknown: ["?", "not known whether it took effect"], resolved: ["✓", "resolved by a person"],
   rejected: ["✕", "rejected"], withdrawn: ["–", "withdrawn"], refused: ["✕", "refused"],
 };
 const ENDS = { active: ["●", "active"], concluded: ["✓", "concluded"], cancelled: ["✕", "cancelled"], left: ["–", "ended: its participant left"] };

@@ -166,7 +166,7 @@ class RosterModel:
 
     def take(self, entry: Entry) -> None:
         """Updates the rows soon by one envelope of the log."""
-        if entry.kind in CALL_KINDS:
+        if entry.kind.startswith("mcp/"):
             return  # `take_changes` has them
         if entry.kind in ENDS and self._reasoning.observe(entry):
             self.refresh_soon()
@@ -182,7 +182,7 @@ class RosterModel:
         self._calls = calls
         for change in changes:
             call = change.call
-            if change.what == "answered" and call.method == "tools/call":
+            if change.what in ("answered", "resolved") and call.method == "tools/call":
                 failed = _failure(call, change.entry)
                 for name in {self._who(call.sender), self._who(change.entry.sender)}:
                     if failed is not None:

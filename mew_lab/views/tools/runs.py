@@ -217,7 +217,7 @@ class ToolRuns:
                 self._change(run.number, decided=entry.t or self._clock(), **self._standing(run, change))
             case "rejected":
                 self._change(run.number, **self._standing(run, change))
-            case "answered":
+            case "answered" | "unknown" if call.response is entry:
                 self._change(run.number, answer_seq=entry.seq)
 
     def _standing(self, run: ToolRun, change: Change) -> dict[str, str]:

@@ -18,7 +18,7 @@ const STATES = {
   unknown: "not requested yet", asking: "requested", failed: "did not list its ", none: "has none",
   propose: "you may only propose to list its ", forbidden: "you may not list its ",
 };
-const SIGN = { answered: "✓", failed: "✕", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
+const SIGN = { answered: "✓", failed: "✕", unknown: "?", running: "●", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
 const VERBS = { tool: ["Call", "Propose"], resource: ["Read", "Propose to read"], template: ["Read", "Propose to read"], prompt: ["Fill in", "Propose to fill in"] };
 const KEYS = [
   ["/", "Search"], ["↑ ↓ Home End", "Move in the list"], ["Enter", "Open what has the focus"],

@@ -417,6 +417,10 @@ def _state(run: ToolRun) -> str:
         return f"answered{took}{by}"
     if run.state in ("rejected", "withdrawn"):
         return f"{run.state}{by} after {took[4:]}"
+    if run.state == "unknown":
+        return f"sent; whether it took effect is not known (after {took[4:]})"
+    if run.state == "running":
+        return f"sent, and still without an answer after {took[4:]}"
     return f"failed after {took[4:]}"
 
 

@@ -1,0 +1,155 @@
+"""Keeps the calls whose outcome is unknown, to find a call that repeats one of them.
+
+A repeat is a call of the same target, method, tool and canonical arguments as an unresolved unknown one, whoever sends
+it, within a day. To execute it could do the same thing twice. This module only finds it: cards, policies, executors and
+the diagnosis say what follows.
+
+Methods that only read, such as `tools/list`, have no effect that could happen twice, so they never repeat anything.
+
+Spec: R35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from mew_lab.errors import ProtocolError
+from mew_lab.ledger.calls import Change, Request, method_of, tool_of
+from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.intake import first_unknown
+
+__all__ = ["DAY", "UnknownCall", "UnknownCalls", "has_effect", "is_repeatable"]
+
+DAY = 24 * 3600.0  # seconds in which a call counts as a repeat
+MAX_CALLS = 10_000  # unknown calls that are held
+_READS = frozenset(
+    {
+        *("initialize", "ping", "tools/list", "resources/list", "resources/templates/list", "prompts/list"),
+        *("resources/read", "prompts/get", "completion/complete", "logging/setLevel"),
+        *("resources/subscribe", "resources/unsubscribe"),
+    }
+)
+
+
+def has_effect(method: str) -> bool:
+    """Whether a request of this MCP method may change something; unknown methods may."""
+    return bool(method) and method not in _READS and not method.startswith("notifications/")
+
+
+def is_repeatable(hints: Mapping[str, Any]) -> bool:
+    """Whether a tool of these annotations says that it only reads, or that a second call does no more than the first."""
+    reads = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    return reads or hints.get("idempotentHint") is True
+
+
+class UnknownCall(NamedTuple):
+    """A call whose outcome is unknown: the request that went out, and since when nobody knows, in seconds."""
+
+    request: Entry
+    since: float
+
+
+class UnknownCalls:
+    """The unresolved unknown calls of a space, as one participant or one journal saw them.
+
+    Args:
+        within: The seconds after which a call is no repeat any more.
+        limit: How many are held. The sender with the most loses its oldest, so that none drives out those of others.
+    """
+
+    def __init__(self, *, within: float = DAY, limit: int = MAX_CALLS) -> None:
+        self.within = within
+        self._limit = limit
+        self._calls: dict[str, tuple[str, UnknownCall]] = {}  # id of the request -> key, call
+        self._by_key: dict[str, dict[str, None]] = {}  # key -> ids, the oldest first
+        self._by_sender: dict[str, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def follow(self, change: Change, now: float) -> bool:
+        """Takes a change of the ledger of calls at the time `now`, in seconds; returns whether the held ones changed."""
+        call = change.call
+        request = call.entry if isinstance(call, Request) else call.request
+        if request is None:
+            return False
+        if change.what == "unknown":
+            # An executor that refused a repeat names the first call: that one counts, and the repeat did nothing.
+            refused = call.response is not None and first_unknown(call.response.payload)
+            if request.id not in self._calls and has_effect(method_of(request.payload)) and not refused:
+                self._add(request, now)
+                return True
+        elif change.what in (
+            "answered",
+            "resolved",
+            "requested",
+        ):  # one that takes the id anew is another call
+            return self._drop(request.id)
+        return False
+
+    def find(
+        self, to: Collection[str], payload: Mapping[str, Any], now: float, *, but: str = ""
+    ) -> UnknownCall | None:
+        """The oldest unknown call that a call with these addressees and this payload repeats; None where there is none.
+
+        Args:
+            to: The addressees; none, as of a proposal that leaves its target open, means any.
+            now: The present time, in seconds.
+            but: The id of a request that does not count.
+        """
+        if not self._calls or not has_effect(method_of(payload)):
+            return None
+        targets = frozenset(to)
+        for id in tuple(self._by_key.get(_key_of(payload), ())):
+            _, call = self._calls[id]
+            if now - call.since > self.within:
+                self._drop(id)
+            elif id != but and (not targets or not targets.isdisjoint(call.request.to)):
+                return call
+        return None
+
+    def _add(self, request: Entry, now: float) -> None:
+        key = _key_of(request.payload)
+        self._calls[request.id] = key, UnknownCall(request, now)
+        self._by_key.setdefault(key, {})[request.id] = None
+        self._by_sender.setdefault(request.sender, {})[request.id] = None
+        if len(self._calls) > self._limit:
+            most = max(self._by_sender.values(), key=len)
+            self._drop(next(iter(most)))
+
+    def _drop(self, id: str) -> bool:
+        held = self._calls.pop(id, None)
+        if held is None:
+            return False
+        key, call = held
+        for index, name in ((self._by_key, key), (self._by_sender, call.request.sender)):
+            del index[name][id]
+            if not index[name]:
+                del index[name]
+        return True
+
+
+def _key_of(payload: Mapping[str, Any]) -> str:
+    """One text for all calls of the same method, tool and canonical arguments."""
+    params = payload.get("params")
+    given = params if isinstance(params, Mapping) else {}
+    if tool_of(payload) is not None:
+        arguments = given.get("arguments")
+        value: Any = {} if arguments is None else arguments
+    else:
+        value = {name: member for name, member in given.items() if name != "_meta"}
+    try:
+        return digest([method_of(payload), tool_of(payload), _normal(value)])
+    except ProtocolError:  # a value that JSON does not have: only the same text repeats it
+        return repr((method_of(payload), tool_of(payload), value))
+
+
+def _normal(value: Any) -> Any:
+    """A JSON value with each number in one form: 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _normal(member) for name, member in value.items()}
+    return [_normal(member) for member in value] if isinstance(value, list) else value

@@ -1,0 +1,337 @@
+"""When a call is unknown, how it stops being unknown, and which calls repeat one. Rulings R35, R42."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mew_lab.ledger.calls import Change, Proposal, Request, Resolution
+from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, has_effect, is_repeatable
+from mew_lab.protocol.envelope import Envelope
+
+from ..conftest import examples
+
+CALL = {"method": "tools/call", "params": {"name": "pay", "arguments": {"to": "bob", "amount": 7}}}
+LOST = {"error": {"code": -32001, "message": "it ended", "data": {"code": "outcome_unknown"}}}
+NO_ANSWERS: list[dict[str, Any]] = [
+    LOST,
+    {},
+    {"error": "as a text"},
+    {"error": {"message": "without a code"}},
+    {"result": {}, "error": {"code": 1, "message": "both"}},
+    {"id": 1.5, "result": {}},
+]
+ANSWERS: list[dict[str, Any]] = [
+    {"result": {}},
+    {"result": {"isError": True}},
+    {"error": {"code": -32000, "message": "the MCP server ended", "data": {"code": "gone"}}},
+]
+
+
+class Space:
+    """A ledger, and short ways to tell it something."""
+
+    def __init__(self, me: str | None = None) -> None:
+        self.ledger = Ledger(me=me)
+        self.unknown = UnknownCalls()
+        self.count = 0
+        self.now = 0.0
+
+    def tell(self, kind: str, sender: str, id: str, payload: Any, **members: Any) -> list[Change]:
+        self.count += 1
+        envelope = Envelope.of({"id": id, "from": sender, "kind": kind, "payload": payload, **members})
+        return self._take(self.ledger.observe(Entry.of(envelope, self.count)))
+
+    def _take(self, changes: Any) -> list[Change]:
+        calls = [change for change in changes if isinstance(change, Change)]
+        for change in calls:
+            self.unknown.follow(change, self.now)
+        return calls
+
+    def request(
+        self, id: str = "r1", sender: str = "ann", to: Any = ("bank",), payload: Any = CALL, **how: Any
+    ) -> Any:
+        return self.tell("mcp/request", sender, id, payload, to=list(to), **how)
+
+    def propose(self, id: str = "p1", sender: str = "bot", to: Any = ("bank",)) -> Any:
+        return self.tell("mcp/proposal", sender, id, CALL, to=list(to))
+
+    def answer(self, payload: Any, about: str = "r1", sender: str = "bank") -> Any:
+        return self.tell("mcp/response", sender, f"a{self.count}", payload, correlation_id=[about])
+
+    def leave(self, who: str, sender: str = "system:gateway") -> Any:
+        gone = {"event": "leave", "participant": {"id": who, "capabilities": []}}
+        return self.tell("system/presence", sender, f"l{self.count}", gone)
+
+    def interrupt(self) -> Any:
+        return self._take(self.ledger.interrupt())
+
+    def resolve(self, id: str, happened: bool = True) -> Any:
+        return self._take(self.ledger.calls.resolve(id, happened, "ada", "looked at the account"))
+
+    def state(self, id: str = "r1") -> str:
+        request = self.ledger.calls.requests.get(id)
+        return "" if request is None else request.state
+
+    def proposal(self, id: str = "p1") -> Proposal:
+        found = self.ledger.calls.proposals.get(id)
+        assert found is not None
+        return found
+
+
+def approved(me: str | None = None) -> Space:
+    """A space in which ann has approved bot's proposal, by the request r1 to the bank."""
+    space = Space(me)
+    space.propose()
+    space.request(correlation_id=["p1"])
+    return space
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("payload", NO_ANSWERS)
+def test_an_answer_that_tells_no_outcome_makes_a_call_and_its_proposal_unknown(
+    payload: dict[str, Any],
+) -> None:
+    space = approved()
+    changes = space.answer(payload)
+    assert [(change.what, change.call.id) for change in changes] == [("unknown", "r1"), ("unknown", "p1")]
+    assert (space.state(), space.proposal().state) == ("unknown", "unknown")
+    assert not space.proposal().failed and space.proposal().response is changes[0].entry
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("payload", ANSWERS)
+def test_an_answer_that_tells_the_outcome_settles_a_call_whether_it_was_unknown_or_not(
+    payload: dict[str, Any],
+) -> None:
+    for before in (lambda space: None, lambda space: space.answer(LOST), lambda space: space.leave("bank")):
+        space = approved()
+        before(space)
+        space.answer(payload)
+        assert (space.state(), space.proposal().state) == ("answered", "answered")
+        assert space.proposal().failed == (payload != {"result": {}})
+        assert len(space.unknown) == 0
+
+
+@pytest.mark.ruling("R35")
+def test_the_leave_of_the_only_addressee_makes_a_waiting_call_unknown() -> None:
+    space = approved()
+    space.request("both", to=("bank", "shop"))
+    space.request("note", payload={"method": "notifications/progress"})
+    space.leave("bank", sender="eve")  # only the gateway tells who left
+    space.leave("shop")
+    assert space.state() == "waiting"
+    changes = space.leave("bank")
+    assert [(change.what, change.call.id) for change in changes] == [("unknown", "r1"), ("unknown", "p1")]
+    assert [space.state(id) for id in ("both", "note")] == ["waiting", "sent"]
+    assert space.leave("bank") == [] and space.proposal().response is None
+
+
+@pytest.mark.ruling("R35")
+def test_the_end_of_the_own_connection_makes_the_own_calls_unknown() -> None:
+    space = approved("ann")
+    space.propose("p2", sender="ann")
+    space.request("r2", sender="eve", to=("ann",))
+    space.interrupt()
+    assert (space.state("r1"), space.proposal().state) == ("unknown", "unknown")
+    assert space.proposal("p2").uncertain and space.proposal("p2").state == "open"
+    assert space.state("r2") == "waiting"  # a call of another
+    proposer = approved("bot")
+    proposer.interrupt()
+    assert proposer.proposal().state == "unknown"
+    journal = approved()
+    journal.interrupt()
+    assert journal.state() == "waiting"
+
+
+@pytest.mark.ruling("R35", "R42")
+def test_a_resolution_says_what_happened_and_a_later_answer_still_counts() -> None:
+    space = approved()
+    assert space.resolve("r1") == [] and space.resolve("nothing") == []  # it still waits
+    space.answer(LOST)
+    changes = space.resolve("r1", happened=False)
+    assert [change.what for change in changes] == ["resolved", "resolved"]
+    found = Resolution(False, "ada", "looked at the account")
+    assert space.proposal().resolution == found and space.state() == "resolved"
+    assert str(found) == "did not happen (ada: looked at the account)"
+    space.resolve("r1", happened=True)
+    resolved = space.proposal().resolution
+    assert resolved is not None and resolved.happened
+    assert space.answer(LOST)[0].what == "claimed" and space.state() == "resolved"
+    space.answer({"result": {}})
+    assert space.state() == "answered" and space.proposal().resolution == resolved
+
+
+events = st.one_of(
+    st.tuples(st.just("request"), st.sampled_from(["me", "ann"]), st.sampled_from([("bank",), ("bank", "shop")])),
+    st.tuples(st.just("propose"), st.sampled_from(["me", "bot"])),
+    st.tuples(st.just("fulfil"), st.integers(0, 3)),
+    st.tuples(st.just("answer"), st.integers(0, 5), st.sampled_from([*NO_ANSWERS, *ANSWERS]), st.sampled_from(["bank", "shop", "eve"])),
+    st.tuples(st.just("leave"), st.sampled_from(["bank", "shop", "ann"])),
+    st.tuples(st.just("interrupt")),
+    st.tuples(st.just("resolve"), st.integers(0, 5), st.booleans()),
+)  # fmt: skip
+
+
+@pytest.mark.ruling("R35")
+@settings(max_examples=examples(300), deadline=None)
+@given(st.lists(events, max_size=25), st.sampled_from([None, "me"]))
+def test_unknown_ends_only_by_an_answer_that_tells_the_outcome_or_by_a_resolution(
+    script: list[Any], me: str | None
+) -> None:
+    space = Space(me)
+    space.ledger.calls.hold_all_requests()
+    requests: list[str] = []
+    proposals: list[str] = []
+    for n, (op, *given_) in enumerate(script):
+        calls = space.ledger.calls
+        before: dict[str, Request | Proposal] = {
+            call.id: call for call in (*calls.requests, *calls.proposals)
+        }
+        if op == "request":
+            requests.append(f"r{n}")
+            space.request(f"r{n}", given_[0], given_[1])
+        elif op == "propose":
+            proposals.append(f"p{n}")
+            space.propose(f"p{n}", given_[0])
+        elif op == "fulfil" and proposals:
+            requests.append(f"r{n}")
+            about = proposals[given_[0] % len(proposals)]
+            space.request(f"r{n}", "ann", correlation_id=[about])
+        elif op == "answer" and requests:
+            space.answer(given_[1], requests[given_[0] % len(requests)], given_[2])
+        elif op == "leave":
+            space.leave(given_[0])
+        elif op == "interrupt":
+            space.interrupt()
+        elif op == "resolve" and requests:
+            space.resolve(requests[given_[0] % len(requests)], given_[1])
+        for call in (*calls.requests, *calls.proposals):
+            known = before.get(call.id)
+            if known is not None and known.state == "unknown" and call.state != "unknown":
+                settles = op == "answer" and given_[1] in ANSWERS and given_[2] in ("bank", "shop")
+                assert settles or op == "resolve", (op, call)
+            if known is not None and call.state == "unknown" and known.state != "unknown":
+                assert known.state in ("waiting", "fulfilled", "refused"), known.state
+                assert op in ("answer", "leave", "interrupt")
+        # A request and the proposals that it fulfilled are told alike.
+        for proposal in calls.proposals:
+            request = calls.requests.get(proposal.fulfilment or "")
+            if request is not None and request.state not in ("waiting", "sent"):
+                assert proposal.state == request.state
+        assert len(space.unknown) == sum(call.state == "unknown" for call in calls.requests)
+
+
+# --- repeats ---
+
+
+def unknown_space() -> Space:
+    space = Space()
+    space.now = 1000.0
+    space.request()
+    space.answer(LOST)
+    return space
+
+
+@pytest.mark.ruling("R35")
+def test_a_repeat_has_the_same_target_method_tool_and_canonical_arguments() -> None:
+    unknown = unknown_space().unknown
+
+    def call(**arguments: Any) -> dict[str, Any]:
+        return {"method": "tools/call", "params": {"name": "pay", "arguments": arguments}}
+
+    found = unknown.find(["bank"], CALL, 1001.0)
+    assert found is not None and (found.request.id, found.since) == ("r1", 1000.0)
+    same = [
+        call(amount=7, to="bob"),
+        call(amount=7.0, to="bob"),
+        {**CALL, "jsonrpc": "2.0", "id": 9},
+        {**CALL, "params": {**CALL["params"], "_meta": {"progressToken": 1}}},  # type: ignore[dict-item]
+    ]
+    assert all(
+        unknown.find(to, payload, 1001.0) for payload in same for to in (["bank"], ["shop", "bank"], [])
+    )
+    other = [
+        call(amount=8, to="bob"),
+        call(amount=True, to="bob"),
+        call(amount="7", to="bob"),
+        call(amount=7),
+        {"method": "prompts/get", "params": CALL["params"]},
+        {"method": "tools/call", "params": {**CALL["params"], "name": "Pay"}},  # type: ignore[dict-item]
+    ]
+    assert not any(unknown.find(["bank"], payload, 1001.0) for payload in other)
+    assert unknown.find(["shop"], CALL, 1001.0) is None
+    assert unknown.find(["bank"], CALL, 1001.0, but="r1") is None
+
+
+@pytest.mark.ruling("R35")
+def test_a_call_is_a_repeat_for_a_day_or_for_the_time_that_is_set() -> None:
+    unknown = unknown_space().unknown
+    assert unknown.find(["bank"], CALL, 1000.0 + DAY) is not None
+    assert unknown.find(["bank"], CALL, 1001.0 + DAY) is None and len(unknown) == 0
+
+
+@pytest.mark.ruling("R35")
+def test_what_was_found_out_or_answered_is_no_longer_repeated() -> None:
+    for end in (lambda space: space.answer({"result": {}}), lambda space: space.resolve("r1")):
+        space = unknown_space()
+        end(space)
+        assert space.unknown.find(["bank"], CALL, 1001.0) is None
+
+
+@pytest.mark.ruling("R35")
+def test_a_refused_repeat_is_not_repeated_itself() -> None:
+    space = unknown_space()
+    space.request("r2")
+    error = {"code": -32001, "message": "not again", "data": {"code": "outcome_unknown", "request": "r1"}}
+    space.answer({"error": error}, "r2")
+    space.resolve("r1")
+    assert space.unknown.find(["bank"], CALL, 1001.0) is None
+
+
+def test_requests_that_only_read_have_no_effect_to_repeat() -> None:
+    assert has_effect("tools/call") and has_effect("x/own")
+    reads = (
+        "tools/list",
+        "resources/read",
+        "prompts/get",
+        "initialize",
+        "ping",
+        "notifications/cancelled",
+        "",
+    )
+    assert not any(map(has_effect, reads))
+    space = Space()
+    space.request(payload={"method": "tools/list"})
+    space.leave("bank")
+    assert space.state() == "unknown" and len(space.unknown) == 0
+
+
+@pytest.mark.parametrize(
+    ("hints", "repeatable"),
+    [
+        ({"readOnlyHint": True}, True),
+        ({"idempotentHint": True, "destructiveHint": True}, True),
+        ({"readOnlyHint": True, "destructiveHint": True}, False),
+        ({"readOnlyHint": "yes"}, False),
+        ({}, False),
+    ],
+)
+def test_a_tool_may_say_that_a_second_call_does_no_harm(hints: dict[str, Any], repeatable: bool) -> None:
+    assert is_repeatable(hints) is repeatable
+
+
+def test_nobody_drives_out_the_unknown_calls_of_others() -> None:
+    space = Space()
+    space.unknown = UnknownCalls(limit=10)
+    space.request()
+    space.answer(LOST)
+    for n in range(50):
+        space.request(f"e{n}", "eve", payload={"method": "tools/call", "params": {"name": f"t{n}"}})
+        space.answer(LOST, f"e{n}")
+    assert len(space.unknown) == 10 and space.unknown.find(["bank"], CALL, 0.0) is not None

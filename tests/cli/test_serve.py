@@ -6,8 +6,10 @@ import asyncio
 import json
 import shlex
 import socket
+import sys
 import urllib.error
 import urllib.request
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 import websockets
 
+from mew_lab.cli import main
 from mew_lab.cli.serve import serve, serve_files
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
@@ -23,6 +26,8 @@ from mew_lab.gateway.space_file import read_space_file
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.tools import ToolBox
 
 
 @asynccontextmanager
@@ -310,3 +315,43 @@ async def test_two_spaces_do_not_write_into_one_output_log(tmp_path: Path) -> No
     ):
         async with both(first, second):
             pass
+
+
+@pytest.mark.ruling("R42")
+async def test_a_call_that_a_person_approved_in_a_terminal_is_verified_with_its_reported_receipt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lines of the README: a space is served, a person joins it, a program proposes, the person types `/approve`."""
+    async with served(tmp_path, enrolled=[("files", "tool"), ("bot", "proposer")]) as said:
+        url = said[0].removeprefix("space demo at ")
+        human, files, bot = (token_file(line) for line in said[2:5])
+        tools = ToolBox()
+        tools.add(lambda n: f"{n} files", name="count")
+        command = ("join", url, "--space", "demo", "--token-file", str(human))
+        terminal = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "mew_lab.cli", *command, stdin=PIPE, stdout=PIPE, stderr=STDOUT
+        )
+        assert terminal.stdin is not None and terminal.stdout is not None
+        try:
+            async with (
+                MEWParticipant(gateway=url, space="demo", token=read_token_file(files), tools=tools),
+                MEWParticipant(gateway=url, space="demo", token=read_token_file(bot)) as proposer,
+                asyncio.timeout(60),
+            ):
+                while "You are human" not in (await terminal.stdout.readline()).decode():
+                    pass
+                call = proposer.propose("files/count", {"n": 3})
+                while call.id not in (await terminal.stdout.readline()).decode():
+                    pass
+                terminal.stdin.write(f"/approve {call.id}\n/approve {call.id}\n/quit\n".encode())
+                assert str(await call) == "3 files"
+                await terminal.communicate()
+        finally:
+            if terminal.returncode is None:
+                terminal.kill()
+                await terminal.wait()
+    (journal,) = (tmp_path / ".mew" / "demo").glob("*.jsonl")
+    assert main(["verify", str(journal)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 for proposals, with receipts that the deciders reported themselves:" in printed
+    assert "1 by human: 1 typed by a person" in printed

@@ -100,7 +100,7 @@ class ClientRequest:
         self.key = (self.session, str(context.request_id))
         self._begun = asyncio.get_running_loop().time()
         self._was_cancelled = False
-        self._left: tuple[WaitingCall, str] | None = None  # the call that it left, and its holder then
+        self._left: WaitingCall | None = None  # the call from which a cancellation detached it
         web = context.request  # None where the transport is not HTTP
         self._before_tool = 0.0  # what was reported last before the tool reported anything
         self._reported = -1.0
@@ -140,7 +140,7 @@ class ClientRequest:
             self.is_gone = True
             return False
         except asyncio.CancelledError:
-            self._left = (waiting, waiting.holder)
+            self._left = waiting
             if self._was_cancelled:
                 self._pass_on_cancellation(calls)
             raise
@@ -156,9 +156,7 @@ class ClientRequest:
 
     def _pass_on_cancellation(self, calls: WaitingCalls) -> None:
         if self._left is not None:
-            waiting, holder = self._left
-            if waiting.holder == holder:  # else another request has taken it since
-                calls.note_cancelled(waiting)
+            calls.note_cancelled(self._left)
 
     @property
     def seconds(self) -> float:

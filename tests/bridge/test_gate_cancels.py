@@ -97,7 +97,10 @@ async def cancel(call: asyncio.Task[Any]) -> None:
     await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_a_call_that_its_client_cancelled_is_approved_by_nobody_and_withdrawn_soon(desk: Desk) -> None:
+@pytest.mark.parametrize("is_ended", [False, True], ids=["leaving", "ended"])
+async def test_a_call_that_its_client_cancelled_is_approved_by_nobody_and_withdrawn_soon(
+    desk: Desk, is_ended: bool
+) -> None:
     async with desk.gate(withdraw_after=0.4) as gate, Client(gate.server, mode="legacy") as client:
         call = asyncio.create_task(client.call_tool("calc_add", CALL))
         id = await desk.proposed()
@@ -109,6 +112,10 @@ async def test_a_call_that_its_client_cancelled_is_approved_by_nobody_and_withdr
         proposal = desk.human.proposals.get(id)
         assert proposal is not None and (proposal.state, proposal.reason) == ("withdrawn", "client_cancelled")
         # Nothing of it is told to the next equal call: it is a new one.
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        if is_ended:
+            await waiting.ended.wait()
         call = asyncio.create_task(client.call_tool("calc_add", CALL))
         await desk.human.approve(await desk.proposed())
         assert text(await call) == "5"

@@ -160,4 +160,10 @@ EXTENSIONS = (
         "R20",
         "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",
     ),
+    Extension(
+        "client_status",
+        "R17",
+        "the status of a gate for MCP clients carries x-calls, which names its proposals whose clients have cancelled them "
+        "or are gone; others ignore it, and meet the withdrawal that follows",
+    ),
 )

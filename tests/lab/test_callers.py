@@ -165,6 +165,7 @@ def test_a_status_of_another_form_says_nothing(lab: Lab, adding: Adding, calls: 
     assert [(one.id, one.caller) for one in lab.decisions.pending()] == [(card.id, ""), (later.id, "")]
 
 
+@pytest.mark.extension("client_status")
 def test_a_participant_tells_nothing_of_the_proposals_of_others(lab: Lab, adding: Adding) -> None:
     card = propose(lab)
     own = propose(lab, by="mallory", a=9)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import random
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.lab.decisions.risks import UNLOOKED, alike, risks, risks_of_title
 
@@ -247,3 +250,24 @@ def test_no_pattern_takes_longer_than_reading(piece: str) -> None:
         risks({"x": value})
         # Linear work takes some hundredths of a second; quadratic work takes minutes.
         assert time.process_time() - began < 5
+
+
+SEGMENTS = ["a", "notes.md", "..", ".", "", ".git", "%2e%2e", "a\\b", "x y", "\u202ea", "a\nb", "~", "etc"]
+
+
+@pytest.mark.threat(17)
+@given(
+    st.sampled_from(["/home/ada/work", "/home/ada/works", "/home/ada", "/etc"]),
+    st.lists(st.sampled_from(SEGMENTS)),
+)
+def test_only_a_plain_path_into_a_given_folder_is_no_remark(begin: str, segments: list[str]) -> None:
+    path = "/".join([begin, *segments])
+    usual, lines = risks({"path": path}), risks({"path": path}, folders=("/home/ada/work",))
+    assert set(lines) <= set(usual)
+    if lines != usual:
+        inside = posixpath.normpath(path)
+        assert inside == "/home/ada/work" or inside.startswith("/home/ada/work/")
+        assert not any(segment.startswith((".", "~")) for segment in segments)
+        assert "\n" not in path and "\\" not in path
+    elif begin == "/home/ada/work" and set(segments) <= {"a", "notes.md", "x y", "etc"}:
+        raise AssertionError(f"a plain path into the folder is remarked on: {lines}")

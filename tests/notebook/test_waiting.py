@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
@@ -572,6 +574,45 @@ def test_a_waiting_cell_follows_what_the_asked_participant_passed_on_and_no_clai
     ]
     watch.tick()
     assert shown == ["p-7", "the view"]
+
+
+NAMES = st.sampled_from(["bot", "helper", "coder", "mallory"])
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.lists(NAMES, max_size=3), st.lists(st.integers(-2, 12), max_size=3)), max_size=12
+    )
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_of_any_talk_those_proposals_are_shown_to_which_an_unbroken_way_leads(
+    question: SimpleNamespace, shown: list[str], talk: list[tuple[str, list[str], list[int]]]
+) -> None:
+    """A way is unbroken where each message comes from the sender or an addressee of the one that it names."""
+    del question.said[1:]
+    shown.clear()
+    watch = ask(question)
+    sender, to, names = {"p-1": "bot"}, {"p-1": ["helper"]}, {"p-1": list[str]()}
+    for n, (by, addressees, named) in enumerate(talk):
+        id = f"m-{n}"
+        sender[id], to[id] = by, addressees
+        names[id] = ["older" if name == -2 else "p-1" if name == -1 else f"m-{name}" for name in named]
+        say(question, id, "mcp/proposal", sender=by, to=addressees, correlation_id=names[id])
+    reached, more = set[str](), {"p-1"}
+    while more:
+        reached |= more
+        more = {
+            id
+            for id in sender.keys() - reached
+            for name in reached.intersection(names[id])
+            if sender[id] in (sender[name], *to[name])
+        }
+    question.cards = [SimpleNamespace(id=id, proposer=by) for id, by in sender.items() if id != "p-1"]
+    watch.tick()
+    found = {id for id in shown if id != "the view"}
+    assert found >= reached - {"p-1"}
+    # What leads nowhere else may belong to the question, where the asked participant proposes it.
+    assert {sender[id] for id in found - reached} <= {"helper"}
 
 
 @pytest.mark.parametrize("kind", ["mcp/request", "mcp/proposal"])

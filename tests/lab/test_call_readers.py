@@ -130,6 +130,12 @@ class Truth:
     fulfilment: str = ""
     asked: list[str] = field(default_factory=list)
     decisions: int = 0
+    rejected: bool = False
+
+    @property
+    def shown(self) -> str:
+        """A proposer that gives up on a rejection withdraws; people are shown the rejection."""
+        return "rejected" if self.state == "withdrawn" and self.rejected else self.state
 
 
 def well_formed(message: dict[str, Any]) -> bool:
@@ -200,6 +206,7 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
             undecided = proposal.state in ("open", "rejected")
             if kind == "mcp/reject" and undecided:
                 proposal.state = "rejected"
+                proposal.rejected = True
                 proposal.decisions += 1
             if kind == "mcp/withdraw" and undecided and sender == proposal.message["from"]:
                 proposal.state = "withdrawn"
@@ -287,9 +294,9 @@ class Readers:
         }
         cards = [*self.lab.decisions.pending(), *self.lab.decisions.decided()]
         assert {card.id: card.state for card in cards} == {
-            id: CARDS.get(state, state) for id, state in expected.items()
+            id: CARDS.get(one.shown, one.shown) for id, one in proposals.items()
         }
-        self._check_rows(expected, waiting)
+        self._check_rows({id: one.shown for id, one in proposals.items()}, waiting)
         entries = list(entries_of(self.lab.log.records))
         pairs, ledger = pairs_of(entries)
         for book in (ledger, self._replayed()):

@@ -102,7 +102,7 @@ def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
     serving = subprocess.Popen(command(*serve[1:]), stdout=subprocess.PIPE, **how)
     try:
         assert serving.stdout is not None
-        url = serving.stdout.readline().split()[-1]
+        url = next(line.split()[-1] for line in serving.stdout if "://" in line)  # behind remarks on the file
         words = command("conform", url, "--tokens", "space.tokens.json", "--timeout", "20")
         done = subprocess.run(words, capture_output=True, timeout=50, **how)
     finally:

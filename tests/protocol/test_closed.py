@@ -256,7 +256,7 @@ def test_a_revoke_reads_both_as_before() -> None:
     parent = closed({"name": "write", "arguments": {"path": "src/../*"}})
     assert not covers(closed(WRITE), parent)
     assert possesses([loose], Capability.of(parent).loose)
-    assert not disjoint(closed(WRITE), parent)
+    assert not disjoint(Capability.of(closed(WRITE)), Capability.of(parent))
 
 
 # Against the slow matcher, over drawn patterns and messages

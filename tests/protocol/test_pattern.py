@@ -383,6 +383,8 @@ def test_fast_and_slow_agree(pattern: Any, value: Any) -> None:
 @example(pattern="a/*.*.*", text="a/..")
 @example(pattern="**../a", text="a/../a")
 @example(pattern="a/..*", text="a/..")
+@example(pattern="a/..**", text="a/..")
+@example(pattern="a/..**", text="a/../b")
 @example(pattern="a//**", text="a///a")
 @example(pattern="a/?./..", text="a/a./..")
 def test_fast_and_slow_globs_agree(pattern: str, text: str) -> None:

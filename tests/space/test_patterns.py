@@ -133,7 +133,9 @@ RIGHTS = st.builds(write, PATHS, closed=st.booleans()) | st.builds(
 @pytest.mark.threat(20)
 @settings(max_examples=examples(600), deadline=None)
 @given(held=st.lists(RIGHTS, min_size=1, max_size=4), gone=st.lists(RIGHTS, min_size=1, max_size=2))
-def test_a_revoke_takes_neither_less_nor_more_than_by_the_edition_before(held: list[Any], gone: list[Any]) -> None:
+def test_a_revoke_takes_neither_less_nor_more_than_by_the_edition_before(
+    held: list[Any], gone: list[Any]
+) -> None:
     left = {}
     for edition in (3, 4):
         space = Space("demo", epoch=1, participants={"alice": [{"kind": "*"}], "bot": held}, edition=edition)

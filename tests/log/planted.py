@@ -690,6 +690,20 @@ def edited_by_a_further_argument(c: Conversation) -> list[Expected]:
     return [Expected("edited-approval", id)]
 
 
+def approved_twice_and_refused(c: Conversation) -> list[Expected]:
+    """The executor carries out one approval, and refuses the other (R32)."""
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    first = c.request("anna", payload, correlation_id=[proposal])
+    second = c.request("bert", payload, correlation_id=[proposal])
+    c.answer(first, payload, "anna")
+    data = {"code": "already_fulfilled", "by": "anna", "request": first}
+    error = {"code": -32001, "message": "Not executed: already approved by anna", "data": data}
+    refusal = {"jsonrpc": "2.0", "id": payload["id"], "error": error}
+    c.send("tool", "mcp/response", refusal, to=["bert"], correlation_id=[second])
+    return [Expected("approved-late", second)]
+
+
 def approved_twice_by_the_same(c: Conversation) -> list[Expected]:
     payload = c.call("write")
     proposal = c.propose(payload)
@@ -875,6 +889,7 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(refused, slowed, cancelled_no_chat, unreadable_time, one_reference, false_sender, reserved_accepted),
     *(ack_forged, joined_twice, left_unseen, spoke_when_gone, not_announced, stream_not_opened),
     *(edited_by_a_further_argument, approved_twice_by_the_same, withdrawn_by_its_target, answer_to_a_chat),
+    approved_twice_and_refused,
     *(nobody_of_three_answers, cancelled_by_another, cancelled_one_of_two_alike),
     answered_by_an_error_with_a_text_for_a_code,
     lost_call,

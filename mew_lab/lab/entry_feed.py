@@ -21,9 +21,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
-from mew_lab.space.events import Record
+from mew_lab.space.events import REPORTED, Record
 
 __all__ = ["CallFollower", "EntryFeed", "Follower"]
 
@@ -116,6 +117,16 @@ class _Audience:
             except Exception:
                 logger.exception("%s: envelope %d was left out", type(follower or reader).__name__, entry.seq)
 
+    def resolve(self, record: Record) -> None:
+        """Takes a report of what became of a call of unknown outcome."""
+        changes = resolve_reported(self.calls, record) if self.calls is not None else ()
+        for follower in self.followers if changes else ():
+            if isinstance(follower, CallFollower) and self.calls is not None:
+                try:
+                    follower.take_changes(changes, self.calls)
+                except Exception:
+                    logger.exception("%s: a resolution was left out", type(follower).__name__)
+
 
 class _Backlog:
     """Followers that were added together, and the held envelopes that they have not received yet."""
@@ -154,6 +165,8 @@ class EntryFeed:
 
         `members` are those of its message, where known.
         """
+        if record.event == REPORTED:
+            self._live.resolve(record)
         if record.raw is None:
             return
         self._last += 1
@@ -186,7 +199,7 @@ class EntryFeed:
             if loop is None or len(held) <= AT_ONCE:
                 backlog.audience.add(follower, backlog.first)
                 backlog.feed(len(held))
-                self._live.join(backlog.audience)
+                self._join(backlog)
                 return
             self._late.append(backlog)
         backlog.audience.add(follower, backlog.first)
@@ -212,4 +225,10 @@ class EntryFeed:
             backlog.timer = loop.call_later(TURN, self._go_on, backlog, loop)
             return
         self._late.remove(backlog)
+        self._join(backlog)
+
+    def _join(self, backlog: _Backlog) -> None:
         self._live.join(backlog.audience)
+        for record in self._log.held:  # a backlog has messages alone
+            if record.event == REPORTED:
+                self._live.resolve(record)

@@ -29,8 +29,9 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.log.chains import Chains
+from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.drawing import lasted
-from mew_lab.log.entries import entries_of
+from mew_lab.log.entries import entry_of
 from mew_lab.log.log import Log
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.bounded import BoundedDict
@@ -40,6 +41,7 @@ from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.sdk.results import raw_text
+from mew_lab.space.events import REPORTED
 
 __all__ = ["session_page", "write_report"]
 
@@ -176,8 +178,13 @@ class _Session:
         self.first = self.last = 0.0
         self.sent: Counter[str] = Counter()
         self.steps: dict[int, list[Entry]] = {}
-        for entry in entries_of(log.records):
-            self._take(entry)
+        number = 0
+        for record in log.records:
+            if record.raw is not None:
+                number += 1
+                self._take(entry_of(record, number))
+            elif record.event == REPORTED:
+                resolve_reported(self.ledger.calls, record)
 
     def _take(self, entry: Entry) -> None:
         self.count += 1

@@ -58,6 +58,7 @@ from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
 from mew_lab.lab.tool_approvals import LabToolApprovals
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
+from mew_lab.log.decision_note import read_resolution
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
@@ -66,7 +67,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER
-from mew_lab.space.events import Record
+from mew_lab.space.events import REPORTED, Record
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.home import model_for, participant_id
 
@@ -148,6 +149,15 @@ class Lab(metaclass=_NamesOnly):
         members = read_members(record.raw) or {} if record.raw is not None else None
         self.rows.observe(record, members)
         self.following.observe(record, members)
+        if record.event == REPORTED:
+            self._take_resolution(record)
+
+    def _take_resolution(self, record: Record) -> None:
+        for seat in self.seats.values():
+            me = seat.participant
+            found = read_resolution(record, me.ledger.calls.requests, lambda id: logical(self, id))
+            if found is not None:
+                me.resolve(found.request, found.happened, by=found.by, note=found.note)
 
     def pass_over(self, records: int, envelopes: int, unknown: int) -> None:
         """Counts records of before that stay in the journal, and the messages among them; called before the first."""
@@ -643,14 +653,14 @@ class Lab(metaclass=_NamesOnly):
                 raise MewError(
                     f"Cannot resolve {id[:80]!r}: no call with this id is known here; lab.log.requests() lists them"
                 )
-            state: str = request.state
-            if state not in ("unknown", "resolved"):
+            if request.state not in ("unknown", "resolved"):
                 raise MewError(
-                    f"Cannot resolve {id[:80]!r}: its outcome is not unknown, it is {state}; only an unknown one is open"
+                    f"Cannot resolve {id[:80]!r}: it is {request.state}; only a call of unknown outcome is resolved"
                 )
-            if not await me.report_outcome(request.id, request.to, happened=happened, note=note):
+            await me.report_outcome(request.id, request.to, happened=happened, note=note)
+            if self.host is None:  # its journal is elsewhere, or takes no such reports
                 detail = {"about": "resolution", "request": request.id, "to": list(request.to)}
-                self._note("reported", {**detail, "happened": happened, "note": note})
+                self._note(REPORTED, {**detail, "happened": happened, "note": note})
             found = "it happened" if happened else "it did not happen"
             return Note(f"Recorded in your name, {self.me.name}: {found}")
 

@@ -1,17 +1,26 @@
 """Reads the notes on a decision: `decided`, which a lab writes into the journal before it sends a decision, and
-`reported`, which a participant of another process sends to the gateway.
+`reported`, which a participant of another process sends to the gateway. The latter may also say what became of a call.
 
 Spec: rulings R29, R42.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from mew_lab.ledger.calls import CallIndex, CallLedger, Change, Request
 from mew_lab.log.line import read_members
 from mew_lab.space.events import REPORTED, Record
 
-__all__ = ["DECIDED", "DecisionNote", "read_decision_note"]
+__all__ = [
+    "DECIDED",
+    "DecisionNote",
+    "ResolutionNote",
+    "read_decision_note",
+    "read_resolution",
+    "resolve_reported",
+]
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
@@ -81,6 +90,42 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         to=tuple(name for name in to if isinstance(name, str)) if isinstance(to, list) else (),
         reported=reported,
     )
+
+
+class ResolutionNote(NamedTuple):
+    """What a participant reported about a call of unknown outcome: whether it `happened`, and a note.
+
+    `to` are the targets for which the gateway took it.
+    """
+
+    request: str
+    to: tuple[str, ...]
+    happened: bool
+    by: str
+    note: str
+
+
+def read_resolution(
+    record: Record, calls: CallIndex[Request], logical: Callable[[str], str] = str
+) -> ResolutionNote | None:
+    """The resolution in a record `reported`; None where there is none, or it is about no call to its targets."""
+    members = (read_members(record.detail) or {}) if record.event == REPORTED else {}
+    id, to, happened = members.get("request"), members.get("to"), members.get("happened")
+    call = calls.get(id) if isinstance(id, str) else None
+    if call is None or not isinstance(to, list) or not isinstance(happened, bool):
+        return None
+    stated = tuple(name for name in to if isinstance(name, str))
+    if not {*map(logical, call.to)} <= {*map(logical, stated)}:
+        return None
+    return ResolutionNote(call.id, stated, happened, record.participant, _text(members.get("note")))
+
+
+def resolve_reported(
+    calls: CallLedger, record: Record, logical: Callable[[str], str] = str
+) -> tuple[Change, ...]:
+    """Takes a record `reported` that says what became of a call of unknown outcome; returns what it changed."""
+    found = read_resolution(record, calls.requests, logical)
+    return () if found is None else calls.resolve(found.request, found.happened, found.by, found.note)
 
 
 def _text(value: object) -> str:

@@ -321,6 +321,11 @@ class LedgerPass:
         entry = self._source.entry
         if entry is None:
             self._on_event(record)
+            for change in self._source.changes:  # by a report of what became of a call
+                if isinstance(change, Change) and isinstance(change.entry, RecordedEntry):
+                    self._on_call(change, change.entry)
+                if self._states is not None:
+                    self._states.apply(change)
             return
         kind = entry.kind
         if self._counts_messages:

@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mew_lab.ledger.ledger import CHAPTERS, Ledger, LedgerChange
+from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.space.events import Record
+from mew_lab.space.events import REPORTED, Record
 
 __all__ = ["MAX_IDS", "Mark", "PlacedEntry", "RecordLedger"]
 
@@ -59,7 +60,7 @@ class RecordLedger:
         assumed: Ids of connections whose join is not in the log, with the place of the first message of each. The
             participant is the one that the record of this message states.
         entry: The message of the newest record; None where it has none.
-        changes: The changes that it made.
+        changes: The changes that the record made.
     """
 
     def __init__(self, chapters: Collection[str] = CHAPTERS) -> None:
@@ -95,6 +96,9 @@ class RecordLedger:
             about = read_members(record.detail) or {}
             if "previous" not in about:  # else it is a later file of the same session
                 self.whole = holds_opening(about)
+        elif record.event == REPORTED:
+            names = self.names
+            self.changes = resolve_reported(self.ledger.calls, record, lambda id: names.get(id, id))
 
     def _assume_connection(self, entry: PlacedEntry) -> None:
         """Takes the sender of a message for a connection of the participant that the record states."""

@@ -214,7 +214,7 @@ def _proposals() -> Iterable[str]:
 def _unknown_calls() -> list[str]:
     """The requests whose outcome is unknown."""
     calls = _current().me.participant.ledger.calls.requests
-    return [request.id for request in calls if str(request.state) == "unknown"]
+    return [request.id for request in calls if request.state == "unknown"]
 
 
 def _questions() -> Iterable[str]:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from looking import approve, eventually
 
+from mew_lab.errors import MewError
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.log.log import open_log
 from mew_lab.log.receipts import CheckedRequest
+from mew_lab.sdk.tools import RpcError
 
 Adding = Callable[[int, int], Any]
 CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -140,3 +142,81 @@ def test_at_a_gateway_that_takes_no_notes_an_approval_is_as_before(
     [one] = lab.log.verify().consents.elsewhere
     assert (one.proposal, one.sender, far.faults) == (pending.id, "human", [])
     assert lab.log.verify().ok
+
+
+# --- what became of a call of unknown outcome ---
+
+
+def open_shop(lab: Lab) -> None:
+    """A participant that answers each call with the error that says that nobody knows whether it took effect."""
+
+    def answer(params: Any) -> Any:
+        raise RpcError(-32001, "the server ended", data={"code": "outcome_unknown"})
+
+    shop = lab.join("shop", can=[{"kind": "mcp/response"}])
+    lab.loop.call(lambda: shop.participant.register_method("tools/call", answer))
+
+
+def lose(lab: Lab) -> str:
+    """A call of the human whose outcome is unknown; returns the id of the request."""
+    sent = lab.me.send("mcp/request", {"jsonrpc": "2.0", "id": 1, **CALL}, to="shop").id
+    eventually(lambda: state_of(lab, sent) == "unknown")
+    return str(sent)
+
+
+def state_of(lab: Lab, id: str) -> str:
+    call = lab.me.participant.ledger.calls.requests.get(id)
+    return "" if call is None else call.state
+
+
+@pytest.mark.ruling("R42", "R35")
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_a_person_found_out_about_an_unknown_call_is_on_record_in_its_name(
+    lab: Lab, adding: Adding, happened: bool, tmp_path: Path
+) -> None:
+    open_shop(lab)
+    id = lose(lab)
+    told = str(lab.resolve(id, happened=happened, note="the invoice is there"))
+    assert told == f"Recorded in your name, human: it {'happened' if happened else 'did not happen'}"
+    eventually(lambda: state_of(lab, id) == "resolved")
+    found = lab.me.participant.ledger.calls.requests.get(id)
+    assert found is not None and found.resolution is not None
+    assert found.resolution[:] == (happened, "human", "the invoice is there")
+    lab.save(tmp_path / "saved.jsonl")
+    for log in (lab.log, open_log(tmp_path / "saved.jsonl")):
+        rows = log.requests().set_index("id")
+        words = "happened" if happened else "did not happen"
+        assert (rows.loc[id]["state"], rows.loc[id]["resolution"]) == (
+            "resolved",
+            f"{words} (human: the invoice is there)",
+        )
+        assert len(log.filter("state == resolved").df) == 1
+    [record] = [one for one in lab.log.records if one.event == "reported"]
+    assert (record.participant, record.via) == ("human", "memory")
+    again = lab.resolve(id, happened=not happened)
+    assert "Recorded" in str(again)
+
+
+@pytest.mark.ruling("R42", "R35")
+def test_what_a_person_in_a_lab_elsewhere_found_out_reaches_the_gateway_and_its_lab(
+    lab: Lab, adding: Adding
+) -> None:
+    open_shop(lab)
+    id = lose(lab)
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
+    other = {**CALL, "params": {"name": "add", "arguments": {"a": 9, "b": 9}}}
+    sent = far.me.send("mcp/request", {"jsonrpc": "2.0", "id": 2, **other}, to="shop").id
+    eventually(lambda: state_of(far, sent) == "unknown")
+    far.resolve(sent, happened=False)
+    eventually(lambda: state_of(lab, sent) == "resolved" and state_of(far, sent) == "resolved")
+    assert (state_of(lab, id), lab.log.verify().ok) == ("unknown", True)
+
+
+@pytest.mark.ruling("R42", "R35")
+def test_a_call_whose_outcome_is_known_is_not_resolved(lab: Lab, adding: Adding) -> None:
+    done = lab.me.call("notebook/add", a=1, b=2)
+    assert str(done.result(10)) == "3"
+    with pytest.raises(MewError, match="it is answered; only a call of unknown outcome is resolved"):
+        lab.resolve(done.id, happened=True)
+    with pytest.raises(MewError, match="no call with this id is known here"):
+        lab.resolve("nothing", happened=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mew_lab.log.frames import FrameMaker
 from mew_lab.log.journal import Journal
 from mew_lab.log.replay import replay
 from mew_lab.space.core import Space
@@ -181,3 +182,22 @@ def test_whatever_is_reported_replays(
     journal.append(stage.records)
     journal.close()
     assert replay(path).unwritten == ()
+
+
+@pytest.mark.ruling("R35")
+def test_a_resolution_counts_for_a_call_to_the_targets_that_it_states_alone() -> None:
+    stage = Stage()
+    stage.say("ada", "q-3", "git")
+    lost = {"error": {"code": 1, "message": "it ended", "data": {"code": "outcome_unknown"}}}
+    body = {"id": "a-3", "kind": "mcp/response", "to": ["ada-1"], "correlation_id": ["q-3"], "payload": lost}
+    stage.step(Received(json.dumps(body), "c-git"))
+
+    def states() -> list[str]:
+        frame = FrameMaker().frame("requests", lambda done: stage.records[done:])
+        return list(frame[frame["id"] == "q-3"]["state"])
+
+    assert states() == ["unknown"]
+    assert stage.report("bot", resolution(request="q-3", to=["fs"])).status == 200  # it may not call git
+    assert states() == ["unknown"]
+    assert stage.report("ada", resolution(request="q-3", to=["git"])).status == 200
+    assert states() == ["resolved"]

@@ -446,6 +446,7 @@ function frontFace(card) {
 // Ways to approve that also allow later requests. Each shows first what it would allow.
 function allowItems(card) {
   const tool = card.data.tool || card.data.method, items = [
+    { text: "Approve alike calls for this session", about: `${card.data.proposer} may run ${tool} with these arguments and no others until the lab goes down`, run: () => grantFace(card, { scope: "values", limit: "this session" }) },
     { text: "Approve and allow for this session", about: `${card.data.proposer} may run ${tool} with any arguments until the lab goes down`, run: () => grantFace(card, { scope: "any", limit: "this session" }) },
   ];
   if (card.data.readOnly) items.push({ text: `Always allow read-only tools of ${card.data.readOnly}`, about: "for 1 h, unless you choose another limit", run: () => grantFace(card, { scope: "read-only", limit: "1 h" }) });

@@ -65,6 +65,22 @@ def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: P
     page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
 
 
+@pytest.mark.ruling("R34")
+def test_a_closed_permission_is_granted_told_and_revoked_by_click(page: Page) -> None:
+    params = {"name": "write_note", "arguments": {"path": "a"}}
+    payload = {"method": "tools/call", "params": params}
+    closed = json.dumps({"kind": "mcp/request", "payload": payload, "x-closed": True})
+    told = "call the tool write_note where path is “a”, with no other arguments"
+    assert page.act("grant", to="agent", pattern=closed, minutes=10, uses=None)["said"] == (
+        f"agent may now {told} for 10 min"
+    )
+    row = page.until(
+        lambda: [row for item in page.of("rows") for row in item["rows"] if row["origin"] == "granted"]
+    )[0]
+    assert page.act("revoke", key=row["key"])["said"] == f"agent may no longer {told}"
+    page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
+
+
 @pytest.mark.threat(22)
 def test_threat_22_the_answer_says_how_much_and_the_smallest_message(page: Page, lab: Lab) -> None:
     client = lab.seats["agent"].participant.client

@@ -89,6 +89,9 @@ class Verdict:
     nearest: str = ""
     exceeded: bool = False
 
+    def __bool__(self) -> bool:
+        return self.allowed
+
 
 @dataclass(frozen=True, slots=True)
 class Capability:

@@ -114,6 +114,10 @@ class Call:
         """Calls `then` with this call as soon as it ends."""
         self._then = then
 
+    def when_ended(self, then: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Calls `then` with the result, as a future, in the turn of the loop after this call has ended."""
+        self._result.add_done_callback(then)
+
     def expire_after(self, seconds: float, then: Callable[[], None]) -> None:
         """Calls `then` after `seconds` if the call has not ended. It replaces an earlier limit."""
         if self._timer is not None:

@@ -43,8 +43,9 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_wel
 from mew_lab.protocol import frames
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, compact, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
+from mew_lab.protocol.own import MAX_REASON, OWN, is_modest
 from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
-from mew_lab.protocol.text import timestamp, utf8_size
+from mew_lab.protocol.text import cut, timestamp, utf8_size
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, ConnectionHooks, Endpoint, RetryPolicy, State
@@ -323,6 +324,24 @@ class MEWClient:
         members = draft.members if isinstance(draft, Envelope) else draft
         id = "" if members.get("id") else self.new_id()
         return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
+
+    def fit(self, draft: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The draft as this client may send it; None where it may not.
+
+        A capability permits it as it is. Without one, this gateway may still let everybody end messages of its own,
+        with a short reason. Whether the messages in `correlation_id` are its own is not checked here.
+
+        Spec: §4.1, ruling R36.
+        """
+        kind, payload = draft["kind"], draft["payload"]
+        if self.capabilities.permit(kind, draft.get("to") or (), payload).allowed:
+            return draft
+        if kind not in OWN or kind not in self.extension.get("own", ()):
+            return None
+        reason = payload.get("reason")
+        short = {**payload, "reason": cut(reason, MAX_REASON)} if isinstance(reason, str) else payload
+        about = draft.get("correlation_id") or ("",)
+        return {**draft, "payload": short} if is_modest(short, about) else None
 
     async def send_stream_data(self, stream_id: str, data: bytes) -> None:
         """Writes one frame to a stream; returns once the link has taken it. The gateway decides about the right.

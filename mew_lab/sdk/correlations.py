@@ -19,8 +19,9 @@ name in `to` by a runtime id; the echo of the message shows it.
 Each wait ends exactly once and then leaves the table. It ends with its answer, a `system/error` that names it, the leave
 or the shutdown of the last participant that could answer, the end of the connection (unless it is a proposal that still
 stands), its timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an
-mcp/withdraw, a notifications/cancelled or a chat/cancel. The timeout of a request ends the
-wait alone: the call goes on at its target, and its answer is recorded (R35).
+mcp/withdraw, a notifications/cancelled or a chat/cancel. The timeout of a request ends the wait alone: the call goes on
+at its target, and its answer is recorded (R35). A wait whose error says that it was withdrawn ends when the gateway has
+accepted that message, or says why that is not so (`_take_back_first`).
 
 Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
 people without a limit.
@@ -30,9 +31,11 @@ Spec: §3.1, §3.2, §3.3, §3.4, §3.8.2, §3.9.3, §3.9.6, §3.10, rulings R1,
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from mew_lab.errors import (
@@ -44,6 +47,7 @@ from mew_lab.errors import (
     OutcomeUnknown,
     ProposalRejected,
     ProposalWithdrawn,
+    Refused,
     StillRunning,
     ToolFailed,
 )
@@ -65,6 +69,7 @@ __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
+TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept the end of a message whose time is over
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
@@ -90,6 +95,8 @@ class Wait(Call, ABC):
         self.accepted = False
         self._client = client
         self._shut_down: dict[str, str] = {}  # an addressee -> the participant that shut it down
+        self.begin: Callable[[Wait, float], object] | None = None
+        """Adds another wait to the table of this one; set by the table."""
 
     def echo(self, envelope: Envelope) -> None:
         """Records the echo: the gateway accepted the message; its `to` holds the ids that the space uses."""
@@ -144,16 +151,45 @@ class Wait(Call, ABC):
     def _end_unheard(self, message: str, *, state: str = "failed", by: str = "") -> None:
         self.fail(NoReply(message, after_s=self.age, waiting_for=self.what), state=state, by=by)
 
-    def _post(self, draft: Mapping[str, Any], *, if_permitted: bool = True) -> None:
-        """Posts a message that no caller awaits; a failure is only logged."""
-        kind = draft["kind"]
-        permit = self._client.capabilities.permit
-        if if_permitted and not permit(kind, draft["to"], draft["payload"]).allowed:
+    def _post(self, draft: Mapping[str, Any]) -> str:
+        """Posts a message that no caller awaits; returns why it was not posted, empty where it was."""
+        kind, fitting = draft["kind"], self._client.fit(draft)
+        if fitting is None:
             logger.debug("%s may not send %s, so it was not sent", self._client.id, kind)
-            return
+            return f"{self._client.id} may not send {kind}"
         try:
-            self._client.post(draft)
+            self._client.post(fitting)
         except (ConnectionLost, LocalProtocolError) as fault:
+            logger.info("%s was not sent: %s", kind, fault)
+            return f"its {kind} could not be sent"
+        return ""
+
+    def _take_back_first(self, draft: Mapping[str, Any], then: Callable[[str], None]) -> None:
+        """Sends the message that takes this one back; calls `then` with the reason why it may still stand.
+
+        The reason is empty where the gateway has accepted the message.
+        """
+        kind, fitting = draft["kind"], self._client.fit(draft)
+        if fitting is None:
+            then(f"{self._client.id} may not send {kind}, so it stays open")
+            return
+        echo = EchoWait(self._client, self._client.complete(fitting), timeout=TAKEN_BACK_WITHIN)
+
+        def end(result: asyncio.Future[Any]) -> None:
+            fault = None if result.cancelled() else result.exception()
+            if fault is None:
+                then("")
+            elif isinstance(fault, Refused):
+                then(f"the gateway refused its {kind} ({fault.code}), so it stays open")
+            else:
+                then(f"the gateway did not confirm its {kind}, so it may still be open")
+
+        echo.when_ended(end)
+        try:
+            assert self.begin is not None
+            self.begin(echo, TAKEN_BACK_WITHIN)
+        except (ConnectionLost, LocalProtocolError) as fault:
+            echo.fail(fault)
             logger.info("%s was not sent: %s", kind, fault)
 
 
@@ -325,28 +361,37 @@ class ChatWait(Wait):
         self._end_lost(f"The connection ended before {self.what} was answered", error)
 
     def expire(self) -> None:
-        self._say_cancelled("timeout")
-        names = ", ".join(self.asked)
-        self._end_unheard(f"{names} did not answer within {self.age:.3g} s; the question was withdrawn")
+        names, waited = ", ".join(self.asked), self.age
+
+        def end(why: str) -> None:
+            so = f"the question was not withdrawn: {why}" if why else "the question was withdrawn"
+            self._end_unheard(f"{names} did not answer within {waited:.3g} s; {so}")
+
+        self._take_back_first(self._cancellation("timeout"), end)
 
     async def take_back(self, reason: str) -> None:
-        self._say_cancelled(reason)
-        message = f"The question was withdrawn ({one_line(reason, 200)})"
-        self._end_unheard(message, state="withdrawn", by=self._client.id)
+        stated, ended = one_line(reason, 200), asyncio.get_running_loop().create_future()
+
+        def end(why: str) -> None:
+            if why:
+                self._end_unheard(f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}")
+            else:
+                message = f"The question was withdrawn ({stated})"
+                self._end_unheard(message, state="withdrawn", by=self._client.id)
+            if not ended.done():
+                ended.set_result(None)
+
+        self._take_back_first(self._cancellation(reason), end)
+        await ended
 
     def _end_if_absent(self, why: str) -> None:
         if self.accepted and not self.present:
             names, space = ", ".join(self.asked), self._client.space
             self._end_unheard(f"{names} {why} space {space!r}: nobody can answer {self.what}")
 
-    def _say_cancelled(self, reason: str) -> None:
-        draft = {
-            "kind": "chat/cancel",
-            "to": self.to,
-            "correlation_id": [self.id],
-            "payload": {"reason": reason},
-        }
-        self._post(draft)
+    def _cancellation(self, reason: str) -> dict[str, Any]:
+        about = {"to": self.to, "correlation_id": [self.id]}
+        return {"kind": "chat/cancel", **about, "payload": {"reason": reason}}
 
 
 class CallWait(Wait):
@@ -470,6 +515,7 @@ class ProposalWait(CallWait):
     ) -> None:
         super().__init__(client, envelope, what=what, resilient=resilient)
         self._proposals = proposals
+        self._is_expired = False
 
     @property
     def executing(self) -> bool:
@@ -488,6 +534,8 @@ class ProposalWait(CallWait):
         elif change.what in ("answered", "unknown") and change.entry is proposal.response:
             self.conclude(proposal.response.envelope, by=proposal.by)
         elif change.what == "withdrawn":
+            if self._is_expired:  # `expire` says so
+                return
             reason = one_line(proposal.reason, MAX_REASON)
             ended = ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=reason)
             self.fail(ended, state="withdrawn", by=proposal.by)
@@ -497,9 +545,8 @@ class ProposalWait(CallWait):
                 self.move("rejected", by=by)
                 return
             # It gives up, so nobody shall approve it any more. Spec: §3.3.2.
-            own = self._client.extension.get("own")  # R36
-            may = isinstance(own, list) and "mcp/withdraw" in own
-            self._post({**self._withdrawal("rejected"), "to": ()}, if_permitted=not may)
+            if not self._is_expired:
+                self._post(self._withdrawal("rejected"))
             stated = one_line(reason, MAX_REASON) or "no reason given"
             self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
         elif change.what == "forgotten":
@@ -520,30 +567,47 @@ class ProposalWait(CallWait):
                 f"{proposal.by} approved {self.what}, but nobody answered within {waited:.3g} s"
             )
             return
-        message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was withdrawn"
-        self._say_withdrawn("timeout")
-        self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
+        self._is_expired = True
+
+        def end(why: str) -> None:
+            if self.executing:  # in the gateway's order
+                self._end_running(
+                    f"{self.by} approved {self.what} before it could be withdrawn after {waited:.3g} s"
+                )
+                return
+            message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was "
+            message += f"not withdrawn: {why}" if why else "withdrawn"
+            self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
+
+        self._take_back_first(self._withdrawal("timeout"), end)
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
             self._stop_waiting(reason, f"{self.by} approved it")
+            return
+        draft = self._withdrawal(reason)
+        fitting = self._client.fit(draft)
+        if fitting is None:
+            require(self._client.capabilities, draft, name=self._client.id)
         else:
-            await self._client.send(self._withdrawal(reason))
+            await self._client.send(fitting)
 
     def end_call(self, reason: str) -> None:
         if self.executing:
             self._stop_waiting(reason, f"{self.by} approved it")
             return
-        self._say_withdrawn(reason)
-        me = self._client.id
-        ended = ProposalWithdrawn(proposal=self.id, by=me, reason=one_line(reason, MAX_REASON))
-        self.fail(ended, state="withdrawn", by=me)
+        why = self._post(self._withdrawal(reason))
+        me, stated = self._client.id, one_line(reason, MAX_REASON)
+        if why:
+            message = (
+                f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}, so it stays open"
+            )
+            self._end_unheard(message, by=me)
+            return
+        self.fail(ProposalWithdrawn(proposal=self.id, by=me, reason=stated), state="withdrawn", by=me)
 
     def _withdraw_unanswerable(self) -> None:
-        self._say_withdrawn("invalid")
-
-    def _say_withdrawn(self, reason: str) -> None:
-        self._post(self._withdrawal(reason), if_permitted=False)
+        self._post(self._withdrawal("invalid"))
 
     def _withdrawal(self, reason: str) -> dict[str, Any]:
         return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}
@@ -798,8 +862,9 @@ class Correlations:
 
     # --- the table ---
 
-    def _begin(self, wait: Wait, timeout: float | None) -> Wait:
-        if len(self._waits) >= self._limit or wait.id in self._waits:
+    def _begin(self, wait: Wait, timeout: float | None, *, is_end: bool = False) -> Wait:
+        """Sends the message of a wait; one that ends another has room beyond the limit."""
+        if (len(self._waits) >= self._limit and not is_end) or wait.id in self._waits:
             why = (
                 "a message of that id waits already"
                 if wait.id in self._waits
@@ -807,6 +872,7 @@ class Correlations:
             )
             raise LocalProtocolError(f"Cannot send {wait.kind} as {self._client.id!r} and wait for it: {why}")
         self._waits[wait.id] = wait
+        wait.begin = partial(self._begin, is_end=True)
         wait.when_done(self._forget)
         if timeout is not None:
             wait.expire_after(timeout, wait.expire)

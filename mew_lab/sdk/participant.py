@@ -37,7 +37,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
-from mew_lab.protocol.violations import refusal, require
+from mew_lab.protocol.violations import refusal
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
@@ -119,7 +119,7 @@ class MEWParticipant:
             file=lambda: self._make_execution_file(state),
             refuse_repeat=self._refuse_repeat,
         )
-        self.sender = MessageSender(self.client, self.correlations)
+        self.sender = MessageSender(self.client, self.correlations, self.ledger)
         self._deciding: set[str] = set()
         self._notes: set[asyncio.Task[None]] = set()  # that are on their way
         self.dispatcher = Dispatcher(self.client)
@@ -258,10 +258,18 @@ class MEWParticipant:
     def can_send(
         self, kind: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None, to: Names = ()
     ) -> bool:
-        """Whether a capability permits it; `kind` may also be a partial envelope. Spec: §4.1."""
-        if not isinstance(kind, str):
-            return self.can_send(kind["kind"], kind.get("payload"), kind.get("to") or ())
-        return self.client.capabilities.permit(kind, names(to), payload or {}).allowed
+        """Whether a capability permits it; `kind` may also be a partial envelope.
+
+        A withdraw of an own proposal and a cancel of an own chat message need none at a gateway of ours.
+
+        Spec: §4.1, ruling R36.
+        """
+        if isinstance(kind, str):
+            return self.sender.permitted(kind, payload or {}, to=to)
+        about = kind.get("correlation_id") or ()
+        return self.sender.permitted(
+            kind["kind"], kind.get("payload") or {}, to=kind.get("to") or (), about=about
+        )
 
     def call(
         self,
@@ -536,14 +544,14 @@ class MEWParticipant:
             task.add_done_callback(self._notes.discard)
 
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
-        require(self.client.capabilities, draft, name=self.client.id)
+        fitting = self.sender.require(draft)
         if id in self._deciding:
             message = f"Proposal {id} is being decided by {self.client.id} already; that is on its way"
             raise ProposalEnded(message, proposal=id, by=self.client.id)
         if self.client.state == "ready":  # else nothing is sent
             self._deciding.add(id)
         try:
-            sent = await self.send_accepted(draft)
+            sent = await self.send_accepted(fitting)
         except (Refused, LocalProtocolError):
             self._deciding.discard(id)
             raise  # after any other end it may have been executed, so it is not decided again

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
+from mew_lab.ledger.ledger import Ledger
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.violations import require
+from mew_lab.protocol.violations import violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import ACCEPTED_WITHIN, Correlations
@@ -69,22 +70,53 @@ def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[s
 
 
 class MessageSender:
-    """Sends the messages of one participant, as far as its capabilities permit."""
+    """Sends the messages of one participant, as far as its capabilities permit.
 
-    def __init__(self, client: MEWClient, correlations: Correlations) -> None:
+    Args:
+        ledger: Knows the senders of proposals and chat messages.
+    """
+
+    def __init__(self, client: MEWClient, correlations: Correlations, ledger: Ledger) -> None:
         self.client = client
         self.correlations = correlations
+        self._ledger = ledger
 
-    def permitted(self, kind: str, payload: Mapping[str, Any], *, to: Names = ()) -> bool:
-        """Whether a capability permits it. Spec: §4.1."""
-        return self.client.capabilities.permit(kind, names(to), payload).allowed
+    def permitted(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> bool:
+        """Whether a capability permits it, or it needs none. Spec: §4.1, ruling R36."""
+        return self.fit(_draft_message(kind, payload, **fields)) is not None
+
+    def fit(self, draft: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The draft as it may be sent (`MEWClient.fit`); None where it may not, or would end a message of another."""
+        fitting = self.client.fit(draft)
+        if fitting is None or self.client.capabilities.permit(
+            draft["kind"], draft.get("to") or (), draft["payload"]
+        ):
+            return fitting
+        known = self._ledger.calls.proposals if draft["kind"] == "mcp/withdraw" else self._ledger.chats
+        ended = map(known.get, names(draft.get("correlation_id") or ()))
+        return fitting if all(one is None or one.sender == self.client.id for one in ended) else None
+
+    def require(self, draft: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The draft as it may be sent.
+
+        Raises:
+            CapabilityViolation: this participant may not send it.
+        """
+        fitting = self.fit(draft)
+        if fitting is None:
+            raise violation(
+                draft["kind"],
+                payload=draft["payload"],
+                to=draft.get("to") or (),
+                name=self.client.id,
+                capabilities=self.client.capabilities,
+            )
+        return fitting
 
     def _draft(
         self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
-    ) -> dict[str, Any]:
-        draft = _draft_message(kind, payload, **fields)
-        require(self.client.capabilities, draft, name=self.client.id)
-        return draft
+    ) -> Mapping[str, Any]:
+        return self.require(_draft_message(kind, payload, **fields))
 
     async def say(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
         """Sends a message; returns it as it was sent.
@@ -125,8 +157,8 @@ class MessageSender:
         self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
     ) -> Envelope | None:
         """Posts a message if that is permitted and possible; else returns None and writes to the log."""
-        draft = _draft_message(kind, payload, **fields)
-        if not self.permitted(kind, payload, to=fields.get("to", ())):
+        draft = self.fit(_draft_message(kind, payload, **fields))
+        if draft is None:
             logger.debug("%s may not send %s, so it was not sent", self.client.id, kind)
             return None
         try:

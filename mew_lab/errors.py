@@ -239,7 +239,7 @@ class ModelFailed(MewError):
 
 
 class CannotWait(MewError):
-    """This wait could never end, because the waiting thread would have to give the answer."""
+    """This wait could never end: the waiting thread would have to give the answer, or the loop is another one."""
 
 
 class JournalError(MewError):

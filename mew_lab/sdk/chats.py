@@ -154,6 +154,7 @@ class Chats:
         return await self._end_all("chat/cancel", {"reason": reason})
 
     async def _end_all(self, kind: str, payload: Mapping[str, Any]) -> list[Envelope]:
+        self._sender.client.check_loop()
         sent = []
         for chat in self.pending:
             if chat.id in self._pending:  # else it was cancelled while an earlier one was sent

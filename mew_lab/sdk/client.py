@@ -24,6 +24,9 @@ Spec: §3, §3.7, §3.8.1, §4.1, SDK "Layer 1", "Events", rulings R1, R8.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from mew_lab.errors import (
+    CannotWait,
     ConnectionLost,
     LocalProtocolError,
     MewError,
@@ -46,7 +50,7 @@ from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.own import MAX_REASON, OWN, is_modest
 from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
 from mew_lab.protocol.text import cut, timestamp, utf8_size
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, ConnectionHooks, Endpoint, RetryPolicy, State
 from mew_lab.sdk.signal import Signal, Subscription
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
 __all__ = ["STREAM_DATA", "MEWClient", "StreamData", "complete_draft"]
 
 NOTE_TIMEOUT = 5.0  # seconds
+logger = logging.getLogger(__name__)
+MAX_UNHEARD = 100  # errors that are shown where nothing handles them: peers may cause any number
 STREAM_DATA = "stream/data"  # what a guard gets for a frame, which has no kind
 
 
@@ -118,13 +124,14 @@ class MEWClient:
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._errors: Signal[Exception] = Signal()
-        self._messages: Signal[Envelope] = Signal(on_fault=self._errors)
+        self._unheard = 0  # errors without a handler
+        self._messages: Signal[Envelope] = Signal(on_fault=self.report)
         self._messages_of: dict[str, Signal[Envelope]] = {}  # by kind
-        self._welcomes: Signal[dict[str, Any]] = Signal(on_fault=self._errors)
-        self._connects: Signal[None] = Signal(on_fault=self._errors)
-        self._disconnects: Signal[MewError | None] = Signal(on_fault=self._errors)
-        self._attempts: Signal[int] = Signal(on_fault=self._errors)
-        self._states: Signal[State] = Signal(on_fault=self._errors)
+        self._welcomes: Signal[dict[str, Any]] = Signal(on_fault=self.report)
+        self._connects: Signal[None] = Signal(on_fault=self.report)
+        self._disconnects: Signal[MewError | None] = Signal(on_fault=self.report)
+        self._attempts: Signal[int] = Signal(on_fault=self.report)
+        self._states: Signal[State] = Signal(on_fault=self.report)
         self._frames: dict[str | None, Signal[StreamData]] = {}  # by stream; None: of all streams
         self.gateway = gateway
         self.space = space
@@ -172,6 +179,35 @@ class MEWClient:
     async def __aexit__(self, *fault: object) -> None:
         await self.disconnect()
 
+    # --- the loop ---
+
+    def check_loop(self) -> None:
+        """Checks that the caller runs on the loop of the connection; any loop may open one.
+
+        Raises:
+            CannotWait: it runs on another loop, or on none, where it would wait for ever.
+        """
+        loop = self._connection.loop
+        if loop is None:
+            return
+        try:
+            is_here = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            is_here = False
+        if not is_here:
+            raise CannotWait(
+                f"{self.id or 'This participant'} cannot be used here: it belongs to another event loop, so this would "
+                "never end. In a notebook give the coroutine to its seat, such as "
+                "`seat.run(seat.participant.chat('hi'))`; where nothing is awaited, use the methods of the seat"
+            )
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Calls `function` soon on the loop of the connection, from whichever thread; not at all where none is open."""
+        loop = self._connection.loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(function)
+
     # --- joining and leaving ---
 
     @property
@@ -198,10 +234,12 @@ class MEWClient:
             NoReply: no welcome came in time.
             ConfigError: the address is invalid.
         """
+        self.check_loop()
         await self._connection.start()
 
     async def disconnect(self) -> None:
         """Leaves the space. Posted messages are sent first, if the link takes them within a second."""
+        self.check_loop()
         await self._connection.stop()
 
     # --- handlers; each `on_…` returns a function that removes the handler ---
@@ -217,7 +255,7 @@ class MEWClient:
         """
         if kinds is None:
             return self._messages.add(handler)
-        signals = [self._messages_of.setdefault(kind, Signal(on_fault=self._errors)) for kind in kinds]
+        signals = [self._messages_of.setdefault(kind, Signal(on_fault=self.report)) for kind in kinds]
         removals = [signal.add(handler) for signal in signals]
 
         def remove() -> None:
@@ -243,7 +281,10 @@ class MEWClient:
         return self._attempts.add(handler)
 
     def on_error(self, handler: Callable[[Exception], Any]) -> Callable[[], None]:
-        """Calls `handler` with errors that no caller gets: malformed messages, faults of handlers, refusals."""
+        """Calls `handler` with errors that no caller gets: malformed messages, faults of handlers, refusals.
+
+        Without a handler they go to the exception handler of the loop (`report`).
+        """
         return self._errors.add(handler)
 
     def on_state(self, handler: Callable[[State], Any]) -> Callable[[], None]:
@@ -257,7 +298,7 @@ class MEWClient:
 
         Spec: SDK "Stream Support".
         """
-        signal = self._frames.setdefault(stream_id, Signal(on_fault=self._errors))
+        signal = self._frames.setdefault(stream_id, Signal(on_fault=self.report))
         remove = signal.add(handler)
 
         def end() -> None:
@@ -268,14 +309,40 @@ class MEWClient:
         return end
 
     def report(self, error: Exception) -> None:
-        """Passes an error to the handlers of `on_error`."""
-        self._errors(error)
+        """Passes an error to the handlers of `on_error`; without any, to the exception handler of the loop.
+
+        That one writes to stderr unless the program has set another. It gets the traceback of an error of the program's
+        own handlers, and of at most 100 errors of a client.
+        """
+        if self._errors:
+            self._errors(error)
+            return
+        self._unheard += 1
+        if self._unheard > MAX_UNHEARD:
+            return
+        what = (
+            str(error)
+            if isinstance(error, MewError)
+            else f"A handler failed: {type(error).__name__}: {error}"
+        )
+        message = mask(f"{self.id or 'A participant'} in {self.space or 'a space'}: {what}")
+        if self._unheard == MAX_UNHEARD:
+            message += " (its further errors are not shown; on_error gets all)"
+        context: dict[str, Any] = {"message": message}
+        trace = "".join(traceback.format_exception(error))
+        if not isinstance(error, MewError) and mask(trace) == trace:
+            context["exception"] = error
+        try:
+            asyncio.get_running_loop().call_exception_handler(context)
+        except RuntimeError:  # no loop runs here
+            logger.error(message)
 
     def messages(self, *, limit: int = 10_000) -> Subscription[Envelope]:
         """A subscription to every envelope from now on, across reconnections, until the client disconnects.
 
         A reader that falls more than `limit` envelopes behind gets a MewError.
         """
+        self.check_loop()
         return self._messages.subscribe(limit=limit)
 
     # --- sending ---
@@ -352,6 +419,7 @@ class MEWClient:
 
         Spec: §3.10.3.
         """
+        self.check_loop()
         frame = frames.join(stream_id, data)
         if len(frame) > self._max_message:
             raise LocalProtocolError(
@@ -408,6 +476,7 @@ class MEWClient:
         return lambda: self._guards.remove(guard)
 
     def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
+        self.check_loop()
         for guard in tuple(self._guards):
             guard(envelope.kind)
         try:
@@ -423,7 +492,7 @@ class MEWClient:
 
     def _lost(self, count: int, why: str) -> None:
         subject = f"{count} message{'s' if count > 1 else ''} that {self.id!r} posted to space {self.space!r}"
-        self._errors(ConnectionLost(f"{subject} may be missing there: {why}"))
+        self.report(ConnectionLost(f"{subject} may be missing there: {why}"))
 
     # --- receiving ---
 
@@ -435,7 +504,7 @@ class MEWClient:
             envelope = Envelope.from_members(orjson.loads(message), raw=message)
         except (ValueError, ProtocolError) as fault:
             error = f"The gateway sent {self.id!r} no envelope; it was ignored: {one_line(str(fault), 200)}"
-            self._errors(RemoteProtocolError(error, raw=message))
+            self.report(RemoteProtocolError(error, raw=message))
             return
         if envelope.kind in MEMBER_KINDS:
             self._note_members(envelope)
@@ -449,7 +518,7 @@ class MEWClient:
         try:
             frame = StreamData(*frames.split(data))
         except ProtocolError as fault:
-            self._errors(
+            self.report(
                 RemoteProtocolError(f"The gateway sent {self.id!r} no frame; it was ignored: {fault}")
             )
             return
@@ -478,7 +547,7 @@ class MEWClient:
         self.extension = welcome.extension
         self.capabilities, faults = read_capabilities(welcome.patterns, edition=self.pattern_edition)
         for fault in faults:
-            self._errors(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
+            self.report(RemoteProtocolError(f"A permission of {self.id!r} cannot be read: {fault}"))
         self._connection.ready(self.id)
         self._welcomes(payload)
 

@@ -363,6 +363,11 @@ class Connection:
         self._sent = asyncio.Event()
         self._held: Callable[[], Awaitable[None]] | None = None
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop on which it runs; None while it does not."""
+        return None if self._runner is None else self._runner.get_loop()
+
     async def start(self) -> None:
         """Opens a link; returns when `ready` was called, at once if it was before.
 

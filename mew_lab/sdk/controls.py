@@ -124,6 +124,7 @@ class PauseGuard:
 
     async def wait_active(self) -> None:
         """Waits until there is no pause."""
+        self._client.check_loop()
         await self._active.wait()
 
     def begin(self, envelope: Envelope, payload: ParticipantPause) -> Pause:
@@ -448,6 +449,7 @@ class Controls:
 
     async def leave(self) -> None:
         """Calls the handlers of `on_leaving`, because the participant leaves by itself, and drops pending controls."""
+        self._client.check_loop()
         await self._farewell(None)
         self._orders.clear()
         worker = self._worker

@@ -91,6 +91,7 @@ class Wait(Call, ABC):
     answers: frozenset[str] = frozenset()
 
     def __init__(self, client: MEWClient, envelope: Envelope, *, what: str, resilient: bool = False) -> None:
+        client.check_loop()
         super().__init__(envelope, what=what, withdraw=_take_back, resilient=resilient)
         self.accepted = False
         self._client = client

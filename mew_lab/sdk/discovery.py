@@ -196,6 +196,7 @@ class Discovery:
 
     async def _wait_while(self, holds: Callable[[], bool], max_wait: float) -> None:
         """Waits until the condition, which changes where an attempt ends, does not hold, at most `max_wait` seconds."""
+        self._client.check_loop()
         limit = asyncio.ensure_future(self._wait(max_wait))
         try:
             while holds() and not limit.done():
@@ -222,6 +223,7 @@ class Discovery:
             CapabilityViolation: this participant may not send the request; discovery never proposes it.
             ToolFailed, NoReply, ConnectionLost: as a call.
         """
+        self._client.check_loop()
         known = self._known.get(participant)
         if cached and known is not None and self._is_fresh(known):
             return list(known.entries)
@@ -248,6 +250,7 @@ class Discovery:
 
     async def close(self) -> None:
         """Ends all attempts and schedules. Known lists stay; discovery resumes with the next welcome."""
+        self._client.check_loop()
         await self._schedule.close()
         for task in self._running:
             task.cancel()

@@ -16,7 +16,6 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -562,12 +561,12 @@ class MEWParticipant:
 
     def _note_changed_list(self, what: str) -> None:
         """Schedules the announcement for the next turn of the loop: a cell that defines ten tools announces once."""
-        if not self._changed_lists:
-            try:
-                asyncio.get_running_loop().call_soon(self._announce_lists)
-            except RuntimeError:  # changed on another thread, or before there is a loop
-                return
+        if self.client.state == "disconnected":
+            return
+        is_first = not self._changed_lists
         self._changed_lists.add(what)
+        if is_first:
+            self.client.call_soon(self._announce_lists)
 
     def _announce_lists(self) -> None:
         """Announces the lists that changed, if this participant may. Spec: §3.1, MCP "List Changed"."""

@@ -102,6 +102,7 @@ class MessageSender:
         Raises:
             CapabilityViolation: this participant may not send it.
         """
+        self.client.check_loop()
         fitting = self.fit(draft)
         if fitting is None:
             raise violation(

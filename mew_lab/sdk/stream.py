@@ -187,6 +187,7 @@ class Stream:
 
         Spec: §3.10.3, §3.10.4.
         """
+        self._client.check_loop()
         who = repr(self._client.id)
         if self.closed:
             raise LocalProtocolError(

@@ -152,6 +152,7 @@ class Streams:
 
     async def close_all(self, reason: str = "complete") -> list[Stream]:
         """Closes the streams of this participant; returns those that are closed now. Errors go to `on_error`."""
+        self._client.check_loop()
         mine = self.mine
         for stream in mine:
             try:

@@ -63,6 +63,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.token import mask
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
@@ -81,9 +82,9 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents allow_sampling answer approve ask bridge call chat decide down enrol granting history join join_line "
-    "leave log me name proposals propose questions reject report resolve save seat seats send serve_mcp set_roots space "
-    "status timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
+    "agent agents allow_sampling answer approve ask bridge call chat decide down enrol faults granting history join "
+    "join_line leave log me name proposals propose questions reject report resolve save seat seats send serve_mcp "
+    "set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
 )
 
 
@@ -120,6 +121,7 @@ class Lab(metaclass=_NamesOnly):
         self.url = ""
         self.me: Seat
         self.faults: list[str] = []
+        self.fault_count = 0
         self.log = Log.live(space=space, vantage=vantage)
         self.rows = LiveRows(lambda: (self.space, self._members()))
         self.following = EntryFeed(self.log)
@@ -208,9 +210,10 @@ class Lab(metaclass=_NamesOnly):
                 await self.local.close()
 
     def fault(self, text: str) -> None:
-        """Records a sentence about a failure in the background; `status()` shows the last ones."""
+        """Records a sentence about a failure in the background; `faults` has the last 20, masked."""
         logger.warning("%s: %s", self.name, text)
-        self.faults = [*self.faults[-19:], text]
+        self.faults = [*self.faults[-19:], mask(text)]
+        self.fault_count += 1
 
     def _note(self, event: str, detail: dict[str, Any]) -> None:
         if self.host is not None:

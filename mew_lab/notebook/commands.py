@@ -415,6 +415,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ),
         ),
         "status": Command("shows the state: participants, journal, policy, faults"),
+        "faults": Command("lists the errors of the background, such as those of your own handlers"),
         "help": Command(
             "shows this list, or the options of one command",
             "[COMMAND]",
@@ -427,7 +428,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 # The commands as `%mew help` groups them.
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "Start": ("up", "down", "connect", "use", "status", "help"),
+        "Start": ("up", "down", "connect", "use", "status", "faults", "help"),
         "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
         "Calls": ("tools", "call", "propose", "send", "withdraw"),
         "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.protocol.visible import visible
+from mew_lab.protocol.visible import one_line, visible
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -35,6 +35,7 @@ def load(ip: InteractiveShell) -> None:
     undo.append(_let_questions_pass(ip))
     undo.append(install(ip))
     undo.append(_one_line_errors())
+    undo.append(_tell_faults(ip))
 
 
 def unload(ip: InteractiveShell) -> None:
@@ -116,6 +117,34 @@ def _let_questions_pass(ip: InteractiveShell) -> Callable[[], object]:
     def remove() -> None:
         with contextlib.suppress(ValueError):
             transforms.remove(questions)
+
+    return remove
+
+
+def _tell_faults(ip: InteractiveShell) -> Callable[[], object]:
+    """Writes one line below a cell where a lab has met errors in the background since the cell before."""
+    told: dict[str, int] = {}
+
+    def tell(*_: object) -> None:
+        if "mew_lab.lab.labs" not in sys.modules:
+            return
+        from mew_lab.lab.labs import labs
+
+        here = labs()
+        for name, lab in here.items():
+            new = lab.fault_count - (told.get(name, 0) if lab.fault_count >= told.get(name, 0) else 0)
+            told[name] = lab.fault_count
+            if new:
+                more = f" and {new - 1} more" if new > 1 else ""
+                print(f"{one_line(lab.faults[-1], 300)}{more} (%mew faults)", file=sys.stderr)
+        for name in told.keys() - here.keys():
+            del told[name]
+
+    ip.events.register("post_run_cell", tell)
+
+    def remove() -> None:
+        with contextlib.suppress(ValueError):
+            ip.events.unregister("post_run_cell", tell)
 
     return remove
 

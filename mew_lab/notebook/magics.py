@@ -320,6 +320,13 @@ def status(options: Namespace, tail: Any) -> object:
     return _lab().status()
 
 
+def faults(options: Namespace, tail: Any) -> object:
+    from mew_lab.lab.listing import Listing
+
+    rows: list[tuple[Any, ...]] = [(text,) for text in _lab().faults]
+    return Listing("errors of the background", ("what",), rows, empty="no errors so far")
+
+
 def help(options: Namespace, tail: Any) -> object:
     return command_help(options.command) if options.command else overview()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.signal import check_loop
 
 __all__ = ["Call"]
 
@@ -52,6 +53,7 @@ class Call:
         self._result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def __await__(self) -> Generator[Any, None, Any]:
+        check_loop(self._result.get_loop(), self.what)
         return asyncio.shield(self._result).__await__()
 
     def __repr__(self) -> str:

@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from mew_lab.errors import (
-    CannotWait,
     ConnectionLost,
     LocalProtocolError,
     MewError,
@@ -53,7 +52,7 @@ from mew_lab.protocol.text import cut, timestamp, utf8_size
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import Connection, ConnectionHooks, Endpoint, RetryPolicy, State
-from mew_lab.sdk.signal import Signal, Subscription
+from mew_lab.sdk.signal import Signal, Subscription, check_loop
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
 if TYPE_CHECKING:
@@ -187,19 +186,7 @@ class MEWClient:
         Raises:
             CannotWait: it runs on another loop, or on none, where it would wait for ever.
         """
-        loop = self._connection.loop
-        if loop is None:
-            return
-        try:
-            is_here = asyncio.get_running_loop() is loop
-        except RuntimeError:
-            is_here = False
-        if not is_here:
-            raise CannotWait(
-                f"{self.id or 'This participant'} cannot be used here: it belongs to another event loop, so this would "
-                "never end. In a notebook give the coroutine to its seat, such as "
-                "`seat.run(seat.participant.chat('hi'))`; where nothing is awaited, use the methods of the seat"
-            )
+        check_loop(self._connection.loop, self.id or "This participant")
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Calls `function` soon on the loop of the connection, from whichever thread; not at all where none is open."""

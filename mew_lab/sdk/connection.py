@@ -377,6 +377,10 @@ class Connection:
         if self._runner is None:
             self.failure = None
             self._leaving = self._welcomed = False
+            self._unsent, self._sent = (
+                asyncio.Event(),
+                asyncio.Event(),
+            )  # this may be another loop than before
             self._ready = asyncio.get_running_loop().create_future()
             self._runner = asyncio.get_running_loop().create_task(self._run())
         assert self._ready is not None

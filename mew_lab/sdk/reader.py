@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.sdk.signal import OwnEvent
 
 __all__ = ["LIMIT", "FrameReader", "Overflow", "wait_for_room"]
 
@@ -51,7 +52,7 @@ class FrameReader:
         self._overdue = False
         self._ended = False
         self._error: MewError | None = None
-        self._more = asyncio.Event()
+        self._more = OwnEvent(f"This reader of {name}")
         self._less = asyncio.Event()
         self.bound(limit, overflow)
 
@@ -78,6 +79,7 @@ class FrameReader:
         return self
 
     async def __anext__(self) -> bytes:
+        self._more.check()
         while True:
             if self._frames:
                 return self._pop()

@@ -14,15 +14,53 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from mew_lab.errors import MewError
+from mew_lab.errors import CannotWait, MewError
 
-__all__ = ["Signal", "Subscription"]
+__all__ = ["OwnEvent", "Signal", "Subscription", "check_loop"]
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 _running: set[asyncio.Task[Any]] = set()  # a task without a reference may be collected while it runs
+
+
+def check_loop(loop: asyncio.AbstractEventLoop | None, who: str) -> None:
+    """Checks that the caller runs on `loop`; None stands for any.
+
+    Raises:
+        CannotWait: it runs on another loop, or on none, where it would wait for ever.
+    """
+    if loop is not None and running_loop() is not loop:
+        raise CannotWait(
+            f"{who} cannot be used here: it belongs to another event loop, so this would never end. In a notebook give "
+            "the coroutine to its seat, such as `seat.run(seat.participant.chat('hi'))`; where nothing is awaited, use "
+            "the methods of the seat"
+        )
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs in this thread; None where none does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class OwnEvent(asyncio.Event):
+    """An event of the loop on which it was made; `check` and `wait` raise a CannotWait on another."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__()
+        self._who = who
+        self._home = running_loop()
+
+    def check(self) -> None:
+        check_loop(self._home, self._who)
+
+    async def wait(self) -> Literal[True]:
+        self.check()
+        return await super().wait()
 
 
 class Signal(Generic[Value]):
@@ -106,7 +144,7 @@ class Subscription(Generic[Value]):
         self._on_close = on_close
         self._lost = 0
         self._closed = False
-        self._more = asyncio.Event()
+        self._more = OwnEvent("This subscription")
 
     def put(self, value: Value) -> None:
         """Adds a value; beyond the limit the value is dropped and counted."""
@@ -127,6 +165,7 @@ class Subscription(Generic[Value]):
         return self
 
     async def __anext__(self) -> Value:
+        self._more.check()
         while True:
             if self._values:
                 return self._values.popleft()

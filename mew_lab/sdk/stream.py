@@ -232,6 +232,7 @@ class Stream:
 
         Spec: §3.10.3, ruling R16.
         """
+        self._client.check_loop()
         reader = self._kept.pop(0) if self._kept else self._reader()
         reader.bound(limit, overflow)
         return reader

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
@@ -179,9 +180,7 @@ def _repeats(history: Sequence[Thought], move: CallTools) -> bool:
 
 
 def _same(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> bool:
-    return [(call.name, call.arguments) for call in calls] == [
-        (other.name, other.arguments) for other in others
-    ]
+    return are_equal(*([[call.name, call.arguments] for call in some] for some in (calls, others)))
 
 
 SCRATCHPAD_HEAD = "Previous actions and observations:"

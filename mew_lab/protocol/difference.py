@@ -1,4 +1,8 @@
-"""Finds the places in which two JSON values differ, in bounds."""
+"""Compares JSON values: whether two are equal, and the places in which they differ, in bounds.
+
+A boolean is never a number, numbers are compared by their mathematical value (1 is 1.0), everything else is exact. The
+order of the members of an object does not count.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-__all__ = ["ABSENT", "Difference", "differences"]
+__all__ = ["ABSENT", "Difference", "are_equal", "differences"]
 
 MAX_DIFFERENCES = 100
 
@@ -32,13 +36,15 @@ class Difference(NamedTuple):
 
 
 def differences(proposed: Any, sent: Any) -> tuple[Difference, ...]:
-    """The places in which the two values differ, keys in the order of `proposed`; at most 100.
-
-    Numbers are compared by value (1 is 1.0), and a boolean is never a number.
-    """
+    """The places in which the two values differ, keys in the order of `proposed`; at most 100."""
     if _are_same(proposed, sent):  # as most are; this needs no paths
         return ()
     return tuple(islice(_walk("", proposed, sent), MAX_DIFFERENCES))
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Whether two JSON values are the same one."""
+    return _are_same(left, right) or next(_walk("", left, right), None) is None
 
 
 def _are_same(left: Any, right: Any) -> bool:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from mew_lab.protocol.difference import ABSENT, Difference, differences
+from mew_lab.protocol.difference import ABSENT, Difference, are_equal, differences
+from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.jsonpath import equal
+from mew_lab.protocol.node import Budget
 
 
 @pytest.mark.parametrize(
@@ -33,3 +40,37 @@ def test_there_are_at_most_a_hundred() -> None:
 
 def test_absent_is_no_null() -> None:
     assert repr(ABSENT) == "absent" and ABSENT is not None
+
+
+NUMBERS = st.sampled_from([0, 1, -1, 2**53, 2**53 + 1, 2**63]) | st.integers(-3, 3)
+SCALARS = st.none() | st.booleans() | NUMBERS | NUMBERS.map(float) | st.sampled_from(["", "1", "a", "é", "é"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+)
+
+
+def meant(value: Any) -> Any:
+    """What a JSON value means: numbers as exact fractions, a boolean as no number, members in no order."""
+    if isinstance(value, dict):
+        return "object", frozenset((key, meant(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return "array", tuple(map(meant, value))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return "number", Fraction(value)
+    return type(value).__name__, value
+
+
+@given(left=VALUES, right=VALUES)
+@example(left=1, right=True)
+@example(left=0.0, right=False)
+@example(left=[1.0], right=[1])
+@example(left=2**53 + 1, right=float(2**53))
+@example(left={"a": None}, right={})
+def test_there_is_one_comparison_of_json(left: Any, right: Any) -> None:
+    for one, other in ((left, right), (left, json.loads(json.dumps(left))), (right, left)):
+        same = meant(one) == meant(other)
+        assert are_equal(one, other) is same
+        assert (differences(one, other) == ()) is same
+        assert equal(one, other, Budget(100_000)) is same
+        assert (Validator({"const": one}).validate(other).violations == ()) is same

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
@@ -19,6 +19,7 @@ from mew_lab.ledger.unknown_calls import UnknownCalls
 from mew_lab.log.diagnose.findings import RecentIds, Rule, RuleContext, RuleFamily, changes_of, word, words
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import answer_fault, first_unknown, malformed
 from mew_lab.protocol.visible import one_line
 
@@ -462,7 +463,7 @@ class CallRules(RuleFamily):
         if not first_unknown(entry.payload):
             self._report_repeat(repeat)
         asked, answered = request.payload.get("id"), entry.payload.get("id")
-        if "id" in request.payload and "id" in entry.payload and not _equal(asked, answered):
+        if "id" in request.payload and "id" in entry.payload and not are_equal(asked, answered):
             self.report(
                 RPC_ID,
                 entry,
@@ -522,7 +523,7 @@ class CallRules(RuleFamily):
             proposal = self.context.ledger.calls.proposals.get(id)
             if proposal is None or proposal.proposer == entry.sender:
                 continue
-            if proposal.payload.get("params") != entry.payload.get("params"):
+            if not are_equal(proposal.payload.get("params"), entry.payload.get("params")):
                 continue
             if proposal.to and set(proposal.to) != set(entry.to):
                 continue
@@ -544,7 +545,7 @@ class CallRules(RuleFamily):
         same = (
             last is not None
             and last.to == entry.to
-            and last.payload.get("params") == entry.payload.get("params")
+            and are_equal(last.payload.get("params"), entry.payload.get("params"))
         )
         count = count + 1 if same else 1
         self._calls[entry.sender] = entry, count
@@ -619,7 +620,11 @@ class CallRules(RuleFamily):
             *(islice(reversed(table), MAX_COMPARED) for table in (self._waiting, self._fan_outs))
         ):
             request = self.context.ledger.calls.requests.get(id)
-            if request is not None and request.sender == sender and _equal(request.payload.get("id"), called):
+            if (
+                request is not None
+                and request.sender == sender
+                and are_equal(request.payload.get("id"), called)
+            ):
                 return (id,)
         return ()
 
@@ -651,7 +656,3 @@ def _why(call: Request | Proposal, entry: PlacedEntry) -> str:
     """The reason that the ledger gives why a message does not change a call."""
     reasons = (claim.why for claim in reversed(call.claims) if claim.id == entry.id)
     return word(next(reasons, "it is over"))
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)

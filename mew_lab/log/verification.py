@@ -81,6 +81,9 @@ class Verification(NamedTuple):
         """Whether its status is 0: it is intact, and somebody decided each call that was executed for a proposal."""
         return self.status() == 0
 
+    def __bool__(self) -> bool:
+        return self.ok
+
     def __str__(self) -> str:
         lines = [str(one) for one in self.integrity] or ["no chain: nothing vouches for this log"]
         flaws = [one.flaw for one in self.integrity if one.flaw is not None]

@@ -81,6 +81,13 @@ DIVERGENCES = (
         but=True,
     ),
     Divergence(
+        "S-CH-3",
+        "threat 42",
+        "a participant that an agent does not obey (by default one that may not call any tool itself) is told so once, "
+        "however often it addresses the agent; its words are information for the model and get no answer",
+        but=True,
+    ),
+    Divergence(
         "S-L1-15",
         "S-L1-19",
         "the delays grow by steps, 5, 10 and 15 s, as the same chapter writes them out, and do not double",

@@ -240,6 +240,7 @@ async def test_it_obeys_by_default_who_may_call_any_tool_itself(site: Site, can:
 
 
 @pytest.mark.threat(42)
+@pytest.mark.divergence("S-CH-3")
 async def test_one_who_is_not_obeyed_is_told_so_once_and_by_name_and_heard_as_information(site: Site) -> None:
     human, stranger = await site.seat("human"), await site.seat("stranger", PROPOSER)
     model = Script()

@@ -25,7 +25,6 @@ Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", "Resources", "Prompts"
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -104,8 +103,8 @@ _OWN_TOOLS = [
 ]
 
 _NOT_KNOWN = (
-    "The gate ended while {what} waited, and proposal {id} is withdrawn now. Whether it was approved and executed "
-    "before is not known here; the log of the space tells. The same call made again is a new call"
+    "The gate ended while {what} waited, and proposal {id} {so}. Whether it was approved and executed before is not "
+    "known here; the log of the space tells. The same call made again is a new call"
 )
 
 
@@ -183,11 +182,14 @@ class McpGate:
         """Withdraws what waited when a gate was killed, and keeps what its client does not know yet."""
         for call in self._memory.load(max_age=self.calls.decide_within) if self._memory is not None else ():
             if call.waits:
-                with contextlib.suppress(MewError):  # it was a request, or the gateway does not take it
+                so = "is withdrawn now"
+                try:
                     await self.participant.sender.say_accepted(
                         "mcp/withdraw", {"reason": "gate_restarted"}, about=call.id
                     )
-                call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id))
+                except MewError:  # it was a request, or the gateway does not take it
+                    so = "could not be withdrawn"
+                call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id, so=so))
             self.calls.restore(call)
 
     async def stop(self) -> None:
@@ -427,9 +429,10 @@ class McpGate:
         if waiting.decided:
             why = "has ended" if waiting.ended.is_set() else "is running"
             return _refused(f"{what} {why}, so it cannot be withdrawn; {RESULT} has its result")
-        await self.calls.withdraw(
+        if not await self.calls.withdraw(
             waiting, f"{what} was withdrawn on request, and not executed", reason=reason
-        )
+        ):
+            return _text(f"The withdrawal of {what} could not be sent now; {RESULT} tells what becomes of it")
         return _text(f"The withdrawal of {what} was sent; {RESULT} tells whether an approval came first")
 
 

@@ -306,11 +306,12 @@ class WaitingCalls:
         waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.what}{stated}. It was not executed"
         self._start(self._withdraw(waiting, "rejected"))
 
-    async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> None:
-        """Withdraws an undecided call; `why` is the sentence with which it ends."""
-        if not waiting.decided:
-            waiting.why = waiting.why or why
-            await self._withdraw(waiting, reason)
+    async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> bool:
+        """Withdraws an undecided call; `why` is the sentence with which it ends. Returns whether that was sent."""
+        if waiting.decided:
+            return True
+        waiting.why = waiting.why or why
+        return await self._withdraw(waiting, reason)
 
     def resume(self) -> None:
         """Sends the withdrawals and the status again that were due while there was no connection."""
@@ -432,13 +433,15 @@ class WaitingCalls:
             waiting.why = waiting.why or f"{why} {what}{', so it' if is_cancelled else ''} was withdrawn"
             self._start(self._withdraw(waiting, "client_cancelled" if is_cancelled else "client_gone"))
 
-    async def _withdraw(self, waiting: WaitingCall, reason: str) -> None:
+    async def _withdraw(self, waiting: WaitingCall, reason: str) -> bool:
         if waiting.call is None or waiting.decided:  # an approval came first
-            return
+            return True
         try:
             await waiting.call.withdraw(reason)
         except MewError as fault:  # not connected; `resume` sends it again
             logger.warning("%s was not withdrawn: %s", waiting.what, fault)
+            return False
+        return True
 
     def _remember(self, waiting: WaitingCall) -> None:
         if self._memory is not None:

@@ -261,7 +261,10 @@ class ParticipantActions:
     async def _kick(self, target: str, options: Mapping[str, Any]) -> str:
         payload = {"participant_id": target, **_because(options)}
         await self._session.me.participant.sender.say_accepted("space/kick", payload)
-        return f"{target} was removed, and its tokens are invalid"
+        known = (
+            self._session.me.participant.client.extension
+        )  # what another gateway does with tokens is not known
+        return f"{target} was removed{', and its tokens are invalid' if known else ''}"
 
     @property
     def _controls(self) -> Any:

@@ -91,6 +91,13 @@ class Call:
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
         """Withdraws a proposal with a message to everybody; for a request, only announces that no answer is needed.
 
+        It returns once the gateway has accepted the message. Where an approval came first, the call goes on: its `state`
+        tells.
+
+        Raises:
+            CapabilityViolation, Refused: this participant may not withdraw it.
+            NoReply, ConnectionLost: whether it is withdrawn is not known.
+
         Spec: §3.3.1.
         """
         await self._withdraw(self, reason)

@@ -590,8 +590,11 @@ class ProposalWait(CallWait):
         fitting = self._client.fit(draft)
         if fitting is None:
             require(self._client.capabilities, draft, name=self._client.id)
-        else:
-            await self._client.send(fitting)
+            return
+        echo = EchoWait(self._client, self._client.complete(fitting), timeout=ACCEPTED_WITHIN)
+        assert self.begin is not None
+        self.begin(echo, ACCEPTED_WITHIN)
+        await echo.own_outcome()
 
     def end_call(self, reason: str) -> None:
         if self.executing:

@@ -505,9 +505,16 @@ class MEWParticipant:
         return await self._decide(proposal_id, draft)
 
     async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
-        """Withdraws an own proposal; raises as `approve`. Spec: §3.3.1, ruling R18."""
+        """Withdraws an own proposal; raises as `approve`, also where an approval came first. Spec: §3.3.1, R18."""
         draft = draft_withdrawal(self.proposals, proposal_id, me=self.client.id, reason=reason)
-        return await self._decide(proposal_id, draft)
+        sent = await self._decide(proposal_id, draft)
+        proposal = self.proposals.get(proposal_id)
+        if proposal is not None and proposal.request is not None:
+            message = (
+                f"{proposal.by} approved proposal {proposal_id} before its withdraw arrived; it may have run"
+            )
+            raise ProposalEnded(message, proposal=proposal_id, by=proposal.by)
+        return sent
 
     async def report_outcome(self, request: str, to: Names, *, happened: bool, note: str = "") -> bool:
         """Reports what a person found out about a call whose outcome is unknown.

@@ -107,6 +107,8 @@ def verdict(history: Sequence[Event], wait: int) -> str:
         elif op == "withdraw" and event["wait"] == wait:
             if sort in ("request", "question") or (proposed and executing):
                 return "NoReply"
+            if proposed and accepted and not taken:
+                return "ProposalWithdrawn"
         elif op == "cancel" and event["wait"] == wait and sort not in CALLS:
             return "CancelledError"
         elif op == "restart":
@@ -186,8 +188,7 @@ class Stage:
             while self.here.unread:
                 raw = str(await self.end.receive())
                 sent = json.loads(raw)
-                timed_out = sent["kind"] == "mcp/withdraw" and sent["payload"]["reason"] == "timeout"
-                if timed_out or sent["kind"] == "chat/cancel":
+                if sent["kind"] in ("mcp/withdraw", "chat/cancel"):
                     self.end.put(raw)
 
     async def step(self, op: str, *given: Any) -> None:

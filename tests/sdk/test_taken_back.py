@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from mew_lab.errors import CapabilityViolation, NoReply, ProposalWithdrawn
+from mew_lab.errors import CapabilityViolation, NoReply, ProposalEnded, ProposalWithdrawn
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.own import MAX_REASON, OWN
 from mew_lab.sdk.calls import Call
@@ -133,6 +134,22 @@ async def test_an_approval_that_came_before_the_withdraw_is_told() -> None:
         said = await ended(call)
         assert said.startswith("ann approved git/log before it could be withdrawn")
         assert said.endswith("may still run")
+
+
+async def test_a_withdraw_that_an_approval_came_before_is_no_withdraw() -> None:
+    odd = Narrow(*ENDING)
+    async with odd.participant as me:
+        call = me.call("git/log")
+        proposal = await odd.echo("mcp/proposal")
+        await until(me.own_proposals)
+        task = asyncio.ensure_future(me.withdraw(call.id))
+        sent = await odd.sent("mcp/withdraw")
+        about = {"to": ["git"], "correlation_id": [proposal.id]}
+        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        odd.end.put(sent.raw)
+        with pytest.raises(ProposalEnded, match=r"ann approved proposal .* it may have run"):
+            await task
+        assert call.state == "fulfilled"
 
 
 async def test_a_withdraw_by_its_caller_says_when_it_cannot_be_sent() -> None:

@@ -352,7 +352,8 @@ class HumanDecisions(CardQueue):
         """Sends the changes to the proposer; returns the addition to the sentence."""
         text = f"Approved with changes, {card.tool or card.method}: {edit.summary}"
         try:
-            await self._me.chat(text, card.proposer, correlation_id=[request, card.id])
+            about = [request, card.id]
+            await self._me.sender.say_accepted("chat", {"text": text}, to=card.proposer, about=about)
         except MewError as fault:
             return f", edited; the changes could not be sent to {card.proposer}: {fault}"
         return f", edited; the changes were sent to {card.proposer}"

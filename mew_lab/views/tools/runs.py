@@ -145,11 +145,9 @@ class ToolRuns:
         proposed = call.kind == "mcp/proposal" and call.state == "open"
         await call.withdraw("no_longer_needed")
         label = one_line(call.what, 120)
-        return (
-            f"The proposal of {label} is withdrawn."
-            if proposed
-            else f"{label} is cancelled. It may have run already."
-        )
+        if proposed and call.state == "withdrawn":
+            return f"The proposal of {label} is withdrawn."
+        return f"{label} is no longer awaited. It may have run already."
 
     def take_progress(self, entry: Entry) -> None:
         """Updates the call of which this envelope reports the progress."""

@@ -161,7 +161,7 @@ async def test_so_many_may_wait_and_no_more(runs: ToolRuns) -> None:
         runs.follow(call(n), target="git/log", text="{}")
     with pytest.raises(MewError, match="Cannot call git/log: 20 calls wait already"):
         runs.check_room("call git/log")
-    assert await runs.stop(1) == "git/log is cancelled. It may have run already."
+    assert await runs.stop(1) == "git/log is no longer awaited. It may have run already."
     await settle()
     runs.check_room("call git/log")
     runs.close()

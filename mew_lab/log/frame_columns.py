@@ -39,7 +39,7 @@ __all__ = ["FRAMES", "FrameColumn", "FrameSpec", "describe_frames"]
 
 _SOURCE = (
     "the origin of that permission: `configuration`, `grant`, `invitation`, `given` (one of these two; which is not "
-    "recorded); empty where not recorded"
+    "recorded), `own` where it needed none; empty where not recorded"
 )
 MAX_VALUE = 200  # characters of an edited value, and of an error
 _TIME = "datetime64[us, UTC]"

@@ -83,8 +83,8 @@ class PermissionOrigin(NamedTuple):
     """The origin of the permission by which a message passed.
 
     `source` is `configuration`, `grant`, `invitation`, `given` where it is one of these two and the log does not record
-    which, or empty where it is not known. `giver` gave the grant or the invitation of record `seq`, for the reason
-    `reason`. `profile` is the profile with which a participant was configured.
+    which, `own` where it needed none (R36), or empty where it is not known. `giver` gave the grant or the invitation of
+    record `seq`, for the reason `reason`. `profile` is the profile with which a participant was configured.
     """
 
     source: str = ""
@@ -95,7 +95,7 @@ class PermissionOrigin(NamedTuple):
 
 
 UNKNOWN_ORIGIN, GIVEN = PermissionOrigin(), PermissionOrigin("given")
-CONFIGURED = PermissionOrigin("configuration")
+CONFIGURED, OWN = PermissionOrigin("configuration"), PermissionOrigin("own")
 
 
 @dataclass(slots=True, eq=False)
@@ -575,6 +575,8 @@ class LedgerPass:
             return self._origins.get(record.grant, GIVEN)
         if lacks(record, GRANT):
             return GIVEN
+        if record.detail == OWN_MESSAGE:
+            return OWN
         if not record.pattern or lacks(record, SOURCE):
             return UNKNOWN_ORIGIN
         return self._profiles.get(record.participant, CONFIGURED)

@@ -175,7 +175,7 @@ def test_the_diagnosis_of_the_log_is_returned(
 def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
     assert set(magics.RULES) == set(COMMANDS)
     tested = {line.split()[0] for line, _ in CALLS}
-    assert tested | {"up", "use", "connect", "help", "diagnose", "tools-agent"} == set(COMMANDS)
+    assert tested | {"up", "use", "connect", "help", "diagnose", "faults", "tools-agent"} == set(COMMANDS)
 
 
 def test_a_seat_speaks_instead_of_you(loaded: InteractiveShell, lab: Recorder) -> None:

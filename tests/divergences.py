@@ -157,6 +157,12 @@ EXTENSIONS = (
         "each welcome has a member x-mew-lab, which says what this gateway does beyond the specification; others ignore it",
     ),
     Extension(
+        "notes",
+        "R42",
+        "a participant may post a receipt or what became of a call to /participants/{id}/notes; no message tells of it, and "
+        "others never need it",
+    ),
+    Extension(
         "own_messages",
         "R36",
         "everybody may withdraw its own proposal and cancel its own chat message (§4.1), with a reason of 64 characters; "

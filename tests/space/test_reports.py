@@ -77,6 +77,7 @@ def resolution(**changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.extension("notes")
 def test_a_receipt_for_ones_own_request_is_recorded_under_the_name_that_was_authenticated() -> None:
     stage = Stage()
     note = receipt(by="human")

@@ -318,3 +318,11 @@ async def test_a_tool_profile_lets_a_bridge_answer_and_no_more(site: Site) -> No
     with pytest.raises(CapabilityViolation):
         await bridge.participant.notify("notifications/cancelled")
     assert repr(bridge).startswith("<McpBridge git: ")
+
+
+def test_a_bridge_knows_the_folders_to_which_its_server_is_given_access(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "c").mkdir()
+    words = ["server", "c", f"--root={tmp_path}", "no-folder", "\0", "x" * 5000]
+    bridge = McpBridge("files", words, cwd=tmp_path, roots=[tmp_path / "a b"])
+    assert bridge.folders == [tmp_path / "c", tmp_path, tmp_path / "a b"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mew_lab.errors import ConfigError
@@ -9,6 +11,7 @@ from mew_lab.settings.environment import (
     fill_settings,
     fill_variables,
     inherited_environment,
+    state_folder,
     unset_variables,
 )
 
@@ -52,3 +55,14 @@ def test_a_variable_that_is_not_set_is_told_with_its_place_and_without_the_value
     at = "participants.bot.args[1]"
     assert str(caught.value) == f"space.yaml: {at} asks for the variable NOT_SET, which is not set; set it"
     assert (caught.value.path, caught.value.key) == ("space.yaml", at)
+
+
+def test_the_folder_for_state_lies_in_none_to_which_others_have_access(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    folder = state_folder(environ=environ)
+    assert folder == (tmp_path / "state" / "mew-lab").resolve() and not folder.exists()
+    assert state_folder(outside=[tmp_path / "other"], environ=environ) == folder
+    (tmp_path / "link").symlink_to(tmp_path)
+    for shared in (tmp_path, tmp_path / "state", folder, tmp_path / "link", tmp_path / "other" / ".."):
+        assert state_folder(outside=[shared], environ=environ) is None
+    assert state_folder(environ={"XDG_STATE_HOME": "relative"}) != Path("relative/mew-lab")

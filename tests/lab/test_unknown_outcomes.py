@@ -142,10 +142,13 @@ def test_what_a_person_found_out_lets_the_policy_decide_again(bank: Bank) -> Non
     lab.decide = Policy.approve()
     second = bank.propose()
     assert bank.card(second.id).repeats
-    assert lab.loop.call(lambda: lab.me.participant.resolve(request, False, by="ada", note="no payment"))
+    lab.resolve(request, happened=False, note="no payment")
     assert second.result(20).text == "paid"
     card = bank.card(first.id)
-    assert card.state == "resolved" and "found out: it did not happen (ada: no payment)" in card.outcome
+    assert card.state == "resolved" and "found out: it did not happen (human: no payment)" in card.outcome
+    row = lab.log.decisions().set_index("id").loc[request]
+    assert (row["outcome"], row["resolution"]) == ("resolved", "did not happen (human: no payment)")
+    assert lab.call("bank/pay", {"amount": 7}).result(20).text == "paid"  # by own right, at the executor
 
 
 def test_a_payment_by_own_right_is_not_repeated(bank: Bank) -> None:

@@ -254,7 +254,9 @@ class View:
 def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A proposal of `bot` in an attended kernel whose front end handles clicks while a cell runs."""
     view = View()
-    client = SimpleNamespace(id="bot", participants={"bot": [], "git": [{"kind": "mcp/response"}]})
+    client = SimpleNamespace(
+        id="bot", participants={"bot": [], "git": [{"kind": "mcp/response"}]}, pattern_edition=4
+    )
     proposal = SimpleNamespace(to=("git",), payload={"method": "tools/call"})
     participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
     lab = SimpleNamespace(

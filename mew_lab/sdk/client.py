@@ -428,6 +428,7 @@ class MEWClient:
 
         Spec: ruling R42.
         """
+        self.check_loop()
         most = self.extension.get("notes")
         if not most or not (self._post_note or self._takes_http):
             return False

@@ -16,6 +16,7 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -321,6 +321,7 @@ class SlowSpace:
             "beyond": {
                 "edition": 4,
                 "own": ["mcp/withdraw", "chat/cancel"],
+                "notes": 2048,
                 "patterns": ["closed", "paths"],
                 "message_bytes": 1024 * 1024,
             },

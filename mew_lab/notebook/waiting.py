@@ -50,10 +50,8 @@ def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
     is_needed = pending.kind == "mcp/request" or not _is_decided_elsewhere(place.session, pending)
     begin = _Beginning(shell, place, blocking, pending.id, is_needed)
     watch = None
-    if (pending.kind, pending.state) == (
-        "mcp/proposal",
-        "open",
-    ):  # all else needs a person only if that turns out
+    # All else needs a person only if that turns out.
+    if pending.kind == "mcp/proposal" and pending.state == "open":
         watch = begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
     return StoryWatch(place.session, pending, begin, watch)
 

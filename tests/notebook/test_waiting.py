@@ -261,7 +261,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
     lab = SimpleNamespace(
         log=SimpleNamespace(vantage="gateway", held=[]),
-        decisions=SimpleNamespace(policy=None, pending=lambda: one.cards),
+        decisions=SimpleNamespace(policy=None, pending=lambda: one.cards, repeated=lambda to, payload: ""),
         asked=SimpleNamespace(pending=lambda: one.asked),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
@@ -273,7 +273,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     shell = SimpleNamespace(
         kernel=SimpleNamespace(get_parent=lambda channel: {"content": {"allow_stdin": True}})
     )
-    pending = SimpleNamespace(kind="mcp/proposal", state="open", seat="bot", id="p-1", what="git/git_log")
+    pending = SimpleNamespace(
+        kind="mcp/proposal", state="open", seat="bot", id="p-1", what="git/git_log", envelope=proposal
+    )
     one = SimpleNamespace(
         asked=[],
         view=view,

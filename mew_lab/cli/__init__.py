@@ -260,7 +260,11 @@ def build_parser() -> argparse.ArgumentParser:
         "reports the sender of a message, and why it was accepted or refused",
     )
     audit.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
-    audit.add_argument("id", metavar="ID", help="the message's id, or a unique beginning of it")
+    audit.add_argument(
+        "id",
+        metavar="ID",
+        help="the message's number, such as '#13', its id, or the first characters of a proposal's id",
+    )
 
     verify = add(
         "verify",

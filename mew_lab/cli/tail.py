@@ -93,11 +93,12 @@ def journal_lines(
     Raises:
         JournalError: There is no log there, or none that can be followed.
     """
-    rows = LiveRows(lambda: ("", 0))
     start: float | None = None
     read = 0
     predicate = compile_predicate(tree if tree is not None else Conjunction(()))
     log = None if follow else open_log(path, index=False)
+    sign = log.sign if log is not None else "#"
+    rows = LiveRows(lambda: ("", 0))
 
     def records() -> Iterable[Record]:
         return opened_plain(path) if log is None else log.records
@@ -113,10 +114,12 @@ def journal_lines(
                 continue
             rows.observe(record)
             start = record.now.timestamp() if start is None else start
-            if tree is not None and not predicate(RecordedEntry(record, read), facts.get(read, NO_FACTS)):
+            number = rows.last_seq
+            entry = RecordedEntry(record, read, number)
+            if tree is not None and not predicate(entry, facts.get(read, NO_FACTS)):
                 continue
-            (row,) = rows.since(rows.last_seq - 1, 1)
-            yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour)
+            (row,) = rows.since(number - 1, 1)
+            yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour, sign=sign)
         if log is not None:
             for fault in log.faults or (() if read else ("the log holds no record",)):
                 shell.warn(f"mew-lab tail: {fault}")

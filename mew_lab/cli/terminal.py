@@ -42,19 +42,24 @@ _FAMILIES = {
 }
 
 
-def row_line(row: Row, *, start: float, colour: bool = False) -> str:
-    """One envelope as one line: number, seconds since `start`, sender, addressees, kind, summary, refusal."""
+def row_line(row: Row, *, start: float, colour: bool = False, sign: str = "#") -> str:
+    """One envelope as one line: number, seconds since `start`, sender, addressees, kind, summary, refusal.
+
+    `sign` is `~` where the numbers are places in this view alone (R37).
+    """
     kind = row.kind or "no kind"
     route = f"{one_line(row.sender, 32)} → {one_line(', '.join(row.to) or 'all', 32)}"
     shown = f"{one_line(kind, 28):<20}"
     if colour:
         accent = _ACCENTS.get(_FAMILIES.get(kind, family(kind)), 245)
         shown = f"\x1b[38;5;{accent}m{shown}\x1b[0m"
-    parts = [f"{row.seq:>5}  {row.t - start:>7.2f}  {route:<28}  {shown}  {one_line(row.what, 160)}"]
+    parts = [
+        f"{sign + str(row.seq):>6}  {row.t - start:>7.2f}  {route:<28}  {shown}  {one_line(row.what, 160)}"
+    ]
     if row.kind == "mcp/proposal":
         parts.append(f"({visible(row.id)})")
     if row.correlates:
-        parts.append(f"↳{row.correlates}")
+        parts.append(f"↳{sign}{row.correlates}")
     if row.verdict == "refused":
         parts.append(f"refused: {one_line(row.code, 80) or 'no reason stated'}")
     return "  ".join(parts)
@@ -124,10 +129,11 @@ class Console:
                 self._last = row.seq
                 if self._passes is not None:
                     record = self._rows.record(row.seq)
-                    if record is None or not self._passes(RecordedEntry(record, row.seq), NO_FACTS):
+                    if record is None or not self._passes(RecordedEntry(record, seq=row.seq), NO_FACTS):
                         continue
                 self._say(visible_json(self._rows.raw(row.seq)) if self._exact else self._line(row))
 
     def _line(self, row: Row) -> str:
         self._start = row.t if self._start is None else self._start
-        return row_line(row, start=self._start, colour=self._colour)
+        sign = "~" if self._rows.own_numbers else "#"
+        return row_line(row, start=self._start, colour=self._colour, sign=sign)

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.decision_note import resolve_reported
-from mew_lab.log.entries import entry_of
+from mew_lab.log.entries import entry_of, number_after
 from mew_lab.log.log import Log
 from mew_lab.space.events import REPORTED, Record
 
@@ -131,11 +131,12 @@ class _Audience:
 class _Backlog:
     """Followers that were added together, and the held envelopes that they have not received yet."""
 
-    def __init__(self, records: list[Record], first: int) -> None:
+    def __init__(self, records: list[Record], sign: str) -> None:
+        self.sign = sign
         self.audience = _Audience()
         # Numbered when they are fed: a tuple for each record of a long log would be most of the cost of a view.
         self.records = records
-        self.first = first
+        self.last = 0
         self.position = 0
         self.timer: asyncio.TimerHandle | None = None
         self.begun = False
@@ -146,8 +147,9 @@ class _Backlog:
 
     def feed(self, most: int) -> None:
         """Feeds the next envelopes, up to `most`, to all of them."""
-        for at in range(self.position, min(self.position + most, len(self.records))):
-            self.audience.feed(entry_of(self.records[at], self.first + at))
+        for record in self.records[self.position : self.position + most]:
+            self.last = number_after(record, self.last)
+            self.audience.feed(entry_of(record, self.last, sign=self.sign))
             self.position += 1
 
 
@@ -156,6 +158,7 @@ class EntryFeed:
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._sign = log.sign
         self._last = 0
         self._late: list[_Backlog] = []
         self._live = _Audience()
@@ -169,15 +172,11 @@ class EntryFeed:
             self._live.resolve(record)
         if record.raw is None:
             return
-        self._last += 1
+        self._last = number_after(record, self._last)
         for backlog in self._late:
             backlog.records.append(record)
         if self._live.followers:
-            self._live.feed(entry_of(record, self._last, members))
-
-    def pass_over(self, envelopes: int) -> None:
-        """Counts envelopes that are not fed; called before the first."""
-        self._last = envelopes
+            self._live.feed(entry_of(record, self._last, members, sign=self._sign))
 
     def add(self, follower: Follower, *, earlier: bool = True) -> None:
         """Adds a follower: it gets the held envelopes (if `earlier`), then new ones. To be called on the loop's thread.
@@ -195,14 +194,14 @@ class EntryFeed:
         backlog = next((backlog for backlog in self._late if not backlog.begun), None)
         if loop is None or backlog is None:
             held = [record for record in self._log.held if record.raw is not None]
-            backlog = _Backlog(held, self._last - len(held) + 1)
+            backlog = _Backlog(held, self._sign)
             if loop is None or len(held) <= AT_ONCE:
-                backlog.audience.add(follower, backlog.first)
+                backlog.audience.add(follower, 1)
                 backlog.feed(len(held))
                 self._join(backlog)
                 return
             self._late.append(backlog)
-        backlog.audience.add(follower, backlog.first)
+        backlog.audience.add(follower, 1)
         if backlog.timer is not None:
             backlog.timer.cancel()
         backlog.timer = loop.call_later(GATHERING, self._go_on, backlog, loop)

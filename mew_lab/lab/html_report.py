@@ -469,7 +469,7 @@ def _message(entry: Entry) -> _Html:
     refused = _tag("b", f"Refused ({one_line(entry.code, 60)})" if entry.code else "Refused", css="bad")
     return _tag(
         "tr",
-        _tag("td", str(entry.seq), css="number"),
+        _tag("td", entry.name, css="number"),
         _when(entry.t),
         _tag("td", f"{_name(entry.sender)} → {_to(entry.to)}", css="who"),
         _tag("td", one_line(entry.kind, 60), css="who"),

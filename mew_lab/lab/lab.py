@@ -61,9 +61,11 @@ from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
 from mew_lab.log.decision_note import read_resolution
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
+from mew_lab.log.numbering import name_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
@@ -123,7 +125,8 @@ class Lab(metaclass=_NamesOnly):
         self.faults: list[str] = []
         self.fault_count = 0
         self.log = Log.live(space=space, vantage=vantage)
-        self.rows = LiveRows(lambda: (self.space, self._members()))
+        own = vantage == "participant"
+        self.rows = LiveRows(lambda: (self.space, self._members()), own_numbers=own)
         self.following = EntryFeed(self.log)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
@@ -165,7 +168,6 @@ class Lab(metaclass=_NamesOnly):
         """Counts records of before that stay in the journal, and the messages among them; called before the first."""
         self.log.pass_over(records, envelopes, unknown)
         self.rows.pass_over(envelopes)
-        self.following.pass_over(envelopes)
 
     async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
         """Seats the human; called once, before all other methods."""
@@ -578,22 +580,44 @@ class Lab(metaclass=_NamesOnly):
         """Approves a proposal as yourself: sends its request, correlated to it.
 
         Args:
-            proposal: An entry of `proposals()`; or a Pending, an id or its beginning, for which the whole card is shown
-                first.
+            proposal: An entry of `proposals()`; or a Pending, an id or its beginning, or a number such as `#13`, for
+                which the whole card is shown first.
             to: The target, for a proposal that names none; it is then marked as edited.
             digest: For an id, 8 characters of the shown digest; without it, approve twice.
             despite: `rejected` approves it although a participant has rejected it; `unknown` approves a repeat of a call
                 of which it is not known whether it took effect. Nothing approves what was withdrawn.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
-        named: Approvable = proposal_of(proposal, "approve") if isinstance(proposal, Pending) else proposal
+        named = self._name(proposal, "approve")
         over = (despite,) if isinstance(despite, str) else tuple(despite)
         done = approve(self.decisions, named, digest=digest, target=target, despite=over)
         return self._run(done, "approving a proposal")
 
+    def _name(
+        self, proposal: Approvable | Pending, doing: str, kinds: tuple[str, ...] = ("mcp/proposal",)
+    ) -> Approvable:
+        """The proposal, with the id that a number names (R37).
+
+        Raises:
+            MewError: The number is of no message of these kinds.
+        """
+        if isinstance(proposal, Pending):
+            return proposal_of(proposal, doing)
+        which = name_of(proposal) if isinstance(proposal, str) else proposal
+        if not isinstance(which, int):
+            return which
+        record = self.rows.record(which)
+        members = (read_members(record.raw or "") or {}) if record is not None else {}
+        if members.get("kind") not in kinds or not isinstance(members.get("id"), str):
+            raise MewError(
+                f"Cannot {doing} {one_line(str(proposal), 40)}: no {' and no '.join(kinds)} has this number here; "
+                "lab.proposals() lists what is open"
+            )
+        return str(members["id"])
+
     def reject(self, proposal: Approvable | Pending, reason: str = "disagree") -> Note:
         """Rejects a proposal, given as for `approve`, with a reason: a standard code or any text."""
-        named: Approvable = proposal_of(proposal, "reject") if isinstance(proposal, Pending) else proposal
+        named = self._name(proposal, "reject")
         return self._run(reject(self.decisions, named, reason), "rejecting a proposal")
 
     def questions(self) -> OpenQuestions:
@@ -625,15 +649,15 @@ class Lab(metaclass=_NamesOnly):
         return self._run(send(), "answering a question")
 
     def withdraw(self, proposal: str | Pending, reason: str = "no_longer_needed") -> Note:
-        """Withdraws a proposal of one of this process's seats, given by its Pending or its id."""
-        id = proposal.id if isinstance(proposal, Pending) else proposal
+        """Withdraws a proposal of one of this process's seats, given by its Pending, its id or its number."""
+        id = proposal.id if isinstance(proposal, Pending) else str(self._name(proposal, "withdraw"))
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
 
     def resolve(self, call: str | Pending, *, happened: bool, note: str = "") -> Note:
         """Records what you found out about a call whose outcome is unknown; it is in your name, with your note.
 
         Args:
-            call: Its Pending, or the id of the request or of the proposal.
+            call: Its Pending, or the id or the number of the request or of the proposal.
             happened: Whether the call took effect.
             note: What you found out, and how; at most 1000 characters.
 
@@ -642,7 +666,8 @@ class Lab(metaclass=_NamesOnly):
 
         Spec: rulings R35, R42.
         """
-        id = call.id if isinstance(call, Pending) else call
+        kinds = ("mcp/proposal", "mcp/request")
+        id = call.id if isinstance(call, Pending) else str(self._name(call, "resolve", kinds))
         if not isinstance(happened, bool):
             raise MewError(f"Cannot resolve {id[:80]!r}: happened is True or False, and not {happened!r:.40}")
 

@@ -180,7 +180,7 @@ def _branch(moment: Moment) -> Path:
     """Begins a journal with the state of a moment, beside that of the moment; returns its path."""
     if not moment.paths:
         raise JournalError(
-            f"Cannot go on from {moment.space} behind record {moment.seq}: its log has no journal of a gateway; open "
+            f"Cannot go on from {moment.space} behind #{moment.seq}: its log has no journal of a gateway; open "
             "the journal with open_log, and take the moment of that"
         )
     now = datetime.now(UTC)

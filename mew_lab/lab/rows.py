@@ -1,19 +1,21 @@
 """The rows of the feed: one for each of the newest journal records that hold a message.
 
-When a record arrives, only its references are read. A row is built when a reader requests it, on the reader's thread.
+The number of a row is that of its record in the journal (R37), so the numbers rise and have gaps. When a record arrives,
+only its references are read. A row is built when a reader requests it, on the reader's thread.
 The loop's thread is the only writer. Readers on any thread get slices of a list that only grows, or of its successor,
 so no lock is needed.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import is_failure
-from mew_lab.log.entries import author
+from mew_lab.log.entries import author, number_after
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.bounded import BoundedDict
@@ -109,11 +111,22 @@ def is_plumbing(
 
 
 class Rows(Protocol):
-    """The source of the feed's rows; `seq` begins at 1 and has no gaps."""
+    """The source of the feed's rows, whose `seq` rises from row to row; `own_numbers` is as in `LiveRows`."""
+
+    @property
+    def own_numbers(self) -> bool:
+        """Whether the numbers are places in this log alone, because no journal has others (R37)."""
 
     @property
     def last_seq(self) -> int:
         """The newest row's `seq`, 0 before the first."""
+
+    @property
+    def dropped(self) -> tuple[int, int]:
+        """The number of rows that are no longer held, and the `seq` of the last of them."""
+
+    def count(self, after: int = 0) -> int:
+        """The number of rows after `after`, those included that are no longer held."""
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
@@ -138,19 +151,26 @@ class Rows(Protocol):
 
 
 class LiveRows:
-    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters."""
+    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
+
+    Args:
+        own_numbers: Whether the numbers of the records are places in this log alone, because no journal has others.
+    """
 
     def __init__(
         self,
         title: Callable[[], tuple[str, int]],
         *,
+        own_numbers: bool = False,
         capacity: int = CAPACITY,
         max_characters: int = MAX_CHARACTERS,
     ) -> None:
         self._title = title
+        self.own_numbers = own_numbers
         self._capacity = capacity
         self._characters, self._most = 0, max_characters
-        self._records: tuple[int, list[Record]] = (0, [])  # the number of dropped records, and the rest
+        # How many records were dropped, and the number of the last of them; the others, and their numbers.
+        self._held: tuple[int, int, list[Record], list[int]] = (0, 0, [], [])
         # Members of the newest messages, which are shown next, so that their text is not parsed again for it.
         self._parsed: BoundedDict[int, Mapping[str, Any]] = BoundedDict(MOST_PARSED)
         self._seq_of: dict[str, int] = {}
@@ -163,15 +183,27 @@ class LiveRows:
     @property
     def last_seq(self) -> int:
         """The newest row's seq, 0 before the first."""
-        dropped, records = self._records
-        return dropped + len(records)
+        _, dropped, _, numbers = self._held
+        return numbers[-1] if numbers else dropped
+
+    @property
+    def dropped(self) -> tuple[int, int]:
+        """The number of rows that are no longer held, and the `seq` of the last of them."""
+        count, dropped, _, _ = self._held
+        return count, dropped
+
+    def count(self, after: int = 0) -> int:
+        """The number of rows after `after`, those included that are no longer held."""
+        count, dropped, _, numbers = self._held
+        return len(numbers) - bisect_right(numbers, after) + (count if after < dropped else 0)
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`."""
-        dropped, records = self._records
-        start = max(0, seq - dropped)
-        some = records[start : start + limit]
-        return [self._row(number, record) for number, record in enumerate(some, dropped + start + 1)]
+        _, _, records, numbers = self._held
+        start = bisect_right(numbers, seq)
+        # A record is added before its number.
+        some = numbers[start : start + limit]
+        return [self._row(*pair) for pair in zip(some, records[start : start + len(some)], strict=True)]
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
@@ -190,9 +222,9 @@ class LiveRows:
 
     def record(self, seq: int) -> Record | None:
         """The record of that row; None when it was dropped."""
-        dropped, records = self._records
-        at = seq - dropped - 1
-        return records[at] if 0 <= at < len(records) else None
+        _, _, records, numbers = self._held
+        at = bisect_right(numbers, seq) - 1
+        return records[at] if at >= 0 and numbers[at] == seq else None
 
     def title(self) -> tuple[str, int]:
         """The name of the space and the number of its members."""
@@ -210,8 +242,11 @@ class LiveRows:
         if record.raw is None:
             return
         members = members or read_members(record.raw) or {}
-        dropped, records = self._records
-        seq = dropped + len(records) + 1
+        count, dropped, records, numbers = self._held
+        if count and not dropped:  # the first one behind those that were passed over
+            dropped = max(0, record.seq - 1)
+            self._held = (count, dropped, records, numbers)
+        seq = number_after(record, numbers[-1] if numbers else dropped)
         if related := members.get("correlation_id"):
             self._tie(seq, related)
         if members.get("kind") in _CALLS and (call := _call_of(members, record.verdict)):
@@ -219,6 +254,7 @@ class LiveRows:
         if len(record.raw) <= MAX_PARSED:
             self._parsed[seq] = members
         records.append(record)
+        numbers.append(seq)
         self._characters += len(record.raw)
         if (id := _text(members.get("id"))) and self._yields(id, record):
             self._seq_of[id] = seq
@@ -226,17 +262,17 @@ class LiveRows:
         if self._characters > self._most:
             cut = excess(records, self._most // 2)
         if cut:
-            dropped += cut
+            dropped = numbers[cut - 1]
             self._characters -= sum(len(old.raw or "") for old in records[:cut])
             self._seq_of = {id: seq for id, seq in self._seq_of.items() if seq > dropped}
             self._ties = {seq: tie for seq, tie in self._ties.items() if seq > dropped}
             self._calls = {seq: call for seq, call in self._calls.items() if seq > dropped}
-            self._records = (dropped, records[cut:])
+            self._held = (count + cut, dropped, records[cut:], numbers[cut:])
         self._subscribers.tell()
 
     def pass_over(self, rows: int) -> None:
         """Counts rows that are not kept; called before the first."""
-        self._records = (rows, [])
+        self._held = (rows, 0, [], [])
 
     def _yields(self, id: str, record: Record) -> bool:
         """Whether references to that id mean this record from now on; the first accepted record keeps its id."""

@@ -25,7 +25,8 @@ class Entry:
     """One envelope.
 
     Attributes:
-        seq: Its place among all envelopes that were seen, from 1; in a lab, its row in the feed.
+        seq: Its number, which rises from envelope to envelope; in a log that of its record.
+        sign: `#` where `seq` is the number of the record in a journal, `~` where it is a place in this reader alone.
         t: When the gateway received or sent it, in seconds since the epoch; 0 where that is not known.
         raw: Its exact text.
         verdict: The decision of the gateway: `accepted`, `refused` or `sent`. It is `accepted` for every envelope that
@@ -42,6 +43,7 @@ class Entry:
         malformed: Whether no participant acts on it (`protocol.intake`). Spec: §4.3, §8.2.
     """
 
+    sign: str = "#"
     t: float = 0.0
     verdict: str = "accepted"
     code: str = ""
@@ -115,6 +117,11 @@ class Entry:
             self.malformed = self._is_malformed()
             return self.malformed
         raise AttributeError(name)
+
+    @property
+    def name(self) -> str:
+        """Its number as a reader sees it and every verb takes it."""
+        return f"{self.sign}{self.seq}"
 
     @property
     def refused(self) -> bool:

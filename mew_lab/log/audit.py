@@ -77,9 +77,8 @@ class GrantOrigin(NamedTuple):
         if self.record is None or self.sent_by is None:
             return f"grant {quote(self.id)}: it is not in this journal"
         text = (
-            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient or NOT_RECORDED}, record "
-            f"{self.record.seq}, "
-            f"sent by {self.sent_by}; "
+            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient or NOT_RECORDED}, "
+            f"#{self.record.seq}, sent by {self.sent_by}; "
         )
         if self.rests_on is None:
             return text + "the permissions of its giver are not known"
@@ -108,11 +107,11 @@ class Audit(NamedTuple):
     def __str__(self) -> str:
         record = self.record
         lines = [
-            f"{_title(record)}, record {record.seq}, {record.now:%Y-%m-%d %H:%M:%S.%f}Z",
+            f"{_title(record)}, #{record.seq}, {record.now:%Y-%m-%d %H:%M:%S.%f}Z",
             _sender(record),
         ]
         if self.cause is not None:
-            lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, record {self.cause.seq}"]
+            lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, #{self.cause.seq}"]
         elif record.verdict == "refused":
             known = outline(record)
             lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
@@ -124,7 +123,7 @@ class Audit(NamedTuple):
             lines.append(f"accepted, because {record.participant} held {self.right}")
         lines += map(str, self.grants)
         if self.others:
-            lines.append(f"the same id is in record {', '.join(map(str, self.others))}")
+            lines.append(f"the same id is in {', '.join(f'#{seq}' for seq in self.others)}")
         lines += (_describe_freed(note, record) for note in self.freed)
         if self.doubt:
             lines.append(self.doubt)
@@ -251,7 +250,7 @@ def _describe_freed(freed: Record, record: Record) -> str:
     name = quote(freed.detail)[1:-1]
     when = "after" if freed.seq > record.seq else "before"
     return (
-        f"the name {name} changed its owner {when} this record: up to record {freed.seq} it was a runtime id of "
+        f"the name {name} changed its owner {when} this record: up to #{freed.seq} it was a runtime id of "
         f"{quote(freed.participant)[1:-1]}, since then it is the participant {name}"
     )
 

@@ -48,11 +48,11 @@ def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime
         why = str(
             integrity.flaw or "it has no chain from its first line on, so nothing vouches for its state"
         )
-        raise JournalError(f"Cannot go on from record {seq} of the journal {first}: {why}.", path=str(first))
+        raise JournalError(f"Cannot go on from #{seq} of the journal {first}: {why}.", path=str(first))
     opened = first_record(first)
     if resumed is None or opened is None:
         raise JournalError(
-            f"Cannot go on from record {seq} of the journal {first}: it has no event there.", path=str(first)
+            f"Cannot go on from #{seq} of the journal {first}: it has no event there.", path=str(first)
         )
     replayed = resumed.replayed
     settings = (

@@ -62,7 +62,7 @@ class Exchange:
 
     def __repr__(self) -> str:
         count = count_of(len(self.steps), "message")
-        return f"<Exchange of {count} in {self.seconds:.2f} s around #{self.selected.seq}>"
+        return f"<Exchange of {count} in {self.seconds:.2f} s around {self.selected.name}>"
 
 
 class Chains:
@@ -188,9 +188,8 @@ class Chains:
 
 
 def number_in(which: str) -> int | None:
-    """The number that a text like `#12` or `12` names; None for any other."""
-    digits = which.removeprefix("#")
-    return int(digits[:18]) if digits.isascii() and digits.isdigit() else None
+    """The number that a text of digits alone names; None for any other. `name_of` reads `#12`."""
+    return int(which[:18]) if which.isascii() and which.isdigit() else None
 
 
 def no_such(which: str | int, held: str) -> JournalError:
@@ -198,7 +197,7 @@ def no_such(which: str | int, held: str) -> JournalError:
     named = f"#{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
     return JournalError(
         f"Cannot show the exchange of {named}: no such message; {held}. "
-        "Give the id of one, or its number in the feed."
+        "Give the id of one, or its number, such as #13."
     )
 
 

@@ -60,8 +60,8 @@ class CopiedMessages:
 class MessageSelection(CopiedMessages):
     """The messages among some records, to be copied elsewhere."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._entries = tuple(numbered(records))
+    def __init__(self, records: Iterable[Record], *, sign: str = "#") -> None:
+        self._entries = tuple(numbered(records, sign=sign))
 
     @classmethod
     def of(cls, entries: Iterable[NumberedEntry]) -> Self:
@@ -117,12 +117,12 @@ def _section(entry: Entry, began: float, parent: int | None) -> str:
     if len(entry.to) > 12:
         whom += f" and {len(entry.to) - 12} more"
     lines = [
-        f"## #{entry.seq} +{max(0.0, entry.t - began):.3f} s {_span(entry.sender)} → {whom}: "
+        f"## {entry.name} +{max(0.0, entry.t - began):.3f} s {_span(entry.sender)} → {whom}: "
         f"{_span(entry.kind or 'unreadable')}"
     ]
     facts = [f"id {_span(entry.id)}"] if entry.id else []
     if parent is not None:
-        facts.append(f"follows from #{parent}")
+        facts.append(f"follows from {entry.sign}{parent}")
     if entry.correlation_id:
         facts.append("answers " + ", ".join(_span(id) for id in entry.correlation_id[:12]))
     if entry.context:
@@ -172,7 +172,7 @@ def mermaid_of(entries: Sequence[Entry]) -> str:
         for name, place in places.items()
     ]
     for entry in entries:
-        said = _entities(one_line(f"#{entry.seq} {entry.kind or 'unreadable'} {entry.what}", 120))
+        said = _entities(one_line(f"{entry.name} {entry.kind or 'unreadable'} {entry.what}", 120))
         start = places[entry.sender]
         if not entry.to:
             refused = _entities(f"refused {entry.code}, ") if entry.refused else ""

@@ -24,6 +24,7 @@ __all__ = [
     "is_message",
     "lacking",
     "lacks",
+    "number_after",
 ]
 
 GRANT = "grant"
@@ -50,9 +51,11 @@ class RecordedEntry(Entry):
         self.place = place
 
 
-def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None) -> Entry:
+def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None, *, sign: str = "#") -> Entry:
     """The entry with number `seq` of a record that holds an envelope; `members` are its members, where known."""
-    return Entry(seq, *_arguments(record, members_of(record) if members is None else members))
+    entry = Entry(seq, *_arguments(record, members_of(record) if members is None else members))
+    entry.sign = sign
+    return entry
 
 
 def _arguments(record: Record, members: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -70,9 +73,17 @@ def _arguments(record: Record, members: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def entries_of(records: Iterable[Record]) -> Iterator[Entry]:
-    """The envelopes among the records, numbered from 1 as in the feed."""
-    holding = (record for record in records if record.raw is not None)
-    return (entry_of(record, seq) for seq, record in enumerate(holding, 1))
+    """The envelopes among the records, with the numbers that the feed shows."""
+    last = 0
+    for record in records:
+        if record.raw is not None:
+            last = number_after(record, last)
+            yield entry_of(record, last)
+
+
+def number_after(record: Record, last: int) -> int:
+    """The number of the message in a record behind the message `last`: the record's own, or the next that is free."""
+    return max(record.seq, last + 1)
 
 
 def lacking(record: Record, *parts: str) -> Record:

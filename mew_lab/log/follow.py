@@ -87,7 +87,7 @@ class FollowedExchange(MessageSelection):
             refused = f" ✗ refused: {entry.code}" if entry.refused else ""
             about = f"{entry.kind} {entry.what}".strip()
             said = (
-                f"#{entry.seq} +{max(0.0, entry.t - began):.3f} s {entry.sender} → {whom}: {about}{refused}"
+                f"{entry.name} +{max(0.0, entry.t - began):.3f} s {entry.sender} → {whom}: {about}{refused}"
             )
             lines.append("  " * min(DEEPEST, self.depths[entry.seq]) + one_line(said, 200))
         if self.left_out:
@@ -97,7 +97,7 @@ class FollowedExchange(MessageSelection):
     def to_markdown(self, *, most: int = MOST_CHARACTERS) -> str:
         """Markdown for a reader or a language model, of about `most` characters at most."""
         count = count_of(len(self.entries), "message")
-        title = f"Exchange of {count} around #{self.selected.seq}"
+        title = f"Exchange of {count} around {self.selected.name}"
         return markdown_of(self.entries, title=title, parents=self.parents, left_out=self.left_out, most=most)
 
     def __str__(self) -> str:
@@ -113,7 +113,8 @@ class FollowedExchange(MessageSelection):
 class ExchangeFinder:
     """Finds exchanges in a log: the newest messages, at most `most`."""
 
-    def __init__(self, *, most: int = MOST_MESSAGES) -> None:
+    def __init__(self, *, most: int = MOST_MESSAGES, sign: str = "#") -> None:
+        self._sign = sign
         self._chains = Chains(most=most, characters=MOST_TEXT)
         self._last = 0
         self.read = 0
@@ -130,7 +131,7 @@ class ExchangeFinder:
         """Adds the next records of the log."""
         for record in records:
             self.read += 1
-            for entry in numbered((record,), self._last, first=self.read):
+            for entry in numbered((record,), self._last, first=self.read, sign=self._sign):
                 self._last = entry.seq
                 self._chains.add(entry)
 
@@ -149,8 +150,8 @@ class IndexedExchanges:
     Of more than `most` linked messages, the nearest in the log are read.
     """
 
-    def __init__(self, index: LogIndex, *, most: int = MOST_MESSAGES) -> None:
-        self._index, self._most = index, most
+    def __init__(self, index: LogIndex, *, most: int = MOST_MESSAGES, sign: str = "#") -> None:
+        self._index, self._most, self._sign = index, most, sign
         self._links: LinkedRows | None = None
         # The places of the messages of the newest exchange, and these messages.
         self._read: tuple[bytes, Chains] | None = None
@@ -179,7 +180,7 @@ class IndexedExchanges:
             for record, number, place in zip(
                 self._index.records(places), numbers, places.tolist(), strict=True
             ):
-                chains.add(NumberedEntry(record, number, place))
+                chains.add(NumberedEntry(record, number, place, self._sign))
             self._read = key, chains
         return _followed(self._read[1], which, most)
 

@@ -16,12 +16,12 @@ import secrets
 import weakref
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from mew_lab import find_above
 from mew_lab.errors import JournalError, NoSuchRow
@@ -30,10 +30,11 @@ from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import name_of
-from mew_lab.log.reading import first_record, is_journal
+from mew_lab.log.reading import first_record, is_journal, is_of_peers
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 from mew_lab.space.refusal import KEPT_BYTES
 
@@ -59,7 +60,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Log", "SavedLog", "excess", "open_log"]
 
+T = TypeVar("T")
+
 MAX_RECORDS = 200_000
+LEAST_BEGINNING = 4  # characters of the id of a proposal that name it
+MOST_NAMED = 5  # ids in an error
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
 FRAME_ROWS = 250_000  # of a table that is kept while it is not in use
 _BEGINNING = datetime.fromtimestamp(0, UTC)
@@ -220,6 +225,13 @@ class Log:
     def source(self) -> JournalSource | None:
         """The files of the log, or the journal to which its records are written; None where there is neither."""
         return self._source
+
+    @property
+    def sign(self) -> str:
+        """`#` where a number is that of a record in a journal, `~` where it is a place in this log alone (R37)."""
+        if self._source is None:
+            return "~" if self.vantage == "participant" else "#"
+        return "~" if not self.is_live and any(map(is_of_peers, self._source.paths)) else "#"
 
     @property
     def held(self) -> list[Record]:
@@ -558,21 +570,43 @@ class Log:
     def follow(self, id: str | int, *, most: int = 200) -> FollowedExchange:
         """The whole exchange of a message, such as a proposal, its fulfilment and the response, or a chat thread.
 
-        A number is the message's `seq`, or, in a log of several journals, the one that the exchange shows. For a log of
+        The message is named by its id, by its number (`13` or `"#13"`), or, for a proposal, by the first four
+        characters of its id. In a log of several journals the number is the one that the exchange shows. For a log of
         files, the first call groups the rows of the index, in about a second a million.
 
         Raises:
             JournalError: when there is no such message; in a live log, among the newest 200,000.
         """
-        which = name_of(id)
+        return self._find(id, lambda which: self._follow(which, most))
+
+    def _follow(self, which: str | int, most: int) -> FollowedExchange:
         if self._keep is not None:
             return self._exchanges().follow(which, most=most)
         from mew_lab.log.follow import IndexedExchanges
 
         index = self.index
         if self._indexed_exchanges is None:
-            self._indexed_exchanges = IndexedExchanges(index)
+            self._indexed_exchanges = IndexedExchanges(index, sign=self.sign)
         return self._indexed_exchanges.follow(which, most=most)
+
+    def _find(self, name: object, find: Callable[[str | int], T]) -> T:
+        """What `find` gives for the message with a number or an id, or for the proposal whose id begins so (R37)."""
+        which = name_of(name)
+        try:
+            return find(which)
+        except JournalError:
+            if isinstance(which, int) or len(which) < LEAST_BEGINNING:
+                raise
+            ids = [id for id in dict.fromkeys(self.proposals()["id"]) if id.startswith(which)]
+            if len(ids) == 1:
+                return find(ids[0])
+            if not ids:
+                raise
+        named = ", ".join(one_line(id, 60) for id in ids[:MOST_NAMED])
+        raise JournalError(
+            f"Cannot tell which message “{one_line(which, 60)}” means: {len(ids)} proposals begin so, such as {named}. "
+            "Give more characters of the id."
+        )
 
     def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
         """The newest 200,000 messages, and by their numbers the number of the message that each follows from."""
@@ -582,7 +616,7 @@ class Log:
         from mew_lab.log.follow import ExchangeFinder
 
         if self._finder is None:
-            self._finder = ExchangeFinder()
+            self._finder = ExchangeFinder(sign=self.sign)
         self._finder.add(self._after(self._finder.read))
         return self._finder
 
@@ -605,7 +639,7 @@ class Log:
         return export_otlp(source, to, content=content, headers=headers)
 
     def select(self, *ids: str | int) -> MessageSelection:
-        """The messages with these ids or `seq` numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
+        """The messages with these ids or numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
         and `to_python`."""
         from mew_lab.log.copying import MessageSelection
 
@@ -620,7 +654,7 @@ class Log:
     def audit(self, id: str | int) -> Audit:
         """The report on the envelope with an id: its sender, capability and grants, or the reason of its refusal.
 
-        A number is the record's place in the journal.
+        It is named as for `follow`; a number also names a record without an envelope.
 
         Raises:
             JournalError: when there is no such envelope or record.
@@ -630,11 +664,12 @@ class Log:
         from mew_lab.log.audit import audit_match
 
         moments = self._states()
-        return audit_match(moments.find(name_of(id)), moments.history())
+        return self._find(id, lambda which: audit_match(moments.find(which), moments.history()))
 
-    def at(self, seq: int) -> Moment:
-        """The state of the space behind the record `seq`: members, rights, grants, proposals, streams, pauses.
+    def at(self, seq: int | str) -> Moment:
+        """The state of the space behind a record: members, rights, grants, proposals, streams, pauses.
 
+        The record is named by its number, `13` or `"#13"`.
         The verdicts of the journal are taken as they are; `verify` shows whether it was changed. The first call reads
         the log once.
 

@@ -241,10 +241,10 @@ class Moment:
             for part, (_, noun) in PARTS.items()
             if part != "proposals" or self._proposals is not None
         )
-        return f"<Moment of {visible(self.space)} behind record {self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z: {counts}>"
+        return f"<Moment of {visible(self.space)} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z: {counts}>"
 
     def _repr_html_(self) -> str:
-        title = f"{self.space} behind record {self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z"
+        title = f"{self.space} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z"
         parts = [f"<b>{_escape(title)}</b>"]
         for part, (row, noun) in PARTS.items():
             if part == "proposals" and self._proposals is None:

@@ -177,7 +177,7 @@ class Moments:
             else next((record for record in self._log.records if record.seq == seq), None)
         )
         if record is None:
-            raise JournalError(f"the log has no record {seq}: it is missing, or its line cannot be read")
+            raise JournalError(f"the log has no record #{seq}: it is missing, or its line cannot be read")
         return record
 
     def _paths(self) -> Sequence[Path]:

@@ -267,6 +267,16 @@ def is_journal(path: Path) -> bool:
     return reader.format == "own"
 
 
+def is_of_peers(path: Path) -> bool:
+    """Whether a file is a log of another gateway, whose records have no numbers of their own."""
+    try:
+        reader = JournalReader(path)
+        reader.close()
+        return reader.format in ("history", "decisions")
+    except (OSError, JournalError):
+        return False
+
+
 def first_record(path: Path) -> Record | None:
     """The first record of a journal; None where it ends within its first line.
 

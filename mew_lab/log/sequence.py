@@ -107,7 +107,7 @@ def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
     told = sequence_lines(exchange)
     count = count_of(len(exchange.steps), "message")
     return Drawing(
-        f"Exchange of {count} in {lasted(exchange.seconds)} around #{exchange.selected.seq}",
+        f"Exchange of {count} in {lasted(exchange.seconds)} around {exchange.selected.name}",
         one_line(" · ".join(told), 2000),
         width,
         height,
@@ -120,7 +120,7 @@ def _wrap(step: Entry, numbers: dict[str, int], began: float, layout: _Layout) -
     """The summary of a message in lines."""
     answers = [numbers[id] for id in step.correlation_id if id in numbers and numbers[id] != step.seq]
     when = f"+{max(0.0, step.t - began):.3f} s · " if layout.narrow else ""
-    related = f"↳{answers[0]} " if answers else ""
+    related = f"↳{step.sign}{answers[0]} " if answers else ""
     refused = f"✗ {step.code} " if step.refused else ""
     text = one_line(f"{when}{related}{refused}{visible(step.what)}", layout.letters * layout.lines)
     return textwrap.wrap(text, layout.letters)[: layout.lines] or [""]
@@ -132,7 +132,7 @@ def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
     for step in exchange.steps:
         whom = ", ".join(step.to[:MOST_LIFELINES]) or "everybody"
         refused = f" ✗ refused: {step.code}" if step.refused else ""
-        text = f"#{step.seq} +{max(0.0, step.t - began):.3f} s {step.sender} → {whom}: {step.kind} {step.what}{refused}"
+        text = f"{step.name} +{max(0.0, step.t - began):.3f} s {step.sender} → {whom}: {step.kind} {step.what}{refused}"
         lines.append(one_line(text, 240))
     more = _left_out(exchange)
     return (*lines, more) if more else tuple(lines)
@@ -156,8 +156,8 @@ def _row(
         times = [text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end")]
     return shape(
         "g",
-        shape("title", text=one_line(f"#{step.seq} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
-        text_line(layout.gutter - 6 if layout.narrow else 44, y, str(step.seq), "faint", text_anchor="end"),
+        shape("title", text=one_line(f"{step.name} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
+        text_line(layout.gutter - 6 if layout.narrow else 44, y, step.name, "faint", text_anchor="end"),
         *times,
         *_arrow(step, y, lifelines),
         shape(

@@ -237,9 +237,15 @@ class Rows_:
         self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
+    own_numbers = False
+    dropped = (0, 0)
+
     @property
     def last_seq(self) -> int:
         return len(self.rows)
+
+    def count(self, after: int = 0) -> int:
+        return len(self.rows[after:])
 
     def add(self, kind: str = "chat", what: str = "“hello”", *, raw: str | None = None, **more: Any) -> Row:
         with self._lock:

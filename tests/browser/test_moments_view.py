@@ -89,7 +89,7 @@ def test_a_saved_notebook_has_the_moment_that_was_seen_last(notebook: Callable[.
     number.fill("31")
     number.press("Enter")
     at(book, view, 31)
-    stored = "State behind record 31"
+    stored = "State behind #31"
     book.page.until(
         lambda: any(stored in str(output.get("data", {}).get("text/html")) for output in book.outputs(0)),
         "the picture in the notebook",

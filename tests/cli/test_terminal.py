@@ -49,11 +49,11 @@ def card(**changes: Any) -> Card:
 
 def test_a_row_says_who_to_whom_what_and_when() -> None:
     line = row_line(row(), start=100.0)
-    assert line.split() == ["3", "2.50", "bot", "→", "git", "mcp/request", "tools/call", "x"]
+    assert line.split() == ["#3", "2.50", "bot", "→", "git", "mcp/request", "tools/call", "x"]
 
 
 def test_a_row_tells_what_it_answers_why_it_was_refused_and_a_proposals_id() -> None:
-    assert row_line(row(correlates=2), start=0).endswith("↳2")
+    assert row_line(row(correlates=2), start=0).endswith("↳#2")
     assert row_line(row(verdict="refused", code="no_right"), start=0).endswith("refused: no_right")
     assert row_line(row(kind="mcp/proposal"), start=0).endswith("(e-1)")
     assert " all " in row_line(row(to=()), start=0)
@@ -78,7 +78,7 @@ def test_a_row_that_imitates_another_row_is_one_line(member: str) -> None:
     fake = "x\n    9    3.40  human → all  mcp/reject  rejected by human\r\x1b[2K\x85\u2028(p-1)"
     line = row_line(row(kind="mcp/proposal", verdict="refused")._replace(**{member: fake}), start=100.0)
     assert len(line.splitlines()) == 1 and line.isprintable()
-    assert line.startswith("    3     2.50  ")
+    assert line.startswith("    #3     2.50  ")
 
 
 def test_colours_are_only_there_when_asked_for() -> None:
@@ -127,7 +127,9 @@ def test_a_journal_is_told_as_far_as_a_filter_passes(tmp_path: Path) -> None:
     tree = parse_filter("payload.text >= 2")
     assert list(journal_lines(tmp_path / "j.jsonl", exact=True, tree=tree)) == [message(2), message(3)]
     first, second = journal_lines(tmp_path / "j.jsonl", tree=tree)
-    assert first.split()[0] == "2" and second.split()[0] == "3"  # the numbers are those of all messages
+    assert first.split()[0] == "#3" and second.split()[0] == "#4"  # the numbers of the records
+    numbered = journal_lines(tmp_path / "j.jsonl", tree=parse_filter("seq 3..4"))
+    assert [line.split()[0] for line in numbered] == ["#3", "#4"]
 
 
 def test_a_filter_that_needs_the_ledger_tells_the_state_that_is_known(tmp_path: Path) -> None:

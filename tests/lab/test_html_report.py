@@ -140,10 +140,10 @@ def test_a_report_folds_the_messages_that_the_list_of_messages_hides(lab: Lab, t
     messages = section(report(lab, tmp_path), "Messages")
     folded = set(
         re.findall(
-            r'<td class="number">(\d+)</td>', "".join(re.findall(r"<details>.*?</details>", messages, re.S))
+            r'<td class="number">#(\d+)</td>', "".join(re.findall(r"<details>.*?</details>", messages, re.S))
         )
     )
-    every = set(re.findall(r'<td class="number">(\d+)</td>', messages))
+    every = set(re.findall(r'<td class="number">#(\d+)</td>', messages))
     hidden = {str(row.seq) for row in lab.rows.since(0, 999) if row.plumbing}
     assert folded == hidden and every - hidden and len(every) == len(lab.log)
 

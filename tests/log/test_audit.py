@@ -74,16 +74,16 @@ def test_a_grant_is_followed_from_who_used_it_to_what_was_configured(stage: Stag
 def test_the_text_of_an_audit_reads_as_it_happened(stage: Stage) -> None:
     lines = str(audit(stage.records, "r-1")).split("\n  ")
     g1, g2, g3, r1 = (seq_of(stage, id) for id in ("g-1", "g-2", "g-3", "r-1"))
-    assert re.fullmatch(rf'mcp/request "r-1", record {r1}, 2026-11-21 22:40:01\.\d{{6}}Z', lines[0])
+    assert re.fullmatch(rf'mcp/request "r-1", #{r1}, 2026-11-21 22:40:01\.\d{{6}}Z', lines[0])
     assert lines[1:] == [
         "sent by cora on c3 (memory)",
         'accepted, because cora held {"kind":"mcp/request","payload":{"method":"tools/call"}} (by grant "g-3")',
-        f'grant "g-3": capability/grant from bert to cora, record {g3}, sent by {{"kind":"capability/grant"}} '
+        f'grant "g-3": capability/grant from bert to cora, #{g3}, sent by {{"kind":"capability/grant"}} '
         '(by grant "g-1"); covered by permissions of bert: '
         '{"kind":"mcp/request","payload":{"method":["tools/call","tools/list"]}} (by grant "g-2")',
-        f'grant "g-1": capability/grant from anna to bert, record {g1}, sent by {{"kind":"capability/*"}} '
+        f'grant "g-1": capability/grant from anna to bert, #{g1}, sent by {{"kind":"capability/*"}} '
         '(configured); covered by permissions of anna: {"kind":"capability/*"} (configured)',
-        f'grant "g-2": capability/grant from anna to bert, record {g2}, sent by {{"kind":"capability/*"}} '
+        f'grant "g-2": capability/grant from anna to bert, #{g2}, sent by {{"kind":"capability/*"}} '
         '(configured); covered by permissions of anna: {"kind":"mcp/*"} (configured)',
     ]
 
@@ -109,7 +109,7 @@ def test_the_refusal_leads_to_what_was_refused(stage: Stage) -> None:
     error = stage.records[-1]
     found = audit(stage.records, error.seq)
     assert found.cause == stage.records[-2]
-    assert f'sent by the gateway because of a record "received", record {error.seq - 1}' in str(found)
+    assert f'sent by the gateway because of a record "received", #{error.seq - 1}' in str(found)
     refused = str(audit(stage.records, error.seq - 1))
     assert "refused with invalid_json" in refused
     assert "\x1b" not in refused
@@ -153,7 +153,7 @@ def test_of_several_messages_the_last_accepted_one_is_told_and_the_others_named(
     places = [one.seq for one in stage.records if '"m-1"' in (one.raw or "") and one.event == "received"]
     found = audit(stage.records, "m-1")
     assert (found.record.seq, found.others) == (places[1], (places[0], places[2]))
-    assert f"the same id is in record {places[0]}, {places[2]}" in str(found)
+    assert f"the same id is in #{places[0]}, #{places[2]}" in str(found)
 
 
 def test_who_posts_is_told_with_the_id_that_it_used(stage: Stage) -> None:
@@ -213,7 +213,9 @@ def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() ->
         Received(grant("g-1", "GIT", {"kind": "mcp/*"}), "c1"),
     )
     [freed] = [one for one in stage.records if one.event == "name_freed"]
-    owner = f"this record: up to record {freed.seq} it was a runtime id of bert, since then it is the participant git"
+    owner = (
+        f"this record: up to #{freed.seq} it was a runtime id of bert, since then it is the participant git"
+    )
     for id, when in (("by-bert", "after"), ("to-bert", "after"), ("by-git", "before"), ("g-1", "before")):
         assert f"the name git changed its owner {when} {owner}" in str(audit(stage.records, id)), id
     assert audit(stage.records, "to-anna").freed == ()

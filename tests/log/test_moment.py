@@ -198,7 +198,7 @@ def test_a_cell_shows_it_as_text_and_as_tables_without_markup_of_a_peer() -> Non
     )
     moment = at(stage)
     assert repr(moment) == (
-        f"<Moment of demo behind record {moment.seq}, 2026-11-21 22:40:01.137456Z: 1 participant, 2 rights, 0 grants, "
+        f"<Moment of demo behind #{moment.seq}, 2026-11-21 22:40:01.137456Z: 1 participant, 2 rights, 0 grants, "
         "0 streams, 0 pauses, 1 connection>"
     )
     page = moment._repr_html_()

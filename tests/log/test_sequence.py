@@ -49,10 +49,10 @@ def test_each_participant_has_a_lifeline_and_each_envelope_a_row_with_number_tim
     assert heads(drawing) == ["bot", "git", "gateway"]
     first, second, _ = rows(drawing)
     assert [node.text for node in second.iter(f"{SPACE}text")] == [
-        "2",
+        "#2",
         "+1.000 s",
         "chat",
-        "↳1 “hello”",
+        "↳#1 “hello”",
     ]
     assert first.get("data-seq") == "1"
     assert str(drawing).splitlines()[2] == "#2 +1.000 s git → bot: chat “hello”"

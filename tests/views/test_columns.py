@@ -55,7 +55,7 @@ def test_a_value_is_what_the_row_says() -> None:
     facts = RowFacts(lambda _: CallState("answered", 0.044), lambda _: (finding,))
     shown = {name: value(row, facts) for name, value in VALUES.items()}
     assert shown == {
-        "seq": "3",
+        "seq": "#3",
         "time": clock_time(1764000000.0),
         "elapsed": clock_time(1764000000.0),
         "route": "bot → git, files",

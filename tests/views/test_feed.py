@@ -248,7 +248,7 @@ def test_the_picture_has_the_columns_that_were_chosen() -> None:
     view.columns = ["time", "context", "what"]  # type: ignore[assignment]
     html = picture(view)
     assert html.count("<th ") == 3 and ">Time<" in html and clock_time(1763733802.0) in html
-    assert ">c/1<" in html and "⇠1" in html and ">agent<" not in html
+    assert ">c/1<" in html and "⇠#1" in html and ">agent<" not in html
 
 
 def test_the_selection_is_the_envelopes_of_the_rows_that_the_last_view_chose(

@@ -32,7 +32,7 @@ def test_the_feed_of_a_file_shows_each_of_its_messages_once(browser: Callable[..
     page = browser(log.view.feed)
     page.appear()
     rows = shown(page, len(frame))
-    assert [row[0] for row in rows] == list(range(1, len(frame) + 1))
+    assert [row[0] for row in rows] == list(frame["seq"])  # the numbers of the journal
     assert [row[2] for row in rows] == list(frame["from"])
     assert [row[4] for row in rows] == list(frame["kind"])
     assert [row[11] for row in rows] == list(frame["id"])
@@ -47,7 +47,7 @@ def test_the_feed_of_a_file_knows_what_the_diagnosis_finds(
     cut.write_text("".join(lines[: len(lines) * 2 // 3]))
     log = open_log(cut)
     frame, found = log.df.reset_index(drop=True), log.diagnose().df
-    rows_of = {place: row for row, place in enumerate(frame["place"], 1)}
+    rows_of = dict(zip(frame["place"], frame["seq"], strict=True))
     expected = {rows_of[place] for place in found["place"] if place in rows_of}
     assert expected
     page = browser(log.view.feed)

@@ -78,7 +78,7 @@ def test_a_place_shows_what_log_at_knows(browser: Callable[..., Page], log: Log)
         assert [row[:2] for row in rows(answer, "rights")] == [
             [one.participant, one.pattern] for one in given_first
         ]
-        assert [int(row[0]) for row in rows(answer, "proposals")] == [one.seq for one in moment.proposals]
+        assert [row[0] for row in rows(answer, "proposals")] == [f"#{one.seq}" for one in moment.proposals]
         assert len(rows(answer, "streams")) == len(moment.streams)
         assert answer["what"]
 
@@ -148,12 +148,12 @@ def test_a_log_without_a_state_says_so(browser: Callable[..., Page]) -> None:
 def test_the_picture_has_the_moment_that_was_shown_last(browser: Callable[..., Page], log: Log) -> None:
     view = MomentsView(log)
     before = picture(view)
-    assert "State behind record 89" in before and "Participants: 5" in before and "<script" not in before
+    assert "State behind #89" in before and "Participants: 5" in before and "<script" not in before
     page = browser(view)
     page.appear()
     ask(page, 1, 31)
-    assert "State behind record 31" in picture(view) and "Participants: 3" in picture(view)
-    assert repr(view).startswith("State of garden behind record 31")
+    assert "State behind #31" in picture(view) and "Participants: 3" in picture(view)
+    assert repr(view).startswith("State of garden behind #31")
 
 
 def test_a_live_log_has_its_newest_moment_and_a_view_of_its_own(

@@ -203,7 +203,7 @@ def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
         assert page.act("select", which=which)["said"].endswith("2 messages.")
     item = page.until(lambda: page.of("exchange"))[-1]
     assert item["drawing"]["title"] == "Exchange of 2 messages in 4.1 s around #1"
-    assert [row[0] for row in item["steps"]] == ["1", "3"]
+    assert [row[0] for row in item["steps"]] == ["#1", "#3"]
     assert page.appear("v2")["exchange"]["chosen"] == 1
     page.act("clear")
     assert page.until(lambda: [one for one in page.of("exchange") if one["drawing"] is None])

@@ -362,7 +362,7 @@ class Diagnosis(Sequence[LogFinding]):
         rows = self._worst_first()
         shown = rows if most is None else rows[:most]
         for finding in shown:
-            where = f"seq {finding.seq}" if finding.place else "log"
+            where = f"#{finding.seq}" if finding.place else "log"
             requirement = f" [{finding.requirement}]" if finding.requirement else ""
             yield f"{finding.severity:5}  {where:>10}  {finding.rule}: {visible(finding.sentence)}{requirement}"
         left = len(rows) - len(shown) + sum(self.unkept.values())
@@ -402,7 +402,7 @@ _HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
 def _cells(finding: LogFinding) -> tuple[str, ...]:
     cells = (
         finding.severity,
-        str(finding.seq) if finding.place else "",
+        f"#{finding.seq}" if finding.place else "",
         visible(finding.sentence),
         finding.rule,
         finding.requirement,

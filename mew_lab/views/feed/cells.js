@@ -27,7 +27,7 @@ export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, 
  */
 /**
  * What the text of a cell depends on besides its row.
- * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string }} CellContext
+ * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string, sign: string }} CellContext
  */
 
 // The severities of findings by their ranks; a message without a finding has rank 0.
@@ -102,7 +102,7 @@ export function routeText(row, you = (name) => name) {
 // The text of a column or a tooltip for a row, by the names of columns.py.
 /** @type {Record<string, (row: Row, about: CellContext) => string>} */
 const VALUES = {
-  seq: (row) => String(row[SEQ]),
+  seq: (row, { sign }) => `${sign}${row[SEQ]}`,
   time: (row) => clockTime(row[TIME]),
   elapsed: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
   moment: (row) => `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${countOf(row[SIZE], "byte")}`,
@@ -181,7 +181,8 @@ export function cellsOf({ followed, jump, look }) {
     if (!answers) return;
     const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
     if (go.textContent !== groupDigits(answers.length)) go.textContent = groupDigits(answers.length);
-    const label = answers.length === 1 ? `Go to message ${answers[0]}, which answers this one` : `Go to message ${answers[0]}, the first of ${answers.length} that answer this one`;
+    const first = `${look().sign}${answers[0]}`;
+    const label = answers.length === 1 ? `Go to ${first}, which answers this one` : `Go to ${first}, the first of ${answers.length} that answer this one`;
     go.title = label;
     go.setAttribute("aria-label", label);
   }
@@ -198,7 +199,7 @@ export function cellsOf({ followed, jump, look }) {
       if (prefix) sentence.append(make("bdi", { class: "mew-prefix", text: prefix }), " · ");
       sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.needle));
       line.append(sentence);
-      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link mew-answered", tabindex: -1, text: `⇠${seq}`, title: `Go to message ${seq}, which this one answers`, "aria-label": `Go to message ${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
+      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link mew-answered", tabindex: -1, text: `⇠${about.sign}${seq}`, title: `Go to ${about.sign}${seq}, which this one answers`, "aria-label": `Go to ${about.sign}${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
       cell.append(line);
     },
     route: (cell, row, about) => markText(cell, routeText(row, about.you), about.needle),

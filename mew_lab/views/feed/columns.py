@@ -80,6 +80,7 @@ class RowFacts(NamedTuple):
 
     call: Callable[[int], CallState | None]
     findings: Callable[[int], Sequence[LogFinding]]
+    name: Callable[[int], str] = "#{}".format
 
 
 WORDS = ("waiting", "refused", "unknown", "resolved")  # the states that stand in the place of a duration
@@ -96,14 +97,14 @@ def _finding(row: Row, facts: RowFacts) -> str:
     return "; ".join(f"{finding.severity}: {finding.sentence}" for finding in facts.findings(row.seq))
 
 
-def _what(row: Row, _: RowFacts) -> str:
-    what = f"{row.what} ⇠{row.correlates}" if row.correlates else row.what
+def _what(row: Row, facts: RowFacts) -> str:
+    what = f"{row.what} ⇠{facts.name(row.correlates)}" if row.correlates else row.what
     return f"Denied ({row.code}): {what}" if row.verdict == "refused" else what
 
 
 # The columns of a saved picture; `follows` changes later, so it is not among them.
 VALUES: Mapping[str, Callable[[Row, RowFacts], str]] = {
-    "seq": lambda row, _: str(row.seq),
+    "seq": lambda row, facts: facts.name(row.seq),
     "time": lambda row, _: clock_time(row.t),
     "elapsed": lambda row, _: clock_time(row.t),
     "route": lambda row, _: f"{row.sender} → {', '.join(row.to)}" if row.to else row.sender,

@@ -60,7 +60,7 @@ export function detailPane(on) {
     for (const [seq, t, from, kind, what, of] of all) {
       const here = seq === item.seq, since = of.length ? t - times.get(of[0]) : null;
       const line = make("li", { class: `mew-is-${family(kind).name}`, "aria-current": here ? "true" : null, title: `${from}: ${what}` });
-      line.append(here ? make("b", { class: "mew-num", text: seq }) : make("button", { type: "button", class: "mew-link", "data-seq": seq, text: seq, "aria-label": `Go to message ${seq}, ${kind}`, onclick: () => on.jump(seq) }));
+      line.append(here ? make("b", { class: "mew-num", text: on.nameOf(seq) }) : make("button", { type: "button", class: "mew-link", "data-seq": seq, text: on.nameOf(seq), "aria-label": `Go to ${on.nameOf(seq)}, ${kind}`, onclick: () => on.jump(seq) }));
       line.append(" ", make("bdi", { class: "mew-code", text: kind || "unreadable", title: family(kind).label }), " ", make("bdi", { class: "mew-by", text: from }));
       if (since !== null && !Number.isNaN(since)) line.append(make("span", { class: "mew-num mew-since", text: ` +${seconds(since)}` }));
       list.append(line);
@@ -107,7 +107,7 @@ export function detailPane(on) {
   function draw(item) {
     const kind = item.row?.[KIND] ?? "";
     const bar = make("div", { class: "mew-bar" },
-      make("b", { class: "mew-which", text: `#${item.seq}` }), make("span", { class: "mew-family", text: kind ? family(kind).label : "" }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
+      make("b", { class: "mew-which", text: on.nameOf(item.seq) }), make("span", { class: "mew-family", text: kind ? family(kind).label : "" }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
       ...elsewhere(item.row).map(([text, part, target]) => make("button", { type: "button", class: "mew-quiet", text, onclick: () => on.open(part, target) })),
       doer("Copy as JSON", () => copy("json")), doer("Copy as Python", () => copy("python")),
       make("button", { type: "button", class: "mew-quiet", text: "Close", onclick: on.shut }));

@@ -20,6 +20,7 @@ from typing import Protocol
 from mew_lab.lab.rows import Rows
 from mew_lab.log.diagnose.diagnosis import DiagnosisPass
 from mew_lab.log.diagnose.findings import SEVERITIES, LogFinding
+from mew_lab.log.entries import number_after
 from mew_lab.log.filter.fields import Facts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
@@ -53,7 +54,7 @@ class RowFindings(ABC):
     def _begin_pass(self) -> None:
         self._judge = DiagnosisPass(self._keep)
         self._rows: BoundedDict[int, int] = BoundedDict(MOST_PLACES)  # place in the pass -> row
-        self._row = 0
+        self._row = 0  # the number of the newest one
 
     @abstractmethod
     def step(self, most: int) -> bool:
@@ -61,7 +62,7 @@ class RowFindings(ABC):
 
     def _observe(self, record: Record) -> None:
         if record.raw is not None:
-            self._row += 1
+            self._row = number_after(record, self._row)
             self._rows[self._judge.places + 1] = self._row
         self._judge.observe(record)
 
@@ -121,7 +122,6 @@ class LiveFindings(RowFindings):
         end = bisect_right(held, newest.seq, key=attrgetter("seq")) if newest is not None else 0
         start = max(0, end - 2 * self._ring)
         self._begin_pass()
-        self._row = row - sum(record.raw is not None for record in held[start:end])
         self._last = held[start].seq - 1 if held else -1
         self._begun, self._finished = True, False
         for record in held[:start]:
@@ -156,12 +156,10 @@ class FileFindings(RowFindings):
 
     Args:
         records: The newest records of the log.
-        before: The number of rows before them.
     """
 
-    def __init__(self, records: Iterable[Record], *, before: int, ring: int) -> None:
+    def __init__(self, records: Iterable[Record], *, ring: int) -> None:
         super().__init__(ring=ring)
-        self._row = before
         self._records = iter(records)
         self._finished = False
 

@@ -109,8 +109,7 @@ class RowFilter:
         record = self._source.record(seq)
         if record is None:
             return False
-        entry = RecordedEntry(record, seq)
-        entry.seq = seq  # the number that the reader sees
+        entry = RecordedEntry(record, seq=seq)
         facts = self._facts.get(seq) or NO_FACTS
         return self._predicate(entry, self._findings.add_to(facts, seq) if self._findings else facts)
 
@@ -153,8 +152,7 @@ def condition_of(source: Rows, seq: int, column: str, findings: RowFindings | No
     record = source.record(seq)
     if record is None:
         raise MewError("That row is no longer held in this view; lab.log has it.")
-    entry = RecordedEntry(record, seq)
-    entry.seq = seq
+    entry = RecordedEntry(record, seq=seq)
     if column in ("time", "elapsed"):
         return f"time >= {record.now.astimezone(UTC).isoformat().replace('+00:00', 'Z')}"
     if column == "follows":

@@ -80,6 +80,8 @@ function render({ model, el }) {
   let rows = [], shown = rows, held = [];
   /** @type {import("./filter.js").RowFilter | null} */
   let meant = null;
+  // All rows behind `floor` are here, or are not sent at all: `earlier` of them. `total` counts the messages of the log.
+  let floor = 0, earlier = 0, total = 0, sign = "#";
   let ring = 20000, log = "lab.log", last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
   let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
@@ -95,7 +97,7 @@ function render({ model, el }) {
   const followed = new Map();
   /** @type {[at: number, rows: number][]} */
   const arrivals = [];
-  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle }) });
+  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle, sign }) });
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -114,7 +116,12 @@ function render({ model, el }) {
         fields = item.fields;
         columns.take(item);
         // The held rows stay: they arrive again, and are ignored. A new log, or a gap, starts over.
-        if (!(rows.length || held.length) || item.last < last || item.start > last) restart(item.start);
+        sign = item.sign ?? sign;
+        earlier = item.earlier ?? 0;
+        if (!(rows.length || held.length) || item.last < last || item.start > last) {
+          restart(item.start);
+          total = item.count ?? 0;
+        }
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
         takeFindings(item.findings);
@@ -124,7 +131,7 @@ function render({ model, el }) {
         }
         if (wanted && wanted !== pane.seq) ask(wanted);
       } else if (item.t === "rows") take(item);
-      else if (item.t === "earlier") precede(item.rows);
+      else if (item.t === "earlier") precede(item);
       else if (item.t === "calls") takeCalls(item.calls);
       else if (item.t === "findings") takeFindings(item.findings);
       else if (item.t === "head") head = item;
@@ -147,7 +154,7 @@ function render({ model, el }) {
     },
     done: paintSoon,
   });
-  const pane = detailPane({ jump, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const pane = detailPane({ jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
       if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
     } });
@@ -175,9 +182,19 @@ function render({ model, el }) {
     return short && !senders.tallies.has(short) ? short : name;
   }
 
-  // The rows have no gap, so the place of one is known.
+  // The numbers of the rows rise, and have gaps: those of the records between that hold no message.
   function rowOf(seq) {
-    return rows.length ? rows[seq - rows[0][SEQ]] : undefined;
+    let from = 0, to = rows.length;
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (rows[middle][SEQ] < seq) from = middle + 1;
+      else to = middle;
+    }
+    return rows[from]?.[SEQ] === seq ? rows[from] : undefined;
+  }
+
+  function nameOf(seq) {
+    return `${sign}${seq}`;
   }
 
   function slotNow() {
@@ -194,7 +211,7 @@ function render({ model, el }) {
     followed.clear();
     plumbings = findings = 0;
     for (const facet of facets) facet.clear();
-    last = at;
+    last = floor = at;
     oldest = at + 1;
     unseen = 0;
     sift();
@@ -212,7 +229,8 @@ function render({ model, el }) {
     const fresh = item.rows.filter((row) => row[SEQ] > last);
     if (!fresh.length) return;
     // Rows between are no longer held: the table would have a gap, so it starts over.
-    if (last && fresh[0][SEQ] > last + 1) restart(fresh[0][SEQ] - 1);
+    if (last && item.gap && fresh.length === item.rows.length) restart(fresh[0][SEQ] - 1);
+    total = item.count ?? total + fresh.length;
     began ??= fresh[0][TIME];
     last = fresh.at(-1)[SEQ];
     arrivals.push([performance.now(), fresh.length]);
@@ -250,10 +268,11 @@ function render({ model, el }) {
   }
 
   // Adds rows before the first one of this view. Rows that arrive twice, or leave a gap, are ignored.
-  function precede(older) {
-    const first = rows[0]?.[SEQ];
-    if (first === undefined || older.at(-1)[SEQ] < first - 1) return;
-    const fresh = older.filter((row) => row[SEQ] < first).slice(-Math.max(0, ring - rows.length));
+  function precede({ rows: older, after, upto }) {
+    if (upto < floor || after >= floor) return;
+    const before = floor, room = Math.max(0, ring - rows.length);
+    const fresh = older.filter((row) => row[SEQ] <= before).slice(room ? -room : older.length);
+    floor = fresh.length < older.filter((row) => row[SEQ] <= before).length ? (fresh[0]?.[SEQ] ?? before + 1) - 1 : after;
     if (!fresh.length) return;
     for (const row of fresh) {
       count(row, 1);
@@ -326,6 +345,8 @@ function render({ model, el }) {
     const before = shown.length;
     rows.splice(0, n);
     oldest = rows[0][SEQ];
+    floor = oldest - 1;
+    earlier += n;
     if (shown !== rows && !isNatural(order())) shown = shown.filter((row) => row[SEQ] >= oldest);
     else if (shown !== rows) {
       const gone = shown.findIndex((row) => row[SEQ] >= oldest);
@@ -645,7 +666,7 @@ function render({ model, el }) {
     header.setCounts([
       { text: head.space },
       { text: countOf(head.members, "participant") },
-      { text: countOf(last, "message") },
+      { text: countOf(total, "message") },
       { text: perSecond ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s` : "", hover: "Messages per second" },
     ]);
     const waiting = paused ? held.length : unseen;
@@ -658,7 +679,7 @@ function render({ model, el }) {
     const parts = [];
     if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${countOf(rows.length, "message")}`);
     if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: ${log.replace(/\.log$/, "")}.view.feed.selection`);
-    if (rows.length && rows[0][SEQ] > 1) parts.push(`Messages before ${groupDigits(rows[0][SEQ])}: ${log}.df, ${log}.filter(…)`);
+    if (rows.length && (floor || earlier)) parts.push(`Messages before ${nameOf(rows[0][SEQ])}: ${log}.df, ${log}.filter(…)`);
     write(note, parts.join(" · "));
     paintFound();
   }
@@ -723,10 +744,10 @@ function render({ model, el }) {
       return table.focus({ preventScroll: true });
     }
     const waits = held.some((row) => row[SEQ] === seq), hidden = rowOf(seq);
-    const [sentence, does, act] = waits ? [`Message ${seq} waits until you resume.`, "Resume and go there", () => setPaused(false)]
-      : hidden && passes(hidden) ? [`Message ${seq} is hidden as plumbing.`, "Show plumbing and go there", () => setPlumbing(false, true)]
-      : hidden ? [`Message ${seq} is filtered out.`, "Clear the filter and go there", unfilter]
-      : [`Message ${seq} is no longer held in this view; lab.log.df has it.`];
+    const [sentence, does, act] = waits ? [`${nameOf(seq)} waits until you resume.`, "Resume and go there", () => setPaused(false)]
+      : hidden && passes(hidden) ? [`${nameOf(seq)} is hidden as plumbing.`, "Show plumbing and go there", () => setPlumbing(false, true)]
+      : hidden ? [`${nameOf(seq)} is filtered out.`, "Clear the filter and go there", unfilter]
+      : [`${nameOf(seq)} is no longer held in this view; lab.log.df has it.`];
     hint.replaceChildren(make("span", { text: sentence }));
     if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); reach(seq); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
     hint.hidden = false;
@@ -738,7 +759,7 @@ function render({ model, el }) {
     if (!row || indexOf(seq) >= 0) return "";
     if (!passes(row)) { unfilter(); cleared.push("The filter was cleared"); }
     if (indexOf(seq) < 0) { setPlumbing(false); cleared.push("Plumbing is shown"); }
-    return `${cleared.join(" and ")}, so that message ${seq} is in sight.`;
+    return `${cleared.join(" and ")}, so that ${nameOf(seq)} is in sight.`;
   }
 
   // A link from another part: to a message by its id or number, to the messages of a time, or to those of a filter.

@@ -114,14 +114,15 @@ def view_of_log(log: Log) -> FeedView:
     records = [*index.records(index.rows("place >= ?", [first], events=True))]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
     senders = {sender for (sender,) in index.query("SELECT DISTINCT source FROM subjects")} - {"", *GATEWAYS}
-    rows, calls = LiveRows(lambda: (log.space, len(senders))), CallStates()
+    rows = LiveRows(lambda: (log.space, len(senders)), own_numbers=log.sign == "~")
+    calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)
-    for each in (rows, following):
-        each.pass_over(before)
-        for record in records:
-            each.observe(record)
-    findings = FileFindings(records, before=before, ring=RING)
+    rows.pass_over(before)
+    for record in records:
+        rows.observe(record)
+        following.observe(record)
+    findings = FileFindings(records, ring=RING)
     end = records[-1].now if records else datetime.now(UTC)
     return FeedView(rows, calls=calls, findings=findings, log="log", clock=lambda: end)
 
@@ -226,10 +227,14 @@ class FeedView(ActingWidget):
         self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
         self._head = self._source.title()
         first = self._source.since(0, 1)
+        count = self._source.count()
         return {
             "last": last,
             "start": start,
             "oldest": oldest + 1,
+            "earlier": count - self._source.count(max(oldest, self._source.dropped[1])),
+            "count": count - self._source.count(start),
+            "sign": "~" if self._source.own_numbers else "#",
             "ring": RING,
             "log": self._log_name,
             "live": self._log_name == LIVE,
@@ -257,7 +262,10 @@ class FeedView(ActingWidget):
         rows = self._source.since(after, CHUNK) if last > after else []
         if rows:
             # Rows between `after` and the first one are no longer held, so they are no loss.
-            items.append({"t": "rows", "after": self._cursor, "rows": self._pack_rows(rows)})
+            gap = self._source.count(self._cursor) > self._source.count(rows[0].seq - 1)
+            count = self._source.count() - self._source.count(rows[-1].seq)
+            about = {"after": self._cursor, "gap": gap, "count": count}
+            items.append({"t": "rows", "rows": self._pack_rows(rows)} | about)
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
@@ -266,8 +274,7 @@ class FeedView(ActingWidget):
             if not self._opening:  # the first screen goes in a message of its own
                 at = max(after, upto - CHUNK)
                 older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
-                if older:
-                    items.append({"t": "earlier", "rows": self._pack_rows(older)})
+                items.append({"t": "earlier", "rows": self._pack_rows(older), "after": at, "upto": upto})
                 self._earlier = (after, at)
             self._opening = False
             self.wake()
@@ -360,7 +367,10 @@ class FeedView(ActingWidget):
             super()._handle(message)
 
     def _is_row(self, seq: Any) -> bool:
-        return type(seq) is int and 0 < seq <= self._source.last_seq
+        return type(seq) is int and self._source.record(seq) is not None
+
+    def _name(self, seq: int) -> str:
+        return f"{'~' if self._source.own_numbers else '#'}{seq}"
 
     def _select(self, seqs: Any) -> None:
         if isinstance(seqs, list) and len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
@@ -389,13 +399,13 @@ class FeedView(ActingWidget):
             raise MewError(
                 f"This message has {len(raw)} characters, which is too many to copy; {self._log_name} has it."
             )
-        return ActResult(f"Row {seq} is copied as JSON, exactly as it was sent.", raw)
+        return ActResult(f"{self._name(seq)} is copied as JSON, exactly as it was sent.", raw)
 
     def _copy_python(self, params: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(params)
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
-        return ActResult(f"Row {seq} is copied as a line of Python.", as_python(raw, as_id=as_id))
+        return ActResult(f"{self._name(seq)} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
     def _copy_selected(self, params: Mapping[str, Any]) -> ActResult:
         seqs, form = params.get("seqs"), params.get("form")
@@ -403,7 +413,9 @@ class FeedView(ActingWidget):
             raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
         numbers = sorted(set(filter(self._is_row, seqs)))
         held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
-        selection = MessageSelection.of(NumberedEntry(record, seq, seq) for seq, record in held.items())
+        selection = MessageSelection.of(
+            NumberedEntry(record, seq, seq, self._name(0)[0]) for seq, record in held.items()
+        )
         text = str(getattr(selection, f"to_{form}")())
         if len(text) > MOST_COPIED:
             raise MewError(
@@ -446,7 +458,7 @@ class FeedView(ActingWidget):
 
     def _static_text(self) -> str:
         name, members = self._source.title()
-        count = self._source.last_seq
+        count = self._source.count()
         return f"Messages of {name}: {count_of(count, 'message')}, {count_of(members, 'participant')}"
 
     def _brief_html(self) -> str:
@@ -455,11 +467,11 @@ class FeedView(ActingWidget):
         if not rows:
             return ""
         cells = [
-            (str(row.seq), clock_time(row.t), f"{row.sender} → {', '.join(row.to) or 'all'}", row.what)
+            (self._name(row.seq), clock_time(row.t), f"{row.sender} → {', '.join(row.to) or 'all'}", row.what)
             for row in rows
         ]
-        last = self._source.last_seq
-        title = f"The newest {len(rows)} of {count_of(last, 'message')}" if last > len(rows) else "Messages"
+        count = self._source.count()
+        title = f"The newest {len(rows)} of {count_of(count, 'message')}" if count > len(rows) else "Messages"
         return picture(title, ("#", "Time", "From → To", "What"), cells)
 
     def _static_html(self) -> str:
@@ -468,7 +480,7 @@ class FeedView(ActingWidget):
         rows = [row for row in recent if not row.plumbing][-MOST_ROWS:]
         first = rows[0].seq if rows else last + 1
         left_out = sum(row.plumbing for row in recent if row.seq >= first)
-        facts = RowFacts(self._calls.get, self._findings_of)
+        facts = RowFacts(self._calls.get, self._findings_of, self._name)
         found = self._chosen or any(map(self._findings_of, (row.seq for row in rows)))
         columns = [
             column
@@ -477,10 +489,12 @@ class FeedView(ActingWidget):
         ]
         cells = [tuple(VALUES[column.name](row, facts) for column in columns) for row in rows]
         name, members = self._source.title()
-        title = f"{name} · {count_of(members, 'participant')} · {count_of(last, 'message')}"
+        count = self._source.count()
+        title = f"{name} · {count_of(members, 'participant')} · {count_of(count, 'message')}"
+        before = count - self._source.count(first - 1)
         notes = [
-            f"{count_of(first - 1, 'earlier message')} not shown: {self._log_name}.df has all."
-            if first > 1
+            f"{count_of(before, 'earlier message')} not shown: {self._log_name}.df has all."
+            if before
             else "",
             f"Plumbing is not shown: {count_of(left_out, 'message')}." if left_out else "",
             "" if last else NO_MESSAGES if self._log_name == LIVE else "There is no message in this log.",

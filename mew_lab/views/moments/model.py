@@ -188,7 +188,7 @@ def tables_of(moment: Moment, proposals: Sequence[ProposalAt] | None, clock: Clo
     ]
     if proposals is not None:
         rows = (
-            (str(one.seq), one.proposer, ", ".join(one.to), one.tool or one.method, clock(one.time))
+            (f"#{one.seq}", one.proposer, ", ".join(one.to), one.tool or one.method, clock(one.time))
             for one in proposals
         )
         tables.insert(

@@ -77,7 +77,7 @@ function render({ model, el }) {
     paintPlace(item.what);
     root.dataset.answered = String(asked);
     root.dataset.seq = String(item.seq);
-    announce(`Record ${item.seq}: ${item.what}`);
+    announce(`#${item.seq}: ${item.what}`);
   }
 
   function refuse(sentence) {
@@ -90,7 +90,7 @@ function render({ model, el }) {
     slider.value = String(place);
     if (activeOf(number) !== number) number.value = String(place);
     slider.setAttribute("aria-valuetext", `Record ${place} of ${last}${said ? `, ${said}` : ""}`);
-    header.setCounts([{ text: space }, { text: `record ${groupDigits(place)} of ${groupDigits(last)}` }]);
+    header.setCounts([{ text: space }, { text: `#${place} of #${last}` }]);
     previous.disabled = place <= Number(slider.min);
     next.disabled = place >= last;
   }

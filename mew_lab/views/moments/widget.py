@@ -178,14 +178,14 @@ class MomentsView(LiveWidget):
         shown = self._shown
         if shown is None:
             return f"The state of {self._log.space or 'a space'} at each place of its log"
-        return f"State of {self._log.space or 'a space'} behind record {shown.seq}: {shown.what}"
+        return f"State of {self._log.space or 'a space'} behind #{shown.seq}: {shown.what}"
 
     def _static_html(self) -> str:
         try:
             shown = self._shown or _first_shown(self._log)
         except MewError as fault:
             return picture("The state at each place of the log", (), (), notes=[one_line(str(fault), 600)])
-        title = f"State behind record {shown.seq}, {clock_time(shown.now)}: {shown.what}"
+        title = f"State behind #{shown.seq}, {clock_time(shown.now)}: {shown.what}"
         tables = (
             picture(
                 f"{table.title}: {len(table.rows)}",

@@ -16,6 +16,7 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, Chains, Exchange
+from mew_lab.log.numbering import name_of
 
 __all__ = ["ExchangeSelection"]
 
@@ -52,7 +53,7 @@ class ExchangeSelection:
             raise JournalError(
                 f"Reading the log took more than {PATIENCE:.0f} s, so no exchange was selected; try it again."
             ) from None
-        exchange = self._chains.exchange(which)
+        exchange = self._chains.exchange(name_of(which))
         self._show(exchange)
         return exchange
 

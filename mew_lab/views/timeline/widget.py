@@ -244,7 +244,7 @@ class TimelineView(ActingWidget):
     async def _show_exchange(self, which: str) -> ActResult:
         exchange = await self._exchanges.select(which)
         count = count_of(len(exchange.steps), "message")
-        return ActResult(f"Exchange of #{exchange.selected.seq}: {count}.")
+        return ActResult(f"Exchange of {exchange.selected.name}: {count}.")
 
     def _clear(self, message: Mapping[str, Any]) -> ActResult:
         self._loop.call(self._exchanges.forget)
@@ -297,7 +297,7 @@ def _steps(exchange: Exchange) -> list[tuple[str, ...]]:
     began = exchange.steps[0].t
     return [
         (
-            str(step.seq),
+            step.name,
             f"{max(0.0, step.t - began):.3f}",
             middle(step.sender, 64),
             ", ".join(middle(name, 64) for name in step.to[:12]) or "everybody",

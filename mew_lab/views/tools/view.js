@@ -486,7 +486,7 @@ function render({ model, el }) {
     if (pane.shown === run) return focus ? pane.result.querySelector(".mew-result-head")?.focus() : undefined;
     pane.shown = run;
     pane.line = make("span", { class: "mew-standing", text: stateText(run) });
-    const rowsOf = [run.seq ? `row ${run.seq}` : "", run.answer ? `answer row ${run.answer}` : ""].filter(Boolean).join(", ");
+    const rowsOf = [run.seq ? `#${run.seq}` : "", run.answer ? `answer #${run.answer}` : ""].filter(Boolean).join(", ");
     const messages = make("button", {
       type: "button", class: "mew-quiet mew-small mew-to-messages", text: "Open in Messages", title: rowsOf, hidden: !rowsOf,
       onclick: async () => { if (!await openIn(root, "feed", { id: run.id })) announce("No view of the messages is open in this page: %mew feed shows one."); },

@@ -174,7 +174,7 @@ async def test_a_session_that_somebody_ends_is_still_answered_once(site: Site, k
     assert len(site.sent("mcp/response", sender="desk")) == 1
 
 
-async def test_an_mcp_cancellation_ends_the_session_without_an_answer(site: Site) -> None:
+async def test_an_mcp_cancellation_ends_the_session_and_its_call_is_unknown(site: Site) -> None:
     async def never() -> Reply:
         await asyncio.Event().wait()
         raise AssertionError
@@ -184,8 +184,9 @@ async def test_an_mcp_cancellation_ends_the_session_without_an_answer(site: Site
     call = human.call("desk/ask", {"what": "x"})
     await site.first("reasoning/start")
     await human.notify("notifications/cancelled", {"requestId": call.envelope.payload["id"]}, to="desk")
-    await until(lambda: not desk.executor.sessions)
-    assert site.sent("mcp/response", sender="desk") == []
+    await until(lambda: not desk.executor.sessions and site.sent("mcp/response", sender="desk"))
+    [answer] = site.sent("mcp/response", sender="desk")
+    assert answer.payload["error"]["data"] == {"code": "outcome_unknown"}
 
 
 async def test_two_agents_that_ask_each_other_come_to_an_end(site: Site) -> None:

@@ -180,7 +180,7 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
                 and to
                 and (not one.message["to"] or set(to) & set(one.message["to"]))
             ]
-            used_up = any(one.state in ("fulfilled", "answered") for one in wanted)  # R32
+            used_up = any(one.state in ("fulfilled", "answered", "unknown") for one in wanted)  # R32
             for proposal in [] if used_up else wanted:
                 fits = not proposal.message["to"] or set(to) == set(proposal.message["to"])
                 if proposal.state in ("open", "rejected") and fits and sender != proposal.message["from"]:

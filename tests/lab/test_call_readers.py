@@ -355,8 +355,11 @@ class Readers:
         assert {entry["id"] for entry in log.filter("state == unknown")} == unknown
         decisions = log.decisions()
         outcomes = dict(zip(decisions["id"], decisions["outcome"], strict=True))
+        requests = log.requests()
+        relayed = requests[(requests["code"] == "") & (requests["state"] != "claimed")]
+        addressees = dict(zip(relayed["id"], relayed["to"], strict=True))
         for id, state in waiting.items():
-            if outcomes.get(id) not in (None, "claimed") and log.requests().set_index("id")["to"][id]:
+            if outcomes.get(id) not in (None, "claimed") and addressees[id]:
                 assert (outcomes[id] == "unknown") == (state == "unknown"), (id, outcomes[id], state)
         entries = list(entries_of(log.records))
         for kind, states in (("mcp/proposal", expected), ("mcp/request", waiting)):

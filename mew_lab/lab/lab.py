@@ -603,8 +603,10 @@ class Lab(metaclass=_NamesOnly):
         """
         if isinstance(proposal, Pending):
             return proposal_of(proposal, doing)
-        which = name_of(proposal) if isinstance(proposal, str) else proposal
-        if not isinstance(which, int):
+        if not isinstance(proposal, str):
+            return proposal
+        which = name_of(proposal)
+        if isinstance(which, str):
             return which
         record = self.rows.record(which)
         members = (read_members(record.raw or "") or {}) if record is not None else {}
@@ -663,8 +665,6 @@ class Lab(metaclass=_NamesOnly):
 
         Raises:
             MewError: There is no such call, its outcome is known, or you may send no request to its target.
-
-        Spec: rulings R35, R42.
         """
         kinds = ("mcp/proposal", "mcp/request")
         id = call.id if isinstance(call, Pending) else str(self._name(call, "resolve", kinds))

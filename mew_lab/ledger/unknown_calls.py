@@ -20,7 +20,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.intake import first_unknown
 
-__all__ = ["DAY", "UnknownCall", "UnknownCalls", "has_effect", "is_repeatable"]
+__all__ = ["DAY", "UnknownCall", "UnknownCalls", "has_effect", "may_repeat"]
 
 DAY = 24 * 3600.0  # seconds in which a call counts as a repeat
 MAX_CALLS = 10_000  # unknown calls that are held
@@ -38,7 +38,7 @@ def has_effect(method: str) -> bool:
     return bool(method) and method not in _READS and not method.startswith("notifications/")
 
 
-def is_repeatable(hints: Mapping[str, Any]) -> bool:
+def may_repeat(hints: Mapping[str, Any]) -> bool:
     """Whether a tool of these annotations says that it only reads, or that a second call does no more than the first."""
     reads = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
     return reads or hints.get("idempotentHint") is True

@@ -67,7 +67,9 @@ def pair_of(change: Change) -> Pair | None:
             return None
     else:
         strip, how = "request", "answered"
-        if change.what != "answered" or call.state != "answered":  # its refusal waits for another answer (R32)
+        if (
+            change.what != "answered" or call.state != "answered"
+        ):  # its refusal waits for another answer (R32)
             return None
     began = call.entry
     seconds = max(0.0, entry.t - began.t)

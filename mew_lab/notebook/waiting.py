@@ -71,7 +71,7 @@ def _check_repeat(shell: Any, pending: Pending) -> None:
     sentence = place.session.loop.call(lambda: decisions.repeated(envelope.to, envelope.payload))
     if sentence and (kernel is None or not _is_attended(kernel)):
         raise CannotWait(
-            f"the proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
+            f"The proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
             f'approve it with lab.approve({pending.id!r}, despite="unknown") before you wait'
         )
 

@@ -32,7 +32,7 @@ from mew_lab.ledger.grants import GrantChange
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
-from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, is_repeatable
+from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, may_repeat
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
@@ -660,7 +660,7 @@ class MEWParticipant:
             return False
         tool = tool_of(request.payload)
         hints = getattr(self.tools, "hints_of", None)
-        if not self.strict_unknown and tool and hints is not None and is_repeatable(hints(tool)):
+        if not self.strict_unknown and tool and hints is not None and may_repeat(hints(tool)):
             return False
         found = self.unknown_calls.find(request.to, request.payload, time.time(), but=request.id)
         if found is None:

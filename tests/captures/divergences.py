@@ -34,6 +34,7 @@ CAPTURES = (
     "15-stream-visibility",
 )
 BASELINE = 'system/welcome payload.you.capabilities: {"id":"mcp-response","kind":"mcp/response"} only here'
+EXTENSION = "system/welcome payload.x-mew-lab: only here"
 OPEN = 'stream/open from: "gateway" there, "system:gateway" here'
 
 DIVERGENCES: tuple[Divergence, ...] = (
@@ -44,6 +45,16 @@ DIVERGENCES: tuple[Divergence, ...] = (
             3 if capture == "15-stream-visibility" else 1,
             "R9",
             "The welcome states the baseline to everyone; that gateway left it out of a log sink's own welcome.",
+        )
+        for capture in CAPTURES
+    ),
+    *(
+        Divergence(
+            capture,
+            EXTENSION,
+            3 if capture in ("3-proposals", "9-typescript-proposals", "15-stream-visibility") else 2,
+            "R34",
+            "Each welcome says what this gateway does beyond the specification; others ignore the member.",
         )
         for capture in CAPTURES
     ),

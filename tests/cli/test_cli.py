@@ -326,7 +326,7 @@ def test_a_space_that_was_killed_is_served_again_replayed_and_audited(start: Any
     id = json.loads(chats[0].raw or "")["id"]
     audit = start("audit", "j.jsonl", id)
     assert audit.ends() == 0
-    assert audit.lines[0].startswith(f'chat "{id}", record {chats[0].seq}, ')
+    assert audit.lines[0].startswith(f'chat "{id}", #{chats[0].seq}, ')
     assert audit.lines[-1] == '  accepted, because bot held {"kind":"chat"} (configured)'
 
     (tmp_path / "k.jsonl").write_bytes((tmp_path / "j.jsonl").read_bytes().replace(b'"join"', b'"come"', 1))

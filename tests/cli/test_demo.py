@@ -46,7 +46,7 @@ def test_a_no_ends_the_proposal_and_git_is_not_asked(tmp_path: Path) -> None:
     said = said_by(tmp_path, ask=lambda question: False)
     assert "The decision: Proposal rejected by human: disagree" in said
     assert not any("Commit history" in line for line in said)
-    assert kinds_of(said)[-2:] == ["mcp/proposal", "mcp/reject"]
+    assert kinds_of(said)[-3:] == ["mcp/proposal", "mcp/reject", "mcp/withdraw"]
 
 
 def test_where_nobody_is_asked_a_policy_decides_and_it_is_said(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
+pytestmark = pytest.mark.ruling("R32")
+
 RACES = [
     pytest.param(20, id="short"),
     pytest.param(1000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mew_lab.ledger.calls import Change, Proposal, Request, Resolution
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
-from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, has_effect, is_repeatable
+from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, has_effect, may_repeat
 from mew_lab.protocol.envelope import Envelope
 
 from ..conftest import examples
@@ -313,7 +313,7 @@ def test_requests_that_only_read_have_no_effect_to_repeat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hints", "repeatable"),
+    ("hints", "allowed"),
     [
         ({"readOnlyHint": True}, True),
         ({"idempotentHint": True, "destructiveHint": True}, True),
@@ -322,8 +322,8 @@ def test_requests_that_only_read_have_no_effect_to_repeat() -> None:
         ({}, False),
     ],
 )
-def test_a_tool_may_say_that_a_second_call_does_no_harm(hints: dict[str, Any], repeatable: bool) -> None:
-    assert is_repeatable(hints) is repeatable
+def test_a_tool_may_say_that_a_second_call_does_no_harm(hints: dict[str, Any], allowed: bool) -> None:
+    assert may_repeat(hints) is allowed
 
 
 def test_nobody_drives_out_the_unknown_calls_of_others() -> None:

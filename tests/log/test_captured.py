@@ -121,7 +121,7 @@ def check_calls(log: Log, reading: Reading, folder: Path) -> None:
     ]
     assert requests == [one._replace(line=0, answer=0) for one in reading.calls]
     assert list(log.requests()["id"]) == [id[one.line] for one in reading.calls]
-    unclear = {line for one in reading.found if one.rule == "malformed-answer" for line in one.related}
+    unclear = {line for one in reading.found if one.rule == "malformed-answer" for line in one.about}
     states = [
         "unknown" if one.line in unclear else "answered" if one.answer else "waiting" for one in reading.calls
     ]

@@ -26,6 +26,7 @@ from mew_lab.space.opening import opening_record
 
 from .sessions import session
 
+pytestmark = pytest.mark.ruling("R37")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -25,6 +25,8 @@ from mew_lab.sdk.tools import ToolBox
 
 from .conftest import PortRoom, Room, until
 
+pytestmark = pytest.mark.ruling("R32")
+
 ROOT = Path(__file__).resolve().parents[2]
 RACES = [
     pytest.param(40, id="short"),

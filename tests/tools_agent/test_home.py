@@ -53,7 +53,7 @@ async def test_a_server_that_dies_is_an_error_to_the_model_and_the_agent_goes_on
     model = Script(wants("odd/die"), Reply("It is gone."), Reply("Nothing here."))
     async with Home(described(servers={"odd": odd()}), model=model) as home:
         first = await home.agent.executor.execute("ask", {"what": "x"})
-        assert first.text == "It is gone." and first.calls[0][1].startswith("Error: ")
+        assert first.text == "It is gone." and first.calls[0][1].startswith("Outcome unknown: ")
         assert not (await home.agent.executor.execute("ask", {"what": "x"})).is_error
     assert model.offered[-1] == []
 

@@ -311,7 +311,7 @@ class CardQueue:
         found = self._me.unknown_calls.find(to, payload, self._clock())
         if found is None:
             return ""
-        if not self._me.strict_unknown and self.tools.is_repeatable(to, tool_of(payload) or ""):
+        if not self._me.strict_unknown and self.tools.may_repeat(to, tool_of(payload) or ""):
             return ""
         sender, id = one_line(found.request.sender, 60), one_line(found.request.id, 40)
         since = datetime.fromtimestamp(found.since).astimezone()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import CallIndex, Proposal, Request, method_of
-from mew_lab.ledger.unknown_calls import is_repeatable
+from mew_lab.ledger.unknown_calls import may_repeat
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
@@ -47,7 +47,7 @@ class ListedTool(NamedTuple):
     schema: str
     annotations: str
     hints: tuple[str, ...] = ()
-    repeatable: bool = False
+    may_repeat: bool = False
 
     @classmethod
     def of(cls, tool: DiscoveredTool) -> ListedTool:
@@ -55,8 +55,8 @@ class ListedTool(NamedTuple):
         parts = (tool.description, _written(tool.input_schema), _written(tool.annotations))
         digest = hashlib.sha256(_written(parts).encode("utf-8", "surrogatepass")).hexdigest()
         description, schema, annotations = (_kept(part) for part in parts)
-        hints, repeatable = _hints(tool.annotations), is_repeatable(tool.annotations)
-        return cls(digest, description, schema, annotations, hints, repeatable)
+        hints, may = _hints(tool.annotations), may_repeat(tool.annotations)
+        return cls(digest, description, schema, annotations, hints, may)
 
     def changes(self, now: ListedTool) -> str:
         """The differences as text, each with its old and new value."""
@@ -148,10 +148,10 @@ class PinnedTools:
             return "", ()
         return one_line(tool.description, SHOWN), tool.hints
 
-    def is_repeatable(self, to: Collection[str], tool: str) -> bool:
+    def may_repeat(self, to: Collection[str], tool: str) -> bool:
         """Whether all targets list the tool as one that only reads, or is idempotent. Spec: R35."""
         known = [self._now((who, tool)) for who in set(to)] if tool else []
-        return bool(known) and all(tool is not None and tool.repeatable for tool in known)
+        return bool(known) and all(tool is not None and tool.may_repeat for tool in known)
 
     def read_only_tools(self, participant: str) -> list[str]:
         """The names of the tools that the participant lists as read-only, sorted."""

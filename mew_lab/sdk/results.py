@@ -7,7 +7,7 @@ from typing import Any
 
 from mew_lab.errors import OutcomeUnknown, ProtocolError, ToolFailed
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, unknown_outcome
+from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 
@@ -95,7 +95,10 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         if unknown:
             wrong = f"its answer {unknown}" if unknown == answer_fault(payload) or not stated else ""
             said = "; ".join(filter(None, (wrong, stated))).rstrip(".")
-            raise OutcomeUnknown(f"{what}: {said}. {SENT_UNKNOWN}", waiting_for=what, data=fields.get("data"))
+            # A refused repeat was not executed: what is unknown is the outcome of the first call.
+            if not first_unknown(payload):
+                said = f"{said}. {SENT_UNKNOWN}"
+            raise OutcomeUnknown(f"{what}: {said}", waiting_for=what, data=fields.get("data"))
         number = f" ({code})" if code is not None else ""
         reason = stated + number if stated else number.strip()
         raise ToolFailed(f"{what} failed: {reason}", code=code, data=fields.get("data"))

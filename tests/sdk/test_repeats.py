@@ -74,6 +74,7 @@ async def test_a_repeat_by_own_right_is_refused_with_the_name_of_the_first_call(
         ) as caught:
             await caller.call("bank/pay", {"amount": 7.0})
         assert caught.value.data == {"code": "outcome_unknown", "request": first.id}
+        assert "It was sent" not in str(caught.value)
     assert bank.tools.paid == [7]
     await lose(eve, amount=8)
     assert bank.tools.paid == [7, 8]

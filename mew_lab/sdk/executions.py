@@ -399,7 +399,7 @@ class Executions:
             fulfilled.append((proposal.proposer, proposal.id))
         held = {proposal.id for proposal in known}
         for id in ids:
-            if id in held or _is_context(id, request):
+            if id in held:
                 continue
             unseen = self._judge_unseen(request, payload, id)
             if unseen is None:
@@ -456,7 +456,7 @@ class Executions:
                 return False
             self._refuse(request, payload, by=written.by, first=written.request, unknown=not written.answered)
             return None
-        if id in self._seen:
+        if id in self._seen or _is_context(id, request):
             return False
         if self._usable() is None:
             me, of = one_line(self._name(), 80), one_line(id, 80)

@@ -417,7 +417,9 @@ async def test_an_executor_that_starts_again_knows_what_it_has_executed(
     await until(lambda: lasting.file.read_text().count('"answered":true') == 2)
     assert lasting.file.stat().st_mode & 0o777 == 0o600
     await lasting.start()
-    late = [await ben.send_accepted(request([one.id])) for one in (call, failing, hung)]
+    late = [
+        await ben.send_accepted(request([one.id], context=f"{one.id}/1")) for one in (call, failing, hung)
+    ]
     await until(lambda: late[-1].id in answers(room))
     by = {"code": "already_fulfilled", "by": "ada"}
     assert [answers(room)[one.id] for one in late] == [

@@ -80,7 +80,7 @@ def history(session: Session) -> Listing:
             "approved" if card.decision == "fulfilled" else card.decision,
             card.by,
             "" if card.on_screen is None else f"{card.on_screen:.1f} s",
-            card.outcome,
+            card.told,
         )
         for card in decided
     ]

@@ -92,6 +92,8 @@ def test_every_reader_says_that_the_outcome_of_a_lost_payment_is_unknown(bank: B
     card = bank.until(lambda: (card := bank.card(pending.id)).state == "unknown" and card)
     assert not card.failed and card.decision == "fulfilled"
     assert "not known whether it took effect" in outcome_line(card)
+    assert lab.history()[0][-1].startswith("not known whether it took effect: ")
+    assert "not known whether it took effect: " in str(lab.proposals(all=True))
     assert card_data(card)["state"] == "unknown"
     assert "unknown" in str(lab.log.requests()["state"].tolist())
     path = tmp_path / "session.html"

@@ -177,6 +177,13 @@ class Card:
         return "fulfilled" if self.state in ("done", "unknown", "resolved") else self.state
 
     @property
+    def told(self) -> str:
+        """The outcome, and before it that nobody knows whether the call took effect, where that is so (R35)."""
+        return (
+            f"not known whether it took effect: {self.outcome}" if self.state == "unknown" else self.outcome
+        )
+
+    @property
     def details(self) -> tuple[tuple[str, str], ...]:
         """The rows that the title does not show: arguments and other members of the request."""
         return tuple(row for row in self.arguments if not is_routine(*row))

@@ -122,7 +122,7 @@ class ListedProposal(tuple[Any, ...]):
         card = self._card
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
-            outcome = f": {one_line(card.outcome, 200)}" if card.outcome else ""
+            outcome = f": {one_line(card.told, 200)}" if card.outcome else ""
             decision = "approved" if card.decision == "fulfilled" else card.decision
             return [f"{card.request}: {decision}{by}{outcome}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and record:

@@ -73,9 +73,7 @@ def decision_words(card: Card, *, me: str = "") -> str:
 
 def result_words(card: Card) -> str:
     """What became of a decided card: the result of the call, its failure, or the reason of a rejection."""
-    outcome = one_line(card.outcome, 200)
-    if card.state == "unknown":
-        return f"not known whether it took effect: {outcome}"
+    outcome = one_line(card.told, 240)
     return f"tool failed: {outcome}" if card.failed else outcome
 
 

@@ -67,9 +67,8 @@ def pair_of(change: Change) -> Pair | None:
             return None
     else:
         strip, how = "request", "answered"
-        if (
-            change.what != "answered" or call.state != "answered"
-        ):  # its refusal waits for another answer (R32)
+        # A refusal waits for the answer of another request (R32).
+        if change.what != "answered" or call.state != "answered":
             return None
     began = call.entry
     seconds = max(0.0, entry.t - began.t)

@@ -193,7 +193,7 @@ class NoReply(MewError, TimeoutError):
 
 
 class StillRunning(NoReply):
-    """The caller's `timeout` ended its wait for a call; the call goes on, and its answer is recorded. Spec: R35."""
+    """The caller ended its wait, or its `timeout` did; the call goes on, and its answer is recorded. Spec: R35."""
 
 
 class OutcomeUnknown(NoReply):

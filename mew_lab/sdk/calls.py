@@ -82,7 +82,7 @@ class Call:
             ToolFailed: the tool answered with an error.
             Refused: the gateway did not accept it.
             NoReply: no answer came in time, or all addressees left.
-            StillRunning: its own `timeout` is over, and the call goes on.
+            StillRunning: its own `timeout` is over, or the wait was ended, and the call goes on.
             OutcomeUnknown: it was sent, and whether it took effect is not known.
             ConnectionLost: the connection ended while it waited.
         """

@@ -468,7 +468,8 @@ class CallWait(Wait):
             f"Stopped waiting for {self.what} after {self.age:.3g} s ({one_line(reason, MAX_REASON)}). "
             f"{what}, so it may have been executed"
         )
-        self._end_unheard(message, by=self._client.id)
+        running = StillRunning(message, after_s=self.age, waiting_for=self.what)
+        self.fail(running, state="running", by=self._client.id)
 
 
 class RequestWait(CallWait):

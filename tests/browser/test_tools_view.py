@@ -269,7 +269,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     ended(book, 1, 4, "running")
     before = sent(book, 2)
     book.click(one.get_by_role("button", name="Cancel call", exact=True))
-    ended(book, 1, 4, "failed after")
+    ended(book, 1, 4, "sent, and still without an answer")
     why = one.locator(".mew-error-text").inner_text()
     assert why.startswith("Stopped waiting for archive/find") and "may have been executed" in why
     assert one.get_by_role("button", name="Cancel call", exact=True).count() == 0
@@ -481,12 +481,12 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
     book.page.until(lambda: bar.count() and bar.get_attribute("aria-valuenow") == "75", "the progress")
     assert row.locator(".mew-progress-text").inner_text() == "3 of 4 (75 %) · reading"
     book.click(one.get_by_role("button", name="Cancel call 1"))
-    ended(book, 1, 1, "failed after")
+    ended(book, 1, 1, "sent, and still without an answer")
     assert not bar.is_visible()
     book.click(one.get_by_role("button", name="Run call 1 again"))
     ended(book, 1, 2, "running")
     book.click(one.get_by_role("button", name="Cancel call 2"))
-    ended(book, 1, 2, "failed after")
+    ended(book, 1, 2, "sent, and still without an answer")
     once = ['human mcp/request files {"folder": "notes"}', "human mcp/request files null"]
     assert sent(book, 2) == once * 2
 

@@ -355,14 +355,29 @@ async def test_an_approval_that_crosses_a_withdraw_is_answered_and_not_executed(
     assert executed == ["main", "third"]
 
 
+@pytest.mark.ruling("R35")
+async def test_a_withdraw_after_the_approval_ends_the_wait_and_is_no_failure(
+    git: MEWParticipant, human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    call = bot.call("git/never")
+    await until(lambda: human.proposals.get(call.id))
+    await human.approve(call.id)
+    await until(lambda: call.state == "fulfilled")
+    await call.withdraw()
+    with pytest.raises(StillRunning, match=r"human approved it, so it may have been executed"):
+        await call
+    assert call.state == "running"
+
+
 async def test_withdrawing_a_request_says_that_it_may_have_run(
     git: MEWParticipant, human: MEWParticipant
 ) -> None:
     call = human.call("git/never")
     await until(lambda: len(git.request_server) == 1)
     await call.withdraw()
-    with pytest.raises(NoReply, match=r"Stopped waiting for git/never .* so it may have been executed"):
+    with pytest.raises(StillRunning, match=r"Stopped waiting for git/never .* so it may have been executed"):
         await call
+    assert call.state == "running"
     await until(lambda: len(git.request_server) == 0)
 
 

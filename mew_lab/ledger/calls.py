@@ -602,7 +602,7 @@ class CallLedger:
         elif known is not None or self._holds_all or entry.sender == self.me or self.me in entry.to:
             if known is not None:
                 self._drop_request(known)
-            waits = not method_of(entry.payload).startswith("notifications/")
+            waits = _is_answered(entry)
             if ended is not None and waits:
                 how = "withdrawn" if ended.state == "withdrawn" else "already approved"
                 request = Request(entry, state="refused", late=f"{how} by {ended.by}")
@@ -625,7 +625,8 @@ class CallLedger:
             room -= len(proposal.entry.raw) + len(entry.raw)
             difference = _compare(proposal, entry) if room >= 0 else None
             self._fulfilments.setdefault(entry.id, []).append(proposal.id)
-            self._await(entry)
+            if _is_answered(entry):
+                self._await(entry)
             fulfilled = proposal._replace(
                 state="fulfilled",
                 request=entry,
@@ -712,8 +713,9 @@ class CallLedger:
     def _lose(self, request_id: str, entry: Entry) -> Iterator[Change]:
         """Records that nothing tells the outcome of a request that went out."""
         for call in self._calls_of(request_id):
-            if call.state in ("waiting", "fulfilled"):
-                self._stop_awaiting(call.entry if isinstance(call, Request) else call.request)
+            request = call.entry if isinstance(call, Request) else call.request
+            if call.state in ("waiting", "fulfilled") and request is not None and _is_answered(request):
+                self._stop_awaiting(request)
                 yield self._keep("unknown", call._replace(state="unknown"), entry)
 
     def _calls_of(self, request_id: str) -> Iterator[Request | Proposal]:
@@ -905,6 +907,11 @@ def is_late_refusal(response: Entry) -> bool:
     error = response.payload.get("error")
     data = error.get("data") if isinstance(error, dict) else None
     return isinstance(data, dict) and data.get("code") in (ALREADY_FULFILLED, WITHDRAWN)
+
+
+def _is_answered(request: Entry) -> bool:
+    """Whether a request has an answer: a notification has none."""
+    return not method_of(request.payload).startswith("notifications/")
 
 
 def _too_late(proposal: Proposal) -> str:

@@ -161,7 +161,12 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
     for message in delivered:
         if message["kind"] == "leave":
             for call in (*requests.values(), *proposals.values()):
-                if call.state in ("waiting", "fulfilled") and set(call.asked) == {message["from"]}:
+                notifies = call.message["payload"]["method"].startswith("notifications/")  # nothing waits
+                if (
+                    call.state in ("waiting", "fulfilled")
+                    and set(call.asked) == {message["from"]}
+                    and not notifies
+                ):
                     call.state = "unknown"
             continue
         if not well_formed(message):

@@ -110,7 +110,7 @@ WITH_LAB: list[tuple[str, str]] = [
     ("lab.send('chta', {'text': 'hi'})", "there is no kind 'chta' (did you mean 'chat'?)"),
     ("lab.approve(p)", "Not approved yet: this is what would be sent."),
     ("lab.approve(lab.call('notebook/git_log', repo_path='.'))", "nothing waits for a decision"),
-    ("lab.approve(7)", "Cannot approve a int: it does not carry what was shown"),
+    ("lab.approve(7)", "Cannot approve 7: no mcp/proposal has this number here; lab.proposals() lists"),
     ("print(lab.proposals()[0].id == p.id)", "True"),
     ("lab.proposals()[1]", "There is no row 1: demo: proposals has 1 row"),
     ("print(lab.who()[0].participant, lab.who()[0].connected_as)", "human (you)"),
@@ -126,7 +126,7 @@ WITH_LAB: list[tuple[str, str]] = [
     ("lab.feed", "the part of that name is lab.view.feed"),
     ("lab.view.feeed", "lab.view has no 'feeed' (did you mean 'feed'?)"),
     ("print(lab.log[0]['kind'], lab.log[-1]['kind'])", "system/welcome"),
-    ("lab.log[100_000]", "there is no message 100000: this log has"),
+    ("lab.log[100_000]", "There is no log[100000]: this log has"),
     ("from mew_lab.log import charts\ncharts.talk(lab.log.df)", "a chart draws a Log, such as lab.log"),
 ]
 AFTER_DOWN = ["lab.who()", "lab.tools()", "lab.chat('hi')", "lab.call('notebook/git_log')", "lab.join_line()"]

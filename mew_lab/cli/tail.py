@@ -96,15 +96,15 @@ def journal_lines(
     start: float | None = None
     read = 0
     predicate = compile_predicate(tree if tree is not None else Conjunction(()))
-    log = None if follow else open_log(path, index=False)
-    sign = log.sign if log is not None else "#"
     rows = LiveRows(lambda: ("", 0))
 
     def records() -> Iterable[Record]:
-        return opened_plain(path) if log is None else log.records
+        return opened_plain(path) if follow else log.records
 
     while True:
         size = path.stat().st_size if follow else 0
+        # Opened each time: an empty file does not tell yet whose log it becomes.
+        log = open_log(path, index=False)
         shown, read = read, 0
         facts = collect_facts(records, tree) if tree is not None and needs_facts(tree) else {}
         for record in records():
@@ -119,8 +119,12 @@ def journal_lines(
             if tree is not None and not predicate(entry, facts.get(read, NO_FACTS)):
                 continue
             (row,) = rows.since(number - 1, 1)
-            yield visible_json(record.raw) if exact else row_line(row, start=start, colour=colour, sign=sign)
-        if log is not None:
+            yield (
+                visible_json(record.raw)
+                if exact
+                else row_line(row, start=start, colour=colour, sign=log.sign)
+            )
+        if not follow:
             for fault in log.faults or (() if read else ("the log holds no record",)):
                 shell.warn(f"mew-lab tail: {fault}")
             return

@@ -135,5 +135,4 @@ class Console:
 
     def _line(self, row: Row) -> str:
         self._start = row.t if self._start is None else self._start
-        sign = "~" if self._rows.own_numbers else "#"
-        return row_line(row, start=self._start, colour=self._colour, sign=sign)
+        return row_line(row, start=self._start, colour=self._colour, sign=self._rows.sign)

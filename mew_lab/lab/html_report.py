@@ -31,7 +31,7 @@ from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.log.chains import Chains
 from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.drawing import lasted
-from mew_lab.log.entries import entry_of
+from mew_lab.log.entries import entry_of, number_after
 from mew_lab.log.log import Log
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.bounded import BoundedDict
@@ -181,8 +181,8 @@ class _Session:
         number = 0
         for record in log.records:
             if record.raw is not None:
-                number += 1
-                self._take(entry_of(record, number))
+                number = number_after(record, number)
+                self._take(entry_of(record, number, sign=log.sign))
             elif record.event == REPORTED:
                 resolve_reported(self.ledger.calls, record)
 

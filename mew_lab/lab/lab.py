@@ -125,8 +125,7 @@ class Lab(metaclass=_NamesOnly):
         self.faults: list[str] = []
         self.fault_count = 0
         self.log = Log.live(space=space, vantage=vantage)
-        own = vantage == "participant"
-        self.rows = LiveRows(lambda: (self.space, self._members()), own_numbers=own)
+        self.rows = LiveRows(lambda: (self.space, self._members()), sign=self.log.sign)
         self.following = EntryFeed(self.log)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)

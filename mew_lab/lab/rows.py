@@ -111,11 +111,11 @@ def is_plumbing(
 
 
 class Rows(Protocol):
-    """The source of the feed's rows, whose `seq` rises from row to row; `own_numbers` is as in `LiveRows`."""
+    """The source of the feed's rows, whose `seq` rises from row to row."""
 
     @property
-    def own_numbers(self) -> bool:
-        """Whether the numbers are places in this log alone, because no journal has others (R37)."""
+    def sign(self) -> str:
+        """What stands before a number; see `Log.sign`."""
 
     @property
     def last_seq(self) -> int:
@@ -154,19 +154,19 @@ class LiveRows:
     """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
 
     Args:
-        own_numbers: Whether the numbers of the records are places in this log alone, because no journal has others.
+        sign: What stands before a number; see `Log.sign`.
     """
 
     def __init__(
         self,
         title: Callable[[], tuple[str, int]],
         *,
-        own_numbers: bool = False,
+        sign: str = "#",
         capacity: int = CAPACITY,
         max_characters: int = MAX_CHARACTERS,
     ) -> None:
         self._title = title
-        self.own_numbers = own_numbers
+        self.sign = sign
         self._capacity = capacity
         self._characters, self._most = 0, max_characters
         # How many records were dropped, and the number of the last of them; the others, and their numbers.

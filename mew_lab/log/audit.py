@@ -72,13 +72,14 @@ class GrantOrigin(NamedTuple):
     recipient: str = ""
     sent_by: AuditedRight | None = None
     rests_on: tuple[AuditedRight, ...] | None = None
+    sign: str = "#"
 
     def __str__(self) -> str:
         if self.record is None or self.sent_by is None:
             return f"grant {quote(self.id)}: it is not in this journal"
         text = (
             f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient or NOT_RECORDED}, "
-            f"#{self.record.seq}, sent by {self.sent_by}; "
+            f"{self.sign}{self.record.seq}, sent by {self.sent_by}; "
         )
         if self.rests_on is None:
             return text + "the permissions of its giver are not known"
@@ -94,6 +95,7 @@ class Audit(NamedTuple):
     `right`, each once, the nearest first. `cause` is the record of the event to which a message of the gateway
     responds. `others` are the places of further messages with the same id. `doubt` is the reason why the journal does
     not replay; empty where it does. `freed` are the records of names in it that changed their owner, earlier or later.
+    `sign` stands before each number, as in `Log.sign`.
     """
 
     record: Record
@@ -103,15 +105,16 @@ class Audit(NamedTuple):
     others: tuple[int, ...] = ()
     doubt: str = ""
     freed: tuple[Record, ...] = ()
+    sign: str = "#"
 
     def __str__(self) -> str:
         record = self.record
         lines = [
-            f"{_title(record)}, #{record.seq}, {record.now:%Y-%m-%d %H:%M:%S.%f}Z",
+            f"{_title(record)}, {self.sign}{record.seq}, {record.now:%Y-%m-%d %H:%M:%S.%f}Z",
             _sender(record),
         ]
         if self.cause is not None:
-            lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, #{self.cause.seq}"]
+            lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, {self.sign}{self.cause.seq}"]
         elif record.verdict == "refused":
             known = outline(record)
             lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
@@ -123,8 +126,8 @@ class Audit(NamedTuple):
             lines.append(f"accepted, because {record.participant} held {self.right}")
         lines += map(str, self.grants)
         if self.others:
-            lines.append(f"the same id is in {', '.join(f'#{seq}' for seq in self.others)}")
-        lines += (_describe_freed(note, record) for note in self.freed)
+            lines.append(f"the same id is in {', '.join(f'{self.sign}{seq}' for seq in self.others)}")
+        lines += (_describe_freed(note, record, self.sign) for note in self.freed)
         if self.doubt:
             lines.append(self.doubt)
         return "\n  ".join(lines)
@@ -175,7 +178,7 @@ class RecordMatches:
         """The places of the messages with that id."""
         return tuple(record.seq for record, _ in self._by_id)
 
-    def choose(self) -> tuple[Record, Record | None]:
+    def choose(self, sign: str = "#") -> tuple[Record, Record | None]:
         """The last accepted one, else the last; with the event that caused it.
 
         Raises:
@@ -184,8 +187,12 @@ class RecordMatches:
         found = self._by_id or self._placed
         if found:
             return ([pair for pair in found if pair[0].verdict != "refused"] or found)[-1]
+        if isinstance(self.which, int):
+            raise JournalError(
+                f"this log holds no record {sign}{self.which}; mew-lab tail lists its messages"
+            )
         raise JournalError(
-            f"this journal holds no message with the id {quote(self.which)}; mew-lab tail --json lists its messages"
+            f"this log holds no message with the id {quote(self.which)}; mew-lab tail --json lists its messages"
             + (
                 f". Of {self.unknown} refused ones only the beginning is kept, so their ids are not known"
                 if self.unknown
@@ -215,23 +222,23 @@ def audit(records: Iterable[Record], which: str | int) -> Audit:
     return audit_match(matches, history)
 
 
-def audit_match(matches: RecordMatches, history: StateHistory) -> Audit:
-    """The report on the record that the matches mean, with the states of its space.
+def audit_match(matches: RecordMatches, history: StateHistory, sign: str = "#") -> Audit:
+    """The report on the record that the matches mean, with the states of its space; `sign` is as in `Log.sign`.
 
     Raises:
         JournalError: when there is none.
     """
-    record, cause = matches.choose()
+    record, cause = matches.choose(sign)
     accepted = record.verdict == "accepted" and record.raw is not None and record.detail != OWN_MESSAGE
     right = AuditedRight.of(record) if accepted else None
     places = list(matches.others)
     if record.seq in places:
         places.remove(record.seq)
-    grants = _trace_origins(right, history) if right else ()
+    grants = tuple(one._replace(sign=sign) for one in _trace_origins(right, history)) if right else ()
     names = _names_in(record)
     changed = tuple(note for note in history.freed if note.detail.casefold() in names)
     doubt = f"the capabilities of granters are not known: {history.fault}" if history.fault and grants else ""
-    return Audit(record, right, grants, cause, tuple(places), doubt, changed)
+    return Audit(record, right, grants, cause, tuple(places), doubt, changed, sign)
 
 
 def _names_in(record: Record) -> set[str]:
@@ -245,12 +252,12 @@ def _names_in(record: Record) -> set[str]:
     return {name.casefold() for name in names if isinstance(name, str) and name}
 
 
-def _describe_freed(freed: Record, record: Record) -> str:
+def _describe_freed(freed: Record, record: Record, sign: str) -> str:
     """The sentence on a name that changed its owner: its owner before and since."""
     name = quote(freed.detail)[1:-1]
     when = "after" if freed.seq > record.seq else "before"
     return (
-        f"the name {name} changed its owner {when} this record: up to #{freed.seq} it was a runtime id of "
+        f"the name {name} changed its owner {when} this record: up to {sign}{freed.seq} it was a runtime id of "
         f"{quote(freed.participant)[1:-1]}, since then it is the participant {name}"
     )
 

@@ -154,8 +154,10 @@ class Chains:
         """
         start = self.find(which)
         if start is None:
-            first = self._order[0] if self._order else 0
-            raise no_such(which, f"{len(self._held)} held, from #{first} on" if self._held else "none held")
+            first = next(iter(self._held.values()), None)
+            if first is None:
+                raise no_such(which, "none held")
+            raise no_such(which, f"{len(self._held)} held, from {first.name} on", first.sign)
         seen, queue = {start.seq: start}, deque([start])
         while queue:
             for near in self._near(queue.popleft()):
@@ -192,12 +194,12 @@ def number_in(which: str) -> int | None:
     return int(which[:18]) if which.isascii() and which.isdigit() else None
 
 
-def no_such(which: str | int, held: str) -> JournalError:
-    """The error for a message that is not found; `held` says which ones are."""
-    named = f"#{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
+def no_such(which: str | int, held: str, sign: str = "#") -> JournalError:
+    """The error for a message that is not found; `held` says which ones are, and `sign` is as in `Log.sign`."""
+    named = f"{sign}{which}" if isinstance(which, int) else f"“{one_line(which, 60)}”"
     return JournalError(
         f"Cannot show the exchange of {named}: no such message; {held}. "
-        "Give the id of one, or its number, such as #13."
+        f"Give the id of one, or its number, such as {sign}13."
     )
 
 

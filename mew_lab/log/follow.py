@@ -169,9 +169,10 @@ class IndexedExchanges:
         found = links.find(which)
         if not len(found):
             count = len(links.places)
-            raise no_such(
-                which, f"{count} in the log, from #{links.numbers[0]} on" if count else "the log is empty"
+            held = (
+                f"{count} in the log, from {self._sign}{links.numbers[0]} on" if count else "the log is empty"
             )
+            raise no_such(which, held, self._sign)
         places = links.group_of(found, most=self._most)
         key = places.tobytes()
         if self._read is None or self._read[0] != key:

@@ -280,7 +280,7 @@ class PeerLogFollower:
                 if deadline is not None and time.monotonic() > deadline:
                     self._keep_latest()
                     self._fault(
-                        f"the log files of the peers end with record {self._position.seq} of {path}: there was no time "
+                        f"the log files of the peers end with #{self._position.seq} of {path}: there was no time "
                         f"for more{HELP}"
                     )
                     return False

@@ -254,7 +254,9 @@ class _ChainVerifier:
 
     def _find_rewritten(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of an unbroken chain that lacks a kept head."""
-        awaited = f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind record {head.seq},"
+        awaited = (
+            f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind #{head.seq},"
+        )
         behind = self._last.seq if self._last else 0
         if head.seq > self._seq:
             why = f"{awaited} is not reached; the end of the journal is missing"

@@ -116,7 +116,7 @@ def keep_pruned(path: Path, file: Path | None, head: KeptHead) -> Path | None:
     except OSError as fault:
         raise JournalError(
             f"The journal was pruned, but its head could not be kept in {kept} ({fault.strerror or fault}), so nothing "
-            f"vouches for the snapshot. It is {head.chain}, behind record {head.seq}.",
+            f"vouches for the snapshot. It is {head.chain}, behind #{head.seq}.",
             path=str(kept),
         ) from None
     return kept

@@ -29,7 +29,7 @@ from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
-from mew_lab.log.numbering import name_of
+from mew_lab.log.numbering import name_of, numbered
 from mew_lab.log.reading import first_record, is_journal, is_of_peers
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
@@ -158,6 +158,7 @@ class Log:
         self._indexed = 0  # records of a log without a journal that are in the index
         self._views: Any = None  # made at first use
         self._first_seq: int | None = None
+        self._sign: str | None = None
         self._finder: ExchangeFinder | None = None
         self._indexed_exchanges: IndexedExchanges | None = None
         self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
@@ -229,9 +230,11 @@ class Log:
     @property
     def sign(self) -> str:
         """`#` where a number is that of a record in a journal, `~` where it is a place in this log alone (R37)."""
-        if self._source is None:
-            return "~" if self.vantage == "participant" else "#"
-        return "~" if not self.is_live and any(map(is_of_peers, self._source.paths)) else "#"
+        if self._sign is None:
+            paths = () if self.is_live or self._source is None else self._source.paths
+            own = self.vantage == "participant" or any(map(is_of_peers, paths))
+            self._sign = "~" if own else "#"
+        return self._sign
 
     @property
     def held(self) -> list[Record]:
@@ -496,7 +499,7 @@ class Log:
         at_least(severity)
         whole = self._indexed_diagnosis()
         if whole is None:
-            whole = diagnose(self.records, lambda: self.faults)
+            whole = diagnose(self.records, lambda: self.faults, sign=self.sign)
         return whole.at_least(severity)
 
     def _indexed_diagnosis(self) -> Diagnosis | None:
@@ -511,7 +514,7 @@ class Log:
         if self._faults is None:
             self._count_indexed(index)
         rows = index.query("SELECT number, finding FROM diagnosis ORDER BY number")
-        return Diagnosis.of_rows(rows, self.faults)
+        return Diagnosis.of_rows(rows, self.faults, sign=self.sign)
 
     # --- end of the diagnosis ---
 
@@ -537,7 +540,9 @@ class Log:
         """
         from mew_lab.log.filter.filtered import FilteredLog
 
-        return FilteredLog(text, lambda: self.records, last=self._last_time, index=self._index_for)
+        return FilteredLog(
+            text, lambda: self.records, last=self._last_time, index=self._index_for, sign=self.sign
+        )
 
     def _last_time(self) -> datetime | None:
         """The time of the last record of a log of files; None for a live log."""
@@ -644,10 +649,8 @@ class Log:
         from mew_lab.log.copying import MessageSelection
 
         wanted = frozenset(map(name_of, ids))
-        entries = MessageSelection(self.records).entries
-        return MessageSelection(
-            one.record for one in entries if not ids or one.id in wanted or one.seq in wanted
-        )
+        entries = numbered(self.records, sign=self.sign)
+        return MessageSelection.of(one for one in entries if not ids or one.id in wanted or one.seq in wanted)
 
     # --- end of what goes out ---
 
@@ -664,7 +667,7 @@ class Log:
         from mew_lab.log.audit import audit_match
 
         moments = self._states()
-        return self._find(id, lambda which: audit_match(moments.find(which), moments.history()))
+        return self._find(id, lambda which: audit_match(moments.find(which), moments.history(), self.sign))
 
     def at(self, seq: int | str) -> Moment:
         """The state of the space behind a record: members, rights, grants, proposals, streams, pauses.
@@ -802,7 +805,7 @@ class Log:
             last = deque(self, maxlen=-at)
             found = [last[0]] if len(last) == -at else []
         if not found:
-            raise NoSuchRow(f"there is no message {at}: this log has {count_of(len(self), 'message')}")
+            raise NoSuchRow(f"There is no log[{at}]: this log has {count_of(len(self), 'message')}")
         return found[0]
 
     def __repr__(self) -> str:

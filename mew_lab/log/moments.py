@@ -100,7 +100,7 @@ class Moments:
             JournalError: when there is no such record, or the log cannot be replayed.
         """
         if isinstance(seq, bool) or not isinstance(seq, int):
-            raise JournalError(f"a record is named by its seq, a whole number, not by {seq!r:.40}")
+            raise JournalError(f"A record is named by its number, such as '#13', not by {seq!r:.40}.")
         history = self.history()
         space = history.restore(seq)
         begun = history.snapshot if seq == history.first else None

@@ -81,7 +81,7 @@ class CheckedRequest(NamedTuple):
     """A request of a log that refers to something, and what was found about it.
 
     `proposal` is the proposal, or the unknown message, that it names. `receipt` is its receipt where it is consented or
-    reported; otherwise `why` is the reason why none covers it.
+    reported; otherwise `why` is the reason why none covers it. `sign` stands before its number, as in `Log.sign`.
     """
 
     seq: int
@@ -90,9 +90,11 @@ class CheckedRequest(NamedTuple):
     proposal: str
     receipt: ConsentReceipt | None = None
     why: str = ""
+    sign: str = "#"
 
     def __str__(self) -> str:
-        text = f"record {self.seq}: request {quote(self.id)} of {one_line(self.sender, 60)} for {quote(self.proposal)}"
+        sender = one_line(self.sender, 60)
+        text = f"{self.sign}{self.seq}: request {quote(self.id)} of {sender} for {quote(self.proposal)}"
         reported = ", as it reported" if self.receipt and self.receipt.reported else ""
         why = f"decided by {self.receipt.decider}{reported}" if self.receipt else self.why
         return f"{text}: {why}" if why else text
@@ -191,7 +193,7 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
 
 
 def check_consents(
-    records: Iterable[Record], *, complete: bool = True, limit: int = MAX_PROPOSALS
+    records: Iterable[Record], *, complete: bool = True, limit: int = MAX_PROPOSALS, sign: str = "#"
 ) -> Consents:
     """Checks the receipts of all requests of a log, in the order of its records.
 
@@ -199,16 +201,17 @@ def check_consents(
         complete: Whether the log holds every message of its space from its first record on. That a journal was pruned,
             is a branch, or begins later, is read from its records.
         limit: How many proposals are held at a time. A request for an earlier one is `without`.
+        sign: What stands before a number; see `Log.sign`.
     """
-    check = _ConsentCheck(complete=complete, limit=limit)
+    check = _ConsentCheck(complete=complete, limit=limit, sign=sign)
     for record in records:
         check.take(record)
     return check.end()
 
 
 class _ConsentCheck:
-    def __init__(self, *, complete: bool, limit: int) -> None:
-        self._may_be_complete, self._limit = complete, limit
+    def __init__(self, *, complete: bool, limit: int, sign: str) -> None:
+        self._may_be_complete, self._limit, self._sign = complete, limit, sign
         self._own_right: Counter[str] = Counter()
         self._consented: list[CheckedRequest] = []
         self._other_calls: list[CheckedRequest] = []
@@ -301,6 +304,11 @@ class _ConsentCheck:
         if receipt.note.decision == "approve":
             self._unsent[receipt.record.participant, receipt.note.request] = receipt
 
+    def _checked(
+        self, entry: RecordedEntry, proposal: str, receipt: ConsentReceipt | None = None, *, why: str = ""
+    ) -> CheckedRequest:
+        return CheckedRequest(entry.record.seq, entry.id, _sender(entry), proposal, receipt, why, self._sign)
+
     def _take_request(self, entry: RecordedEntry) -> None:
         sender = _sender(entry)
         foreign = [
@@ -314,7 +322,7 @@ class _ConsentCheck:
                 if id not in self._proposers and (bare or id not in self._seen)
             ]
             if strange and not self._complete:
-                self._unknown.append(CheckedRequest(entry.record.seq, entry.id, sender, strange[0]))
+                self._unknown.append(self._checked(entry, strange[0]))
             else:
                 self._count_own_right(entry.record, sender)
             return
@@ -323,7 +331,7 @@ class _ConsentCheck:
         for id, proposal in held.items():
             why = "" if proposal is None else other_call(proposal, entry, addressees)
             if why:
-                self._other_calls.append(CheckedRequest(entry.record.seq, entry.id, sender, id, why=why))
+                self._other_calls.append(self._checked(entry, id, why=why))
                 return
         covering: dict[str, ConsentReceipt] = {}
         for id, proposal in held.items():
@@ -331,7 +339,7 @@ class _ConsentCheck:
                 _Misfit(FORGOTTEN, missing=True) if proposal is None else self._find_receipt(entry, proposal)
             )
             if isinstance(found, _Misfit):
-                checked = CheckedRequest(entry.record.seq, entry.id, sender, id, why=found.why)
+                checked = self._checked(entry, id, why=found.why)
                 if found.missing:
                     self._note_missing(entry, checked, held, expected=found.expected)
                 else:
@@ -341,9 +349,7 @@ class _ConsentCheck:
         for id, receipt in covering.items():
             self._receipts[id].remove(receipt)
             self._used.setdefault(id, {})[entry.id] = sender
-        self._consented.append(
-            CheckedRequest(entry.record.seq, entry.id, sender, foreign[0], covering[foreign[0]])
-        )
+        self._consented.append(self._checked(entry, foreign[0], covering[foreign[0]]))
 
     def _count_own_right(self, record: Record, sender: str) -> None:
         self._own_right[sender] += 1

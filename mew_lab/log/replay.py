@@ -295,7 +295,7 @@ class Player:
             return
         if made is not None and self._on_trust and _is_same_refusal(journaled, made):
             return
-        where = f"record {journaled.seq} of {self._name}"
+        where = f"#{journaled.seq} of {self._name}"
         if made is None:
             difference = f"{where} ({_describe(journaled)}) is nothing that a fresh space would record"
         else:
@@ -307,7 +307,7 @@ class Player:
         raise ReplayMismatch(difference, index=journaled.seq, expected=journaled, actual=made)
 
     def _impossible(self, record: Record, why: str) -> JournalError:
-        return JournalError(f"{self._name} cannot be replayed at record {record.seq}: {why}", path=self._name)
+        return JournalError(f"{self._name} cannot be replayed at #{record.seq}: {why}", path=self._name)
 
 
 def _is_same_refusal(journaled: Record, made: Record) -> bool:

@@ -253,18 +253,18 @@ class StateHistory:
         """
         if self._fault is not None and seq >= self._fault_at:
             raise JournalError(
-                f"the state of the space at record {seq} is not known, because {self._fault}", path=self._name
+                f"the state of the space at #{seq} is not known, because {self._fault}", path=self._name
             )
         if self._replay.sessions > 1:
             raise JournalError(
-                f"{self._name} holds {self._replay.sessions} spaces or runs of one, so record {seq} is not one record; "
+                f"{self._name} holds {self._replay.sessions} spaces or runs of one, so #{seq} is not one record; "
                 "open the journal of one run",
                 path=self._name,
             )
         if not self._first <= seq <= self._last or not self._snapshots:
-            deleted = f", and it begins with a snapshot behind record {self._first}" if self._first else ""
-            last = f"its last one is {self._last}" if self._last >= 0 else "it holds none"
-            raise JournalError(f"{self._name} has no record {seq}: {last}{deleted}", path=self._name)
+            deleted = f", and it begins with a snapshot behind #{self._first}" if self._first else ""
+            last = f"its last one is #{self._last}" if self._last >= 0 else "it holds none"
+            raise JournalError(f"{self._name} has no record #{seq}: {last}{deleted}", path=self._name)
         count = bisect_right(self._seqs, seq)
         start = next(known for known in reversed(self._snapshots) if known.steps <= count)
         space = reopen(start.opened)

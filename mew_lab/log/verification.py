@@ -34,6 +34,8 @@ class VerifiedLog(Protocol):
     vantage: str
 
     @property
+    def sign(self) -> str: ...
+    @property
     def source(self) -> JournalSource | None: ...
     @property
     def records(self) -> Iterable[Record]: ...
@@ -91,7 +93,7 @@ class Verification(NamedTuple):
             lines.append("what follows rests on a journal that was changed")
         if len(flaws) == len(self.integrity) == 1:
             behind = sum(one.seq > flaws[0].after for one in self.consents.consented)
-            lines[-1] += f", and nothing vouches for it behind record {flaws[0].after}"
+            lines[-1] += f", and nothing vouches for it behind #{flaws[0].after}"
             if behind:
                 lines[-1] += f": {behind} of the decided requests stand there"
         lines += (
@@ -114,7 +116,7 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     paths = log.source.paths if log.source is not None else ()
     integrity = tuple(verify_chain(path, kept_heads(path, kept)) for path in _beginnings(paths))
     headless = tuple(one.path.name for one in integrity if not one.kept and _kept_before(one.path, kept))
-    consents = check_consents(log.records, complete=log.vantage != "participant")
+    consents = check_consents(log.records, complete=log.vantage != "participant", sign=log.sign)
     return Verification(integrity, consents, log.faults, headless)
 
 

@@ -636,7 +636,7 @@ class _ChangedReplay:
             effects = space.step(self._rights.apply(event, record), record.now)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MewError) as fault:
             raise JournalError(
-                f"{self._name} cannot be replayed at record {record.seq}: {fault}", path=self._name
+                f"{self._name} cannot be replayed at #{record.seq}: {fault}", path=self._name
             ) from None
         if isinstance(event, Enrolled):
             self._waiting.discard(event.participant)

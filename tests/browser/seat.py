@@ -237,7 +237,7 @@ class Rows_:
         self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    own_numbers = False
+    sign = "#"
     dropped = (0, 0)
 
     @property

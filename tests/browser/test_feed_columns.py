@@ -179,7 +179,7 @@ def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
     feed.locator(".mew-pretty").wait_for()
     assert feed.evaluate(go, {"id": "e-2"}) is True
     assert chosen.get_attribute("data-seq") == "2"
-    assert hint.inner_text() == "Plumbing is shown, so that message 2 is in sight."
+    assert hint.inner_text() == "Plumbing is shown, so that #2 is in sight."
     feed.get_by_label("Filter by text").fill("from:nobody")
     book.page.until(lambda: sequence(book, 2) == [], "no row")
     assert feed.evaluate(go, {"id": "e-5"}) is True

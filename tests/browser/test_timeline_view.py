@@ -144,11 +144,11 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     # From no cell, for to run one takes the keyboard.
     kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
     book.tab.evaluate(f"code => {{ {kernel}.requestExecute({{ code }}); }}", 'lab.reject(r.id, "busy")')
-    book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 2, "the rejection to join")
+    book.page.until(lambda: here.locator(".mew-stage g[data-seq]").count() == 3, "its end to join")
     assert "mcp/reject" in (here.locator(".mew-stage").text_content() or "")
-    assert table.locator("tbody tr").count() == told + 1
+    assert table.locator("tbody tr").count() == told + 2
     assert go.evaluate("n => n === document.activeElement")
-    assert here.locator("summary").inner_text() == f"The {told + 1} messages as a table"
+    assert here.locator("summary").inner_text() == f"The {told + 2} messages as a table"
     book.page.until(lambda: "waiting" not in strip.inner_text(), "nothing to wait any more")
     # A point under the mouse is the fulfilled proposal.
     drawn = strip.locator("path.dots.is-capability")
@@ -230,7 +230,7 @@ def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(notebook: Call
     book.click(feed.get_by_role("button", name="Show in timeline"))
     here.locator(".mew-stage svg").wait_for()
     book.click(here.locator("summary"))
-    book.click(here.get_by_role("button", name=re.compile(r"^\d+$")).first)
+    book.click(here.get_by_role("button", name=re.compile(r"^#\d+$")).first)
     book.page.until(lambda: feed.locator("tr[aria-selected=true]").count() == 1, "the message")
     assert book.page.errors == []
 

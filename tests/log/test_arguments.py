@@ -69,7 +69,7 @@ def test_a_number_and_then_a_word_are_two_conditions() -> None:
 
 
 def test_an_empty_log_has_no_last_record() -> None:
-    with pytest.raises(JournalError, match="has no record 3: it holds none"):
+    with pytest.raises(JournalError, match="has no record #3: it holds none"):
         open_log_of_nothing().at(3)
 
 

@@ -180,8 +180,12 @@ def test_a_journal_that_does_not_replay_still_tells_the_grants(stage: Stage) -> 
 def test_a_record_is_found_by_its_place_and_no_other_is(stage: Stage) -> None:
     assert audit(stage.records, 1).record == stage.records[1]
     assert audit(stage.records, "1").record == stage.records[1]
-    for nothing in ("m-99", 99_999, "²"):
-        with pytest.raises(JournalError, match="holds no message with the id"):
+    for nothing, named in (
+        ("m-99", "message with the id"),
+        (99_999, "record #99999"),
+        ("²", "message with the id"),
+    ):
+        with pytest.raises(JournalError, match=f"holds no {named}"):
             audit(stage.records, nothing)
 
 

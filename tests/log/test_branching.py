@@ -82,6 +82,6 @@ def test_a_journal_that_was_changed_has_no_branches(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="it has no event there"):
         begin_branch([path], 10**6, target=tmp_path / "b.jsonl", now=stage.now)
     path.write_bytes(whole.replace(b"anna", b"anni", 1))
-    with pytest.raises(JournalError, match=r"Cannot go on from record 40 .* is not vouched for"):
+    with pytest.raises(JournalError, match=r"Cannot go on from #40 .* is not vouched for"):
         begin_branch([path], 40, target=tmp_path / "b.jsonl", now=stage.now)
     assert not (tmp_path / "b.jsonl").exists()

@@ -71,7 +71,7 @@ def test_each_moment_of_a_branch_is_that_of_a_full_replay(seed: int, tmp_path: P
         assert state_of(by_lines.restore(seq)) == state, seq
         assert state_of(by_records.restore(seq)) == state, seq
     first = min(record.seq for record in records if record.seq)
-    with pytest.raises(JournalError, match=f"begins with a snapshot behind record {first - 1}"):
+    with pytest.raises(JournalError, match=f"begins with a snapshot behind #{first - 1}"):
         open_log(path).at(first - 2)
 
 
@@ -241,7 +241,7 @@ def test_a_pruned_journal_has_the_moments_that_are_left(tmp_path: Path) -> None:
     history = StateHistory()
     history.read_files(left.source.paths if left.source else ())
     assert state_of(history.restore(last)) == state_of(whole.restore(last))
-    with pytest.raises(JournalError, match=r"has no record 1: .* begins with a snapshot behind record \d+"):
+    with pytest.raises(JournalError, match=r"has no record #1: .* begins with a snapshot behind #\d+"):
         left.at(1)
 
 
@@ -251,10 +251,10 @@ def test_what_is_no_moment_is_said(stage: Stage, tmp_path: Path) -> None:
         log.observe(record)
     for nothing in (-1, 10**6):
         with pytest.raises(
-            JournalError, match=f"has no record {nothing}: its last one is {len(stage.records) - 1}"
+            JournalError, match=f"has no record #{nothing}: its last one is #{len(stage.records) - 1}"
         ):
             log.at(nothing)
-    with pytest.raises(JournalError, match="a whole number, not by 'm-1'"):
+    with pytest.raises(JournalError, match="named by its number, such as '#13', not by 'm-1'"):
         log.at("m-1")  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="does not begin with the opening of a space"):
         behind = Log.live(space="demo")
@@ -270,9 +270,7 @@ def test_a_journal_that_was_changed_is_known_up_to_the_change(stage: Stage, tmp_
     log = open_log(keep(records, tmp_path / "j.jsonl"))
     assert len(log.at(changed - 1).members) == 2
     for seq in (changed, changed + 3):
-        with pytest.raises(
-            JournalError, match=f"the state of the space at record {seq} is not known, because record"
-        ):
+        with pytest.raises(JournalError, match=f"the state of the space at #{seq} is not known, because #"):
             log.at(seq)
 
 

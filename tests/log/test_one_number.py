@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from mew_lab.cli.tail import journal_lines
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
+from mew_lab.lab.html_report import session_page
 from mew_lab.lab.rows import LiveRows
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.filter.grammar import parse_filter
@@ -116,6 +119,80 @@ def test_numbers_go_on_behind_what_was_pruned(tmp_path: Path) -> None:
         assert (read_members(text) or {}).get("id") == (read_members(texts[line.split()[0]] or "") or {}).get(
             "id"
         )
+
+
+def readings(log: Log, seq: int) -> dict[str, str]:
+    """What each reader of a log tells of its message with this number."""
+    filtered = log.filter("kind exists")
+    return {
+        "audit": str(log.audit(seq)),
+        "diagnose": "\n".join(log.diagnose().lines()),
+        "diagnose in a notebook": str(log.diagnose()._repr_html_()),
+        "filter": filtered.entries[0].name,
+        "follow": log.follow(seq).to_markdown(),
+        "select": log.select(seq).to_markdown(),
+        "tree": log.tree()[0][0].name,
+        "report": session_page(log),
+        "verify": str(log.verify()),
+        "no such": failure(lambda: log.follow(999_999)),
+        "no such audit": failure(lambda: log.audit(999_999)),
+    }
+
+
+def failure(act: Callable[[], object]) -> str:
+    with pytest.raises(JournalError) as told:
+        act()
+    return str(told.value)
+
+
+def talk() -> list[Record]:
+    """A talk with a proposal of bot, a request of ann for it that is another call, and a private message to nobody."""
+    said = [
+        ("bot", "p-1", '"kind":"mcp/proposal","payload":{"method":"tools/call","params":{"name":"x","arguments":{}}}'),
+        ("ann", "q-1", '"kind":"mcp/request","to":["bot"],"correlation_id":["p-1"],'
+         '"payload":{"method":"tools/call","params":{"name":"y","arguments":{}}}'),
+        ("bot", "c-1", '"kind":"chat","to":["nobody"],"payload":{"text":"Hello."}'),
+    ]  # fmt: skip
+    opened = Record(0, NOW, "opened", "demo", detail='{"format":1,"epoch":1}')
+    messages = [
+        Record(
+            seq, NOW + timedelta(seconds=seq), "received", "demo", who, verdict="accepted",
+            raw=f'{{"protocol":"mew/v0.4","id":"{id}","ts":"2026-01-01T00:00:00Z","from":"{who}",{rest}}}',
+        )
+        for seq, (who, id, rest) in enumerate(said, 11)
+    ]  # fmt: skip
+    return [opened, *messages]
+
+
+def test_a_log_without_the_journal_tells_its_own_places_as_such(tmp_path: Path, shared: Path) -> None:
+    """In each reader; a log of the gateway, beside it, tells the numbers of its records."""
+    live = {vantage: Log.live(space="demo", vantage=vantage) for vantage in ("gateway", "participant")}
+    for record in talk():
+        for log in live.values():
+            log.observe(record)
+    saved = {vantage: open_log(log.save(tmp_path / f"{vantage}.jsonl").path) for vantage, log in live.items()}
+    peers = open_log(shared / "captures" / "3-proposals" / "envelope-history.jsonl")
+    peers_seq = next(entry.seq for entry in peers.tree()[0] if entry.kind == "mcp/proposal")
+    for log, seq, own in (
+        (live["gateway"], 12, False),
+        (saved["gateway"], 12, False),
+        (live["participant"], 12, True),
+        (saved["participant"], 12, True),
+        (peers, peers_seq, True),
+    ):
+        assert log.sign == ("~" if own else "#")
+        for reader, told in readings(log, seq).items():
+            told = re.sub(r"#[0-9a-f]{6}\b|&#[x0-9a-f]+;|<style>.*?</style>", "", told, flags=re.DOTALL)
+            if reader not in ("verify", "diagnose", "diagnose in a notebook") or log is not peers:
+                assert bool(re.search(r"~[0-9]", told)) == own, (reader, told)
+            assert bool(re.search(r"#[0-9]", told)) <= (not own), (reader, told)
+
+    for path, own in ((tmp_path / "participant.jsonl", True), (tmp_path / "gateway.jsonl", False)):
+        for follow in (False, True):
+            first = next(iter(journal_lines(path, follow=follow)))
+            assert first.split()[0] == ("~11" if own else "#11")
+    [peers_file] = peers.source.paths if peers.source is not None else ()
+    assert next(iter(journal_lines(peers_file, follow=True))).split()[0] == "~1"
 
 
 def test_an_id_that_looks_like_a_number_is_written_with_its_kind() -> None:

@@ -173,7 +173,7 @@ def test_what_a_fresh_space_sent_otherwise_is_told_in_a_sentence() -> None:
     fault = caught.value
     assert (fault.index, fault.expected, fault.actual) == (records[at].seq, forged, records[at])
     assert str(fault) == (
-        'record 5 of j.jsonl (sent "system/presence") differs in raw: it says '
+        '#5 of j.jsonl (sent "system/presence") differs in raw: it says '
         r'…"ce\",\"payload\":{\"event\":\"leave\",\"participant\":{\"id\":\"anna\",\"capabilities\":[{\"kind…", '
         "a fresh space "
         r'…"ce\",\"payload\":{\"event\":\"join\",\"participant\":{\"id\":\"anna\",\"capabilities\":[{\"kind\"…"'
@@ -306,7 +306,7 @@ def test_a_line_that_cannot_be_read_ends_the_replay(tmp_path: Path) -> None:
 )
 def test_a_record_that_does_not_tell_its_event_is_reported(event: str, detail: str) -> None:
     record = Record(3, START, event, "demo", "anna", "c1", detail=detail)
-    with pytest.raises(JournalError, match=f"cannot be replayed at record 3: its {event} cannot be read"):
+    with pytest.raises(JournalError, match=f"cannot be replayed at #3: its {event} cannot be read"):
         replay_records([*Stage().records, record])
 
 

@@ -397,9 +397,8 @@ def test_each_tampering_is_found_with_and_without_the_kept_head(name: str, tmp_p
         assert not found.ok and not found.intact
         assert f"line {at + 1} of j.jsonl is not vouched for" in str(found)
         vouched = max((line["seq"] for line in map(json.loads, lines[:at])), default=0)
-        assert (
-            f"rests on a journal that was changed, and nothing vouches for it behind record {vouched}"
-            in str(found)
+        assert f"rests on a journal that was changed, and nothing vouches for it behind #{vouched}" in str(
+            found
         )
 
 

@@ -251,13 +251,15 @@ class Diagnosis(Sequence[LogFinding]):
         *,
         messages: int = 0,
         unkept: Mapping[tuple[str, str], int] | None = None,
+        sign: str = "#",
     ) -> None:
         self._findings = sorted(findings, key=lambda finding: (finding.place, finding.rule))
         self.messages = messages
         self._unkept = dict(unkept or {})  # (severity, rule) -> number of findings
+        self._sign = sign  # before the number of a message, as in `Log.sign`
 
     @classmethod
-    def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str]) -> Diagnosis:
+    def of_rows(cls, rows: Iterable[tuple[int, str]], faults: Iterable[str], *, sign: str = "#") -> Diagnosis:
         """The diagnosis whose parts were written as `rows`, with the findings on lines that could not be read.
 
         The parts are of the same messages, and of different rules.
@@ -270,7 +272,7 @@ class Diagnosis(Sequence[LogFinding]):
                 counts = json.loads(text)
                 messages = counts["messages"]
                 unkept |= {(severity, rule): count for severity, rule, count in counts["unkept"]}
-        return cls(findings, messages=messages, unkept=unkept)
+        return cls(findings, messages=messages, unkept=unkept, sign=sign)
 
     @property
     def rows(self) -> Iterator[tuple[int, str]]:
@@ -326,7 +328,7 @@ class Diagnosis(Sequence[LogFinding]):
         kept = at_least(severity)
         findings = (finding for finding in self._findings if finding.severity in kept)
         unkept = {key: count for key, count in self._unkept.items() if key[0] in kept}
-        return Diagnosis(findings, messages=self.messages, unkept=unkept)
+        return Diagnosis(findings, messages=self.messages, unkept=unkept, sign=self._sign)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -362,7 +364,7 @@ class Diagnosis(Sequence[LogFinding]):
         rows = self._worst_first()
         shown = rows if most is None else rows[:most]
         for finding in shown:
-            where = f"#{finding.seq}" if finding.place else "log"
+            where = self._name(finding) or "log"
             requirement = f" [{finding.requirement}]" if finding.requirement else ""
             yield f"{finding.severity:5}  {where:>10}  {finding.rule}: {visible(finding.sentence)}{requirement}"
         left = len(rows) - len(shown) + sum(self.unkept.values())
@@ -376,13 +378,29 @@ class Diagnosis(Sequence[LogFinding]):
         head = "".join(f"<th style='text-align:left'>{name}</th>" for name in _HEAD)
         rows = self._worst_first()
         body = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in _cells(finding)) + "</tr>"
+            "<tr>"
+            + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in self._cells(finding))
+            + "</tr>"
             for finding in rows[:SHOWN_HTML]
         )
         left = len(rows) - len(rows[:SHOWN_HTML]) + sum(self.unkept.values())
         more = f"<div>and {count_of(left, 'more finding')}</div>" if left else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
         return f"<div><div>{html.escape(self.summary)}</div>{table}{more}</div>"
+
+    def _cells(self, finding: LogFinding) -> tuple[str, ...]:
+        cells = (
+            finding.severity,
+            self._name(finding),
+            visible(finding.sentence),
+            finding.rule,
+            finding.requirement,
+        )
+        return tuple(map(html.escape, cells))
+
+    def _name(self, finding: LogFinding) -> str:
+        """The message of a finding; empty for one about the log."""
+        return f"{self._sign}{finding.seq}" if finding.place else ""
 
     def _worst_first(self) -> list[LogFinding]:
         return sorted(
@@ -396,18 +414,7 @@ def _read_finding(text: str) -> LogFinding:
     return LogFinding(severity, rule, requirement, sentence, place, seq, at, id, tuple(related))
 
 
-_HEAD = ("Severity", "Seq", "Finding", "Rule", "Requirement")
-
-
-def _cells(finding: LogFinding) -> tuple[str, ...]:
-    cells = (
-        finding.severity,
-        f"#{finding.seq}" if finding.place else "",
-        visible(finding.sentence),
-        finding.rule,
-        finding.requirement,
-    )
-    return tuple(map(html.escape, cells))
+_HEAD = ("Severity", "#", "Finding", "Rule", "Requirement")
 
 
 def at_least(severity: str) -> tuple[str, ...]:
@@ -452,20 +459,24 @@ class FindingCollector:
             for place, found in sorted(self._found.items())
         ]
 
-    def diagnosis(self, messages: int, faults: Iterable[str] = ()) -> Diagnosis:
+    def diagnosis(self, messages: int, faults: Iterable[str] = (), *, sign: str = "#") -> Diagnosis:
         """The diagnosis of a log of so many messages; `faults` are sentences on lines that could not be read."""
         every = [finding for findings in self._kept.values() for finding in findings]
-        return Diagnosis([*every, *map(_unreadable, faults)], messages=messages, unkept=self._unkept)
+        found = [*every, *map(_unreadable, faults)]
+        return Diagnosis(found, messages=messages, unkept=self._unkept, sign=sign)
 
 
-def diagnose(records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple) -> Diagnosis:
+def diagnose(
+    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple, *, sign: str = "#"
+) -> Diagnosis:
     """The findings of a log.
 
     Args:
         records: Its records, in order; read once.
         faults: Returns the sentences on lines that could not be read, after the records were read.
+        sign: What stands before a number; see `Log.sign`.
     """
-    return _judge(records, faults)[1]
+    return _judge(records, faults, sign)[1]
 
 
 def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], Diagnosis]:
@@ -475,7 +486,7 @@ def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], D
 
 
 def _judge(
-    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple
+    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple, sign: str = "#"
 ) -> tuple[FindingCollector, Diagnosis]:
     findings = FindingCollector()
     judge = DiagnosisPass(findings.add)
@@ -483,7 +494,7 @@ def _judge(
         for record in records:
             judge.observe(record)
         judge.finish()
-        return findings, findings.diagnosis(judge.messages, faults())
+        return findings, findings.diagnosis(judge.messages, faults(), sign=sign)
 
 
 def _unreadable(fault: str) -> LogFinding:

@@ -60,6 +60,7 @@ class FilteredLog(CopiedMessages):
     Args:
         last: Returns the time of the last record; None in a live log, where times count from now.
         index: Returns an index of the log that holds all records which may pass the filter; None where there is none.
+        sign: What stands before a number; see `Log.sign`.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class FilteredLog(CopiedMessages):
         *,
         last: Callable[[], datetime | None] = lambda: None,
         index: Callable[[FilterTree], LogIndex | None] = lambda tree: None,
+        sign: str = "#",
     ) -> None:
         self.text = text
         self._records = records
         self._last = last
         self._index = index
+        self._sign = sign
         self._tree = parse_filter(text, clock=FilterClock(self._now))
 
     def _now(self) -> datetime:
@@ -104,7 +107,7 @@ class FilteredLog(CopiedMessages):
     @property
     def entries(self) -> tuple[NumberedEntry, ...]:
         """The messages that pass, in the order received, with their numbers in the log."""
-        return tuple(numbered(self.records))
+        return tuple(numbered(self.records, sign=self._sign))
 
     @property
     def df(self) -> pd.DataFrame:

@@ -288,7 +288,10 @@ function render({ model, el }) {
   }
   for (const kind of ["pointerleave", "focusout"]) list.addEventListener(kind, release);
 
-  // Another part asks for a card, by the id of its proposal or of a request for it; or for the first open one.
+  /**
+   * Another part asks for a card, by the id of its proposal or of a request for it; or for the first open one.
+   * @param {{ id?: string, first?: boolean }} asked
+   */
   function reveal({ id, first }) {
     if (first) {
       const [entry] = entriesOf(), [question] = questions.nodes;

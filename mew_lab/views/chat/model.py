@@ -255,7 +255,7 @@ class ChatModel:
         row = self._rows.get(n)
         if row is None:
             raise MewError(
-                f"Nothing was {action}: message {n} is no longer held in this view; lab.log.df has it"
+                f"Nothing was {action}: that message is no longer held in this view; lab.log.df has it"
             )
         author = self._me.chats.author(row.id)
         if not row.first and not author and self._ledger.get(row.id) is None:

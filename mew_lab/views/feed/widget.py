@@ -114,7 +114,7 @@ def view_of_log(log: Log) -> FeedView:
     records = [*index.records(index.rows("place >= ?", [first], events=True))]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
     senders = {sender for (sender,) in index.query("SELECT DISTINCT source FROM subjects")} - {"", *GATEWAYS}
-    rows = LiveRows(lambda: (log.space, len(senders)), own_numbers=log.sign == "~")
+    rows = LiveRows(lambda: (log.space, len(senders)), sign=log.sign)
     calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)
@@ -234,7 +234,7 @@ class FeedView(ActingWidget):
             "oldest": oldest + 1,
             "earlier": count - self._source.count(max(oldest, self._source.dropped[1])),
             "count": count - self._source.count(start),
-            "sign": "~" if self._source.own_numbers else "#",
+            "sign": self._source.sign,
             "ring": RING,
             "log": self._log_name,
             "live": self._log_name == LIVE,
@@ -370,7 +370,7 @@ class FeedView(ActingWidget):
         return type(seq) is int and self._source.record(seq) is not None
 
     def _name(self, seq: int) -> str:
-        return f"{'~' if self._source.own_numbers else '#'}{seq}"
+        return f"{self._source.sign}{seq}"
 
     def _select(self, seqs: Any) -> None:
         if isinstance(seqs, list) and len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):

@@ -114,7 +114,7 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
-  let families = [], seconds = new Map(), minutes = new Map(), space = "", count = 0, turn = -1, window_ = 0, zoom = null, brush = null, scale = null;
+  let families = [], seconds = new Map(), minutes = new Map(), space = "", sign = "#", count = 0, turn = -1, window_ = 0, zoom = null, brush = null, scale = null;
   let offset = 0, frame = 0, dirty = true, painted = "", paints = 0, timer = null, asking = 0, exchange = { drawing: null };
   const off = new Set();
 
@@ -140,6 +140,7 @@ function render({ model, el }) {
   function begin(item) {
     asking = 0;
     space = item.space;
+    sign = item.sign;
     families = item.families;
     seconds = new Map();
     minutes = new Map();
@@ -280,8 +281,8 @@ function render({ model, el }) {
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
     const [seq, since, who, what] = oldest[0];
-    write(part.oldest, `oldest #${seq}, ${elapsedTime(now() - since)}`);
-    part.oldest.dataset.seq = seq;
+    write(part.oldest, `oldest ${sign}${seq}, ${elapsedTime(now() - since)}`);
+    part.oldest.dataset.seq = `${sign}${seq}`;
     if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
   }
 
@@ -360,7 +361,7 @@ function render({ model, el }) {
     part.took = make("span", { class: "mew-took" });
     part.oldest = doer("", () => select(part.oldest.dataset.seq), { class: "mew-link", hidden: true });
     part.part = make("div", { class: `mew-strip mew-strip-${key}` }, make("div", { class: "mew-strip-head" }, make("b", { text: name }), part.took, part.oldest), part.box, part.line);
-    part.choose = (n) => select(String(part.seen[n][ASKED]));
+    part.choose = (n) => select(`${sign}${part.seen[n][ASKED]}`);
     part.seen = [];
     return part;
   }
@@ -401,7 +402,7 @@ function render({ model, el }) {
     };
     part.say = (n) => {
       const point = seen[n];
-      return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${ENDED_WORDS[point[ENDED]] ?? point[ENDED]} by ${point[BY]} · #${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
+      return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${ENDED_WORDS[point[ENDED]] ?? point[ENDED]} by ${point[BY]} · ${sign}${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
     };
     part.rest = seen.length ? `${part.marks}; click a point to see its exchange` : `Nothing was ${part.ended} in this time.`;
     part.settle();
@@ -518,7 +519,7 @@ function render({ model, el }) {
   }
 
   function stepLine(seq) {
-    const go = make("button", { type: "button", class: "mew-link", text: seq, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(seq) }) });
+    const go = make("button", { type: "button", class: "mew-link", text: seq, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(seq.slice(1)) }) });
     const css = ["mew-num", "mew-num", "mew-code", "mew-code", "mew-code", "", ""];
     return make("tr", { "data-seq": seq }, ...css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go)));
   }
@@ -557,7 +558,7 @@ function render({ model, el }) {
   });
 
   const endOffer = onOpen(root, "timeline", async ({ id, seq }) => {
-    const done = await link.act("select", { which: id ?? String(seq) }, () => {});
+    const done = await link.act("select", { which: id === undefined ? `#${seq}` : `id:${id}` }, () => {});
     if (done) announce(done.said);
     return done !== null;
   });

@@ -138,6 +138,7 @@ class TimelineView(ActingWidget):
         return {
             "turn": self._turn,
             "space": visible(self._rows.title()[0]),
+            "sign": self._rows.sign,
             "families": [[family.name, family.label] for family in FAMILIES],
             "seconds": _pack_counts(self._stats.seconds()),
             "minutes": _pack_counts(self._stats.minutes()),

@@ -51,7 +51,7 @@ function render({ model, el }) {
   keepKeys(root, startsRun);
   const announce = announcer(root);
 
-  let version = "", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
+  let version = "", sign = "#", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
   let tab = "tools", catalogue = null;
   const runs = new Map(), results = new Map(), offers = new Map(), blocks = blockViewer();
 
@@ -60,6 +60,7 @@ function render({ model, el }) {
     item(item) {
       if (item.t === "snapshot") {
         offset = item.now - Date.now() / 1000;
+        sign = item.sign;
         runs.clear();
         for (const run of item.runs) runs.set(run.number, run);
         version = "";
@@ -486,7 +487,7 @@ function render({ model, el }) {
     if (pane.shown === run) return focus ? pane.result.querySelector(".mew-result-head")?.focus() : undefined;
     pane.shown = run;
     pane.line = make("span", { class: "mew-standing", text: stateText(run) });
-    const rowsOf = [run.seq ? `#${run.seq}` : "", run.answer ? `answer #${run.answer}` : ""].filter(Boolean).join(", ");
+    const rowsOf = [run.seq ? `${sign}${run.seq}` : "", run.answer ? `answer ${sign}${run.answer}` : ""].filter(Boolean).join(", ");
     const messages = make("button", {
       type: "button", class: "mew-quiet mew-small mew-to-messages", text: "Open in Messages", title: rowsOf, hidden: !rowsOf,
       onclick: async () => { if (!await openIn(root, "feed", { id: run.id })) announce("No view of the messages is open in this page: %mew feed shows one."); },

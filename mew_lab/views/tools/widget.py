@@ -52,7 +52,10 @@ def view_of(session: Session) -> ToolsView:
     """Makes the view of this space. It requests the tools of each participant when it is first shown."""
     catalog = ToolCatalog(session.me.participant, following=session.following)
     return ToolsView(
-        catalog, submit=session.loop.submit, patience=0.0 if session.loop.threadless else PATIENCE
+        catalog,
+        submit=session.loop.submit,
+        patience=0.0 if session.loop.threadless else PATIENCE,
+        sign=session.log.sign,
     )
 
 
@@ -69,9 +72,16 @@ class ToolsView(ActingWidget):
     interval = 0.1
 
     def __init__(
-        self, catalog: ToolCatalog, *, submit: Submit, patience: float = PATIENCE, **traits: Any
+        self,
+        catalog: ToolCatalog,
+        *,
+        submit: Submit,
+        patience: float = PATIENCE,
+        sign: str = "#",
+        **traits: Any,
     ) -> None:
         self._catalog = catalog
+        self._sign = sign  # before the number of a message, as in `Log.sign`
         self._submit = submit
         self._patience = patience
         self._opened = False
@@ -123,7 +133,13 @@ class ToolsView(ActingWidget):
         runs = [_pack_run(run) for run in self._catalog.runs.all]
         offers = {tab: _pack_offers(listed) for tab, listed in self._catalog.offers.listed.items()}
         catalogue = _pack_catalogue(self._catalog.listed)
-        return {"now": self.clock().timestamp(), "runs": runs, "offers": offers, **catalogue}
+        return {
+            "now": self.clock().timestamp(),
+            "sign": self._sign,
+            "runs": runs,
+            "offers": offers,
+            **catalogue,
+        }
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
